@@ -12,7 +12,7 @@ expressions small. isl itself is loaded with the first space, since most program
 >>> space = Space(("i", "x"))
 >>> subscript = add(space.variable("i"), space.variable("x"))
 >>> outside = compare(">=", subscript, space.constant(10))
->>> outside = outside.intersect(space.box({"i": (0, None), "x": (0, 3)}))
+>>> outside = outside.intersect(space.box({"i": (0, None), "x": (0, 2)}))
 >>> smallest(outside, space, "i"), point(outside, space)
 (8, {'i': 8, 'x': 2})
 """
@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+from tc.affine.forms import Form
 from tc.process.uninterrupted import load
 
 if TYPE_CHECKING:
@@ -81,15 +82,27 @@ class Space:
         return self._isl.Set.empty(self._space)
 
     def box(self, bounds: Mapping[str, tuple[int | None, int | None]]) -> Points:
-        """The points with begin <= variable < end for each variable named; None is no bound."""
+        """The points with low <= variable <= high for each variable named; None is no bound."""
         box = self.everything()
-        for name, (begin, end) in bounds.items():
+        for name, (low, high) in bounds.items():
             at = self.position(name)
-            if begin is not None:
-                box = box.lower_bound_val(self._set_dims, at, self.value(begin))
-            if end is not None:
-                box = box.upper_bound_val(self._set_dims, at, self.value(end - 1))
+            if low is not None:
+                box = box.lower_bound_val(self._set_dims, at, self.value(low))
+            if high is not None:
+                box = box.upper_bound_val(self._set_dims, at, self.value(high))
         return box
+
+    def function(self, form: Form[str, int]) -> Function:
+        """The function that an affine form of the variables is.
+
+        >>> space = Space(("i", "x"))
+        >>> str(space.function(Form(1, {"i": 2, "x": -1})))
+        '{ [i0, i1] -> [(1 + 2i0 - i1)] }'
+        """
+        total = self.constant(form.constant)
+        for name, factor in form.terms.items():
+            total = add(total, scale(self, self.variable(name), factor))
+        return total
 
     def fix(self, points: Points, name: str, number: int) -> Points:
         return points.fix_val(self._set_dims, self.position(name), self.value(number))

@@ -11,6 +11,8 @@ import math
 
 import numpy as np
 
+from tc.affine.assembling import assembled
+from tc.affine.forms import LinearForm
 from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, MIRRORED
 from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits, wrap
 from tc.kernel import ir
@@ -97,6 +99,21 @@ def cast(operand: ir.Expr, dtype: DType) -> ir.Expr:
                 return constant(exact.astype(dtype.numpy).item(), dtype)
         case _:
             return ir.Cast(operand, dtype)
+
+
+def of_form(form: LinearForm) -> ir.Expr:
+    """The int64 expression of a form of loop variables.
+
+    >>> from tc.kernel.printer import expression_text
+    >>> expression_text(of_form(Form(-3, {"i": 2, "j": 1})))
+    'i * 2 + j - 3'
+    """
+
+    def term(name: str, coefficient: int) -> ir.Expr:
+        product = binary("*", ir.Var(name, INT64), integer(abs(coefficient)))
+        return product if coefficient > 0 else binary("-", integer(0), product)
+
+    return assembled(form, term, integer, binary)
 
 
 def broadcast(operand: ir.Expr, lanes: int) -> ir.Expr:

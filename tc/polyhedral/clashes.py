@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tc import sets
+from tc.affine.forms import Form, LinearForm, constant_form, variable_form
 from tc.plan import BLOCK, SHARED, THREAD
 from tc.polyhedral.instance_pairs import Condition, Digit, InstancePair, compared, find
 from tc.polyhedral.launch_events import MEMORY, Event, LaunchEvents, common_loops
@@ -20,7 +21,6 @@ from tc.polyhedral.launch_loops import LaunchLoop, Numbered, is_pinned
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.relations import SINK, SOURCE, Relation, relate
 from tc.polyhedral.scop.scop import Access
-from tc.semantics.affine import LinearForm
 
 Conditions: TypeAlias = "tuple[Condition, ...]"
 
@@ -191,11 +191,10 @@ class Clashes:
             if left is not None and right is not None:
                 source, digits = self._place(SOURCE, a, left)
                 sink, others = self._place(SINK, b, right)
-                if digits or others:
-                    terms = [*_variables(SOURCE, source), *digits]
-                    terms += [(-factor, d) for factor, d in (*_variables(SINK, sink), *others)]
-                    constant = source.constant - sink.constant
-                    conditions.append(Condition("==", tuple(terms), constant))
+                if digits.terms or others.terms:
+                    condition = _of_variables(SOURCE, source) + digits
+                    condition -= _of_variables(SINK, sink) + others
+                    conditions.append(Condition("==", condition))
                 else:
                     own = source, sink
             for forms, form in zip(subscripts, own, strict=True):
@@ -208,20 +207,22 @@ class Clashes:
 
     def _place(
         self, side: int, event: Event, form: LinearForm
-    ) -> tuple[LinearForm, list[tuple[int, Digit]]]:
+    ) -> tuple[LinearForm, Form[Digit, int]]:
         """A subscript without what the loops around the buffer fix: of variables of which these fix
         nothing, and the digits that they leave of others."""
-        constant, whole, digits = form.constant, {}, []
-        for variable, factor in form.terms.items():
+        whole: LinearForm = constant_form(form.constant)
+        digits: Form[Digit, int] = constant_form(0)
+        for name, factor in form.terms.items():
             fixed, free = self.events.loops.split(
-                event.statement, variable, event.storage.loops, SHARED
+                event.statement, name, event.storage.loops, SHARED
             )
             if not fixed:
-                whole[variable] = factor
+                whole += variable_form(name, factor)
                 continue
-            constant += factor * self.events.loops.origin(event.statement, variable)
-            digits += [(factor * p.step, p.digit(side, event.statement)) for p in free]
-        return LinearForm(constant, whole), digits
+            whole = whole.shifted(factor * self.events.loops.origin(event.statement, name))
+            for each in free:
+                digits += variable_form(each.digit(side, event.statement), factor * each.step)
+        return whole, digits
 
 
 def _in_buffer(event: Event) -> Access:
@@ -232,8 +233,8 @@ def _in_buffer(event: Event) -> Access:
     return replace(access, bounds=(_ANYWHERE,) * len(access.bounds))
 
 
-def _variables(side: int, form: LinearForm) -> Iterator[tuple[int, Digit]]:
-    return ((factor, Digit(side, Value(name))) for name, factor in form.terms.items())
+def _of_variables(side: int, form: LinearForm) -> Form[Digit, int]:
+    return form.renamed(lambda name: Digit(side, Value(name)))
 
 
 def runner(event: Event, key: Numbered, side: int) -> Digit:
@@ -261,7 +262,9 @@ def _times(
         event = occurrence.event
         for loop in occurrence.edges:
             if not _runs_in_all(event, loop):
-                yield Condition("==", ((1, loop.turn(side, event.statement)),), -(at % loop.turns))
+                yield Condition(
+                    "==", Form(-(at % loop.turns), {loop.turn(side, event.statement): 1})
+                )
 
 
 def _runs_in_all(event: Event, loop: LaunchLoop) -> bool:

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 
+from tc.affine.forms import Form, LinearForm, constant_form
 from tc.errors import InternalError
 from tc.plan import UNROLL, VECTOR
-from tc.polyhedral.linear_forms import add, constant_form, substitute
 from tc.polyhedral.schedule import Member, count
 from tc.polyhedral.scop.scop import Access, HalfOpen, Scop, ScopStatement
-from tc.semantics.affine import LinearForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +100,9 @@ class Box:
         """The numbers, in each dimension, of one of its elements."""
         found = []
         for form, offset, step in zip(element, self.offsets, self.steps, strict=True):
-            inside = add(form, offset, -1)
+            inside = form - offset
             terms = {name: c // (step or 1) for name, c in inside.terms.items()}
-            found.append(LinearForm(inside.constant // (step or 1), terms))
+            found.append(Form(inside.constant // (step or 1), terms))
         return tuple(found)
 
 
@@ -141,12 +140,12 @@ def _box(access: Access, position: Position) -> Box | None:
     for subscript in access.subscripts:
         if subscript is None:
             return None
-        offset = substitute(subscript, {v: digits.base for v, digits in position.items()})
+        offset = subscript.substituted({v: digits.base for v, digits in position.items()})
         size = 1
         for name, coefficient in subscript.terms.items():
             reach = coefficient * (position[name].span - 1)
             size += abs(reach)
-            offset = add(offset, constant_form(min(reach, 0)))
+            offset = offset.shifted(min(reach, 0))
         offsets.append(offset)
         sizes.append(size)
         apart = (c * position[name].step for name, c in subscript.terms.items())
@@ -157,11 +156,11 @@ def _box(access: Access, position: Position) -> Box | None:
 def _hull(left: Box, right: Box) -> Box | None:
     offsets, sizes, steps = [], [], []
     for axis, (a, n) in enumerate(zip(left.offsets, left.sizes, strict=True)):
-        apart = add(right.offsets[axis], a, -1)
+        apart = right.offsets[axis] - a
         if apart.terms:
             return None
         low = min(apart.constant, 0)
-        offsets.append(add(a, constant_form(low)))
+        offsets.append(a.shifted(low))
         sizes.append(max(n, apart.constant + right.sizes[axis]) - low)
         steps.append(gcd(left.steps[axis], right.steps[axis], apart.constant))
     return Box(tuple(offsets), tuple(sizes), tuple(steps))
@@ -195,14 +194,14 @@ def enter(
     shift = 0
     if free != digits.free == (FreeDigit(1),):  # the first digit
         shift = member.origin - value.offset - digits.limits[0]
-    base, extent = add(digits.base, constant_form(shift)), digits.extent - shift
+    base, extent = digits.base.shifted(shift), digits.extent - shift
     if member.span is None:
         even = extent == trips * member.step
     else:
         even = all(d.end is not None for d in digits.free) or extent % member.span == 0
     inside = replace(
         digits,
-        base=add(base, loop, member.step),
+        base=base.plus(loop, member.step),
         extent=extent,
         free=free,
         exact=digits.exact and even and shift == 0,

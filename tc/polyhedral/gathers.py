@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from math import gcd
 
+from tc.affine.forms import Form, LinearForm
+from tc.affine.intervals import Box, closed
 from tc.polyhedral.rewrite.rewriting import unused_name, with_operands
 from tc.polyhedral.scop.scop import (
     Access,
@@ -25,7 +27,7 @@ from tc.polyhedral.scop.scop import (
     subtract,
 )
 from tc.semantics import program as p
-from tc.semantics.affine import IndexRanges, LinearForm, linear_form
+from tc.semantics.affine import linear_form
 from tc.semantics.ranges.preconditions import is_exact
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.semantics.size_values import KnownSizes
@@ -72,7 +74,7 @@ class _GatheredRead:
 
     def reach(self, dimension: int) -> HalfOpen:
         """The values of a linear part."""
-        low, high = self.forms[dimension].rest("", self.statement.ranges)
+        low, high = self.forms[dimension].interval(closed(self.statement.ranges))
         return low, high + 1
 
 
@@ -87,7 +89,7 @@ def _gathered_reads(
     for expr in p.walk(source.statement.rhs):
         if not isinstance(expr, p.Read) or expr.site not in indirect:
             continue
-        naming = _Naming(known, statement.ranges)
+        naming = _Naming(known, closed(statement.ranges))
         value = naming.read(expr)
         if naming.forms and any(isinstance(e, p.Read) for s in value.subscripts for e in p.walk(s)):
             sites = {getattr(e, "site", -1) for e in p.walk(expr)}
@@ -106,7 +108,7 @@ class _Naming:
     """Gives names to the linear parts of expressions, the same to equal ones."""
 
     known: KnownSizes
-    ranges: IndexRanges
+    box: Box[str]
     forms: list[LinearForm] = field(default_factory=list)
 
     def read(self, read: p.Read) -> p.Read:
@@ -116,14 +118,12 @@ class _Naming:
 
     def _named(self, expr: p.Expr) -> p.Expr:
         form = linear_form(expr, self.known)
-        if form is not None and is_exact(expr, form, self.known, self.ranges):
-            terms = {name: factor for name, factor in form.terms.items() if factor}
-            if not terms:
+        if form is not None and is_exact(expr, self.known, self.box):
+            if not form.terms:
                 return p.Literal(form.constant, expr.dtype, span=expr.span)
-            own = LinearForm(form.constant, terms)
-            if own not in self.forms:
-                self.forms.append(own)
-            return p.Index(f"d{self.forms.index(own)}", expr.dtype, span=expr.span)
+            if form not in self.forms:
+                self.forms.append(form)
+            return p.Index(f"d{self.forms.index(form)}", expr.dtype, span=expr.span)
         if isinstance(expr, p.Read):
             return self.read(expr)
         named = with_operands(expr, tuple(map(self._named, p.children(expr))))
@@ -214,6 +214,6 @@ def _access(name: str, gather: Gather, read: _GatheredRead) -> Access:
     forms = []
     for form, own in zip(read.forms, gather.dimensions, strict=True):
         terms = {variable: factor // own.step for variable, factor in form.terms.items()}
-        forms.append(LinearForm((form.constant - own.first) // own.step, terms))
+        forms.append(Form((form.constant - own.first) // own.step, terms))
     used = range(len(forms))
     return Access(name, tuple(forms), _places(read, used, gather.dimensions), site=read.site)

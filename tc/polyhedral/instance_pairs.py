@@ -10,10 +10,12 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc import sets
+from tc.affine.forms import Form, variable_form
+from tc.affine.intervals import contains
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.relations import SOURCE, Key, Relation
 
@@ -47,21 +49,20 @@ class Digit:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The sum of factor * digit, plus a constant, compared with 0 by == != or >."""
+    """A form of digits compared with 0 by == != or >."""
 
     op: str
-    terms: tuple[tuple[int, Digit], ...]
-    constant: int = 0
+    form: Form[Digit, int]
 
     @property
     def holds(self) -> bool:
         """Whether one without terms does."""
-        return _HOLDS[self.op](self.constant, 0)
+        return _HOLDS[self.op](self.form.constant, 0)
 
 
 def compared(op: str, left: Digit, right: Digit, constant: int = 0) -> Condition:
     """left op right + constant."""
-    return Condition(op, ((1, left), (-1, right)), -constant)
+    return Condition(op, Form(-constant, {left: 1}) - variable_form(right))
 
 
 def find(relation: Relation, conditions: Iterable[Condition]) -> InstancePair | None:
@@ -69,7 +70,7 @@ def find(relation: Relation, conditions: Iterable[Condition]) -> InstancePair | 
     left = []
     for condition in conditions:
         simple = _simplified(condition, relation)
-        if simple.terms:
+        if simple.form.terms:
             left.append(simple)
         elif not simple.holds:
             return None
@@ -80,8 +81,8 @@ def find(relation: Relation, conditions: Iterable[Condition]) -> InstancePair | 
     with sets.bounded():
         zero = relation.space.constant(0)
         for condition in left:
-            total = relation.space.constant(condition.constant)
-            for factor, digit in condition.terms:
+            total = relation.space.constant(condition.form.constant)
+            for digit, factor in condition.form.terms.items():
                 own = sets.scale(relation.space, _function(digit, relation), factor)
                 total = sets.add(total, own)
             points = points.intersect(sets.compare(condition.op, total, zero))
@@ -98,22 +99,22 @@ def _function(digit: Digit, relation: Relation) -> sets.Function:
 
 def _simplified(condition: Condition, relation: Relation) -> Condition:
     """The condition without digits that are constants, and pairs that are equal in all pairs."""
-    terms: list[tuple[int, Digit]] = []
-    constant = condition.constant
-    for factor, digit in condition.terms:
+    terms: dict[Digit, int] = {}
+    constant = condition.form.constant
+    for digit, factor in condition.form.terms.items():
         root, offset = relation.value(digit.side, digit.value)
         if root is None:
             constant += factor * digit.of(offset)
             continue
-        for place, (other_factor, other) in enumerate(terms):
+        for other, other_factor in terms.items():
             shift = _apart(other, digit, relation) if other_factor == -factor else None
             if shift is not None:
                 constant += factor * shift
-                del terms[place]
+                del terms[other]
                 break
         else:
-            terms.append((factor, digit))
-    return replace(condition, terms=tuple(terms), constant=constant)
+            terms[digit] = factor
+    return Condition(condition.op, Form(constant, terms))
 
 
 def _apart(first: Digit, second: Digit, relation: Relation) -> int | None:
@@ -138,8 +139,7 @@ def _tried(relation: Relation, conditions: list[Condition]) -> Iterator[Instance
             for key, (root, offset) in relation.solved.items()
         }
         if all(_meets(condition, values) for condition in conditions) and all(
-            c.low <= c.constant + sum(f * roots[r] for r, f in c.form.items()) < c.high
-            for c in relation.rest
+            contains(c.inside, (c.form.at(roots),) * 2) for c in relation.rest
         ):
             pair: InstancePair = ({}, {})
             for (side, name), value in values.items():
@@ -153,7 +153,7 @@ def _assignments(relation: Relation, conditions: list[Condition]) -> Iterator[di
     least = {root: low for root, (low, _) in ranges}
     steps: dict[Key, set[int]] = {root: {1} for root in least}
     for condition in conditions:
-        for _, digit in condition.terms:
+        for digit in condition.form.terms:
             root, _ = relation.value(digit.side, digit.value)
             if root is not None:
                 steps[root].update(by for _, by in digit.steps)
@@ -171,9 +171,9 @@ def _assignments(relation: Relation, conditions: list[Condition]) -> Iterator[di
 
 
 def _meets(condition: Condition, values: Mapping[Key, int]) -> bool:
-    total = condition.constant
-    for factor, digit in condition.terms:
+    digits = {}
+    for digit in condition.form.terms:
         value = digit.value
         number = 0 if value.variable is None else values[digit.side, value.variable]
-        total += factor * digit.of(number + value.offset)
-    return _HOLDS[condition.op](total, 0)
+        digits[digit] = digit.of(number + value.offset)
+    return _HOLDS[condition.op](condition.form.at(digits), 0)

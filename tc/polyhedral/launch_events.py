@@ -10,6 +10,7 @@ from itertools import takewhile
 from math import prod
 from typing import TypeAlias
 
+from tc.affine.forms import LinearForm
 from tc.kernel.ir import row_major
 from tc.plan import AXES, BLOCK, REGISTER, SCRATCH, SHARED, THREAD
 from tc.polyhedral import schedule
@@ -34,7 +35,6 @@ from tc.polyhedral.schedule import (
 )
 from tc.polyhedral.scop.relations import SOURCE
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
-from tc.semantics.affine import LinearForm
 
 Steps: TypeAlias = "tuple[tuple[str, int], ...]"
 
@@ -252,7 +252,7 @@ class LaunchEvents:
         subscripts: list[LinearForm | None] = []
         seen: set[str] = set()
         for d, subscript in enumerate(access.subscripts):
-            terms = {} if subscript is None else {v: c for v, c in subscript.terms.items() if c}
+            terms = {} if subscript is None else dict(subscript.terms)
             terms = {v: c for v, c in terms.items() if ranges[v][1] - ranges[v][0] > 1}
             is_simple = len(terms) <= 1 and not set(terms.values()) - {1, -1}
             held = prod(axis.size for axis in tile.layout if axis.dimension == d)
@@ -310,7 +310,7 @@ class LaunchEvents:
         for key, number in zip(axes, along, strict=False):
             axis = tile.layout[number]
             subscript = access.subscripts[axis.dimension]
-            terms = {} if subscript is None else {v: c for v, c in subscript.terms.items() if c}
+            terms = {} if subscript is None else dict(subscript.terms)
             if list(terms.values()) != [1] or any(tile.before):
                 continue
             place = self._place_along(axis, tile, loops, name, next(iter(terms)))

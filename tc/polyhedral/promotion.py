@@ -13,14 +13,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from tc.affine.forms import Form, constant_form
 from tc.dtypes import compute_dtype
 from tc.plan import BLOCK, PARALLEL, REGISTER, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.footprint import Box, Digits, Position, box, enter, start, trips_of, whole
-from tc.polyhedral.linear_forms import constant_form
 from tc.polyhedral.schedule import ArrayTile, Band, Member, Node, Promotion
 from tc.polyhedral.scop.scop import HalfOpen, Scop, ScopStatement, all_written, subtract
-from tc.semantics.affine import LinearForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ class Footprint:
         for number, loop in enumerate(self.around):
             member = loop.member
             trips = self.trips(loop)
-            form = LinearForm(0, {_digit(number): 1} if trips > 1 else {})
+            form = Form(0, {_digit(number): 1} if trips > 1 else {})
             position = enter(position, member, statement.name, form, trips)
         return position
 

@@ -9,10 +9,11 @@ whoever relies on that checks with `ranges.index_intervals` that no value wraps 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc import sets
+from tc.affine.forms import Form, LinearForm
+from tc.affine.intervals import Box
 from tc.dtypes import BOOL
 from tc.semantics import program as p
 from tc.semantics.size_values import KnownSizes, evaluate
@@ -24,90 +25,48 @@ pieces of the function, and isl's time grows with them faster than its quota tel
 MAX_GUARD_PIECES = 16
 """Beyond so many guards of one access, or / % min max ?: && || in them, isl is not asked."""
 
-IndexRanges: TypeAlias = Mapping[str, tuple[int, int]]
-"""Half-open ranges of index variables: a box of their values."""
-
 Guard: TypeAlias = tuple[p.Expr, bool]
 """A condition and the value that it has where the guarded expression is evaluated."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinearForm:
-    """constant + sum of coefficient * variable; a variable that cancels has coefficient 0.
-
-    `plain`: made by + - * on int64 alone, so that where the mathematical value fits int64, the
-    computed one is the same.
-    """
-
-    constant: int
-    terms: Mapping[str, int]
-    plain: bool = True
-
-    def rest(self, variable: str, box: IndexRanges) -> tuple[int, int]:
-        """Least and greatest value of the form without one variable, the others in a box of
-        nonempty ranges.
-
-        >>> LinearForm(1, {"i": 2, "x": -1}).rest("i", {"x": (0, 3)})
-        (-1, 1)
-        """
-        low = high = self.constant
-        for name, factor in self.terms.items():
-            if name == variable:
-                continue
-            begin, end = box[name]
-            first, last = factor * begin, factor * (end - 1)
-            low += min(first, last)
-            high += max(first, last)
-        return low, high
 
 
 # --- linear forms -----------------------------------------------------------------------------
 
 
-def linear_form(expr: p.Expr, known: KnownSizes) -> LinearForm | None:
+def linear_form(expr: p.Expr, known: KnownSizes, *, exact: bool = False) -> LinearForm | None:
     """The linear form of an integer expression, None if it has none or a constant in it is not
-    known."""
+    known.
+
+    Casts between integers count as the identity. With `exact` there is no form where one of them
+    may change a value, or where a sum is made in a narrower type than int64: where the mathematical
+    value of an exact form fits int64, the computed one is the same.
+    """
     match expr:
         case p.Index(name=name):
-            return LinearForm(0, {name: 1})
+            return Form(0, {name: 1})
         case p.Unary(operand=operand) if not expr.dtype.is_float:
-            return _scaled(linear_form(operand, known), -1)
+            form = linear_form(operand, known, exact=exact)
+            return form and form.times(-1)
         case p.Binary(op=("+" | "-") as op, left=left, right=right) if not expr.dtype.is_float:
-            a, b = linear_form(left, known), linear_form(right, known)
-            return _sum(a, b if op == "+" else _scaled(b, -1), expr.dtype.bits == 64)
+            if exact and expr.dtype.bits != 64:
+                return None
+            a = linear_form(left, known, exact=exact)
+            b = linear_form(right, known, exact=exact)
+            return a and b and a.plus(b, 1 if op == "+" else -1)
         case p.Binary(op="*", left=left, right=right) if not expr.dtype.is_float:
             for factor, operand in ((left, right), (right, left)):
                 value = evaluate(factor, known)
                 if value is not None:
-                    return _scaled(linear_form(operand, known), value)
+                    form = linear_form(operand, known, exact=exact)
+                    return form and form.times(value)
             return None
         case p.Convert(operand=operand, dtype=dtype) if (
             dtype.is_integer and operand.dtype.is_integer and p.index_names(operand)
         ):
-            form = linear_form(operand, known)
-            widening = dtype.kind == "int" and dtype.bits == 64 and operand.dtype.name != "uint64"
-            return (
-                form if form is None or widening else LinearForm(form.constant, form.terms, False)
-            )
+            widens = dtype.kind == "int" and dtype.bits == 64 and operand.dtype.name != "uint64"
+            return linear_form(operand, known, exact=exact) if widens or not exact else None
         case _:
             value = evaluate(expr, known) if expr.dtype.is_integer else None
-            return None if value is None else LinearForm(value, {})
-
-
-def _sum(a: LinearForm | None, b: LinearForm | None, wide: bool) -> LinearForm | None:
-    if a is None or b is None:
-        return None
-    terms = dict(a.terms)
-    for name, factor in b.terms.items():
-        terms[name] = terms.get(name, 0) + factor
-    return LinearForm(a.constant + b.constant, terms, a.plain and b.plain and wide)
-
-
-def _scaled(form: LinearForm | None, factor: int) -> LinearForm | None:
-    if form is None:
-        return None
-    terms = {name: factor * c for name, c in form.terms.items()}
-    return LinearForm(factor * form.constant, terms, form.plain)
+            return None if value is None else Form(value, {})
 
 
 # --- quasi-affine expressions -----------------------------------------------------------------
@@ -185,13 +144,9 @@ def _is_affine_condition(expr: p.Expr, known: KnownSizes) -> bool:
             return False
 
 
-def box_of(ranges: Mapping[str, p.Range], names: Iterable[str]) -> IndexRanges:
+def box_of(ranges: Mapping[str, p.Range], names: Iterable[str]) -> Box[str]:
     """The box of some variables."""
-    return {name: (ranges[name].begin, ranges[name].end) for name in names}
-
-
-def is_empty(box: IndexRanges) -> bool:
-    return any(begin >= end for begin, end in box.values())
+    return {name: (ranges[name].begin, ranges[name].end - 1) for name in names}
 
 
 def function_on(
@@ -210,7 +165,7 @@ def first_outside(
     extent: int,
     known: KnownSizes,
     names: tuple[str, ...],
-    box: IndexRanges,
+    box: Box[str],
     guards: tuple[Guard, ...] = (),
 ) -> dict[str, int] | None:
     """The first point of a box where some affine guards hold and an affine expression is not in

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tc.affine.forms import Form, constant_form
 from tc.errors import InternalError
 from tc.polyhedral.footprint import Box, Digits, FreeDigit, box, enter, without
-from tc.polyhedral.linear_forms import constant_form
 from tc.polyhedral.schedule import Member, Value
 from tc.polyhedral.scop.scop import Access
-from tc.semantics.affine import LinearForm
 
 
 def values(digits: Digits) -> set[int]:
@@ -118,7 +117,7 @@ def test_boxes_of_every_eighth_element(
         "k": Digits(constant_form(7), 9, (0, 9), exact=True, free=()),
     }
     accesses = [
-        Access("a", (LinearForm(s.get("", 0), {n: c for n, c in s.items() if n}),), ((0, 99),))
+        Access("a", (Form(s.get("", 0), {n: c for n, c in s.items() if n}),), ((0, 99),))
         for s in subscripts
     ]
     offset, size, step = expected

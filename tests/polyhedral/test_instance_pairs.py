@@ -9,13 +9,13 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tc import sets
+from tc.affine.forms import Form, LinearForm, constant_form, variable_form
 from tc.polyhedral import instance_pairs
 from tc.polyhedral.instance_pairs import Condition, Digit, InstancePair, compared, find
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop import relations
 from tc.polyhedral.scop.relations import SINK, SOURCE, relate
 from tc.polyhedral.scop.scop import Access, ScopStatement
-from tc.semantics.affine import LinearForm
 from tests.support.tree_order import points
 
 COMPARE = {"==": operator.eq, "!=": operator.ne, ">": operator.gt}
@@ -41,7 +41,7 @@ def accesses(draw: st.DrawFn) -> tuple[ScopStatement, ScopStatement]:
             for low in [draw(st.integers(0, 2))]
         }
         forms = [
-            LinearForm(draw(st.integers(-2, 2)), draw(st.dictionaries(
+            Form(draw(st.integers(-2, 2)), draw(st.dictionaries(
                 st.sampled_from(sorted(ranges)), st.sampled_from((1, 1, -1, 2)), max_size=2)))
             for _ in range(rank)
         ]  # fmt: skip
@@ -62,12 +62,13 @@ def conditions(draw: st.DrawFn, source: ScopStatement, sink: ScopStatement) -> C
     if draw(st.booleans()):
         return compared(op, digit(), digit(), draw(st.integers(-1, 1)))
     factors = draw(st.lists(st.sampled_from((1, -1, 2)), max_size=3))
-    return Condition(op, tuple((f, digit()) for f in factors), draw(st.integers(-2, 2)))
+    form: Form[Digit, int] = constant_form(draw(st.integers(-2, 2)))
+    return Condition(op, sum((variable_form(digit(), f) for f in factors), form))
 
 
 def meets(condition: Condition, pair: InstancePair) -> bool:
-    total = condition.constant
-    for factor, digit in condition.terms:
+    total = condition.form.constant
+    for digit, factor in condition.form.terms.items():
         value = digit.value
         number = value.offset + (pair[digit.side][value.variable] if value.variable else 0)
         for step, by in digit.steps:
@@ -104,7 +105,7 @@ def test_all_pairs(
 
 def test_isl_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal digits, and an example, are found without it; that i mod 8 mod 4 is i mod 4, not."""
-    place = access(LinearForm(0, {"i": 1}))
+    place = access(Form(0, {"i": 1}))
     source, sink = (statement(name, place, i=(0, 16)) for name in ("S", "T"))
     i, k = Value("i"), Value("i", 1)
     four, eight = (("mod", 4),), (("mod", 8), ("mod", 4))

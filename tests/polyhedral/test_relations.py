@@ -9,10 +9,10 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tc import sets
+from tc.affine.forms import Form, LinearForm
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.relations import SINK, SOURCE, Relation, relate
 from tc.polyhedral.scop.scop import Access, ScopStatement
-from tc.semantics.affine import LinearForm
 from tests.support.tree_order import points
 
 Pair = tuple[dict[str, int], dict[str, int]]
@@ -27,7 +27,7 @@ def simple(
     ranges: dict[str, tuple[int, int]], *subscripts: tuple[int, dict[str, int]]
 ) -> tuple[ScopStatement, Access]:
     """A statement and its access by linear subscripts."""
-    forms = tuple(LinearForm(constant, terms) for constant, terms in subscripts)
+    forms = tuple(Form(constant, terms) for constant, terms in subscripts)
     access = Access("T", forms, ((0, 100),) * len(forms))
     return statement(ranges, access), access
 
@@ -126,7 +126,7 @@ def sides(draw: st.DrawFn, rank: int, prefix: str) -> tuple[ScopStatement, Acces
             continue
         used = draw(st.lists(st.sampled_from(sorted(ranges)), max_size=2)) if ranges else []
         terms = {name: draw(st.sampled_from((1, 1, 1, -1, 2, 3))) for name in used}
-        forms.append(LinearForm(draw(st.integers(-1, 5)), terms))
+        forms.append(Form(draw(st.integers(-1, 5)), terms))
         bounds.append((0, 6))
     access = Access("T", tuple(forms), tuple(bounds))
     return statement(ranges, access), access

@@ -11,7 +11,6 @@ from tc.plan import PACKED, REGISTER, SHARED, Promote
 from tc.polyhedral.actions.loops import TreePlace, misplaced_digit, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
-from tc.polyhedral.linear_forms import add
 from tc.polyhedral.promotion import (
     Footprint,
     Transfer,
@@ -194,7 +193,7 @@ def _sizes(held: Box, layout: tuple[Axis, ...]) -> tuple[int, ...]:
 
 def _before(exact: Box, held: Box) -> tuple[int, ...]:
     pairs = zip(exact.offsets, held.offsets, strict=True)
-    before = tuple(add(a, b, -1).constant for a, b in pairs)
+    before = tuple((a - b).constant for a, b in pairs)
     return before if any(before) else ()
 
 

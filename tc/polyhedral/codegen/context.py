@@ -9,17 +9,16 @@ from functools import reduce
 from itertools import chain, count
 from typing import TypeAlias
 
+from tc.affine.forms import LinearForm, split
 from tc.dtypes import DType, compute_dtype
-from tc.kernel.folding import compare, integer, logical_and
+from tc.kernel.folding import compare, integer, logical_and, of_form
 from tc.kernel.intervals import Interval
 from tc.kernel.ir import Buffer, Expr, If, LaunchIndex, Load, Site, Stmt, row_major
 from tc.plan import AXES
 from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import Box, Position, whole
-from tc.polyhedral.linear_forms import add, divide, expression, range_of
 from tc.polyhedral.schedule import ArrayTile, Member
 from tc.polyhedral.scop.scop import HalfOpen, Scop
-from tc.semantics.affine import LinearForm
 
 
 class NoKernel(Exception):
@@ -141,11 +140,11 @@ class State:
         """The buffer that holds an element of a tensor here, and the indices in it."""
         placed = self.innermost(tensor)
         if placed is None:
-            return tensor, tuple(map(expression, element))
+            return tensor, tuple(map(of_form, element))
         return placed.tile.buffer, self.indices(placed, element)
 
     def indices(self, placed: Placed, element: tuple[LinearForm, ...]) -> tuple[Expr, ...]:
-        inside = [add(e, o, -1) for e, o in zip(element, placed.box.offsets, strict=True)]
+        inside = [e - o for e, o in zip(element, placed.box.offsets, strict=True)]
         indices = []
         opened: set[int] = set()
         for axis in placed.tile.layout:
@@ -153,7 +152,7 @@ class State:
             if axis.dimension in opened:
                 form = self._split(form, axis.size, placed)[1]
             opened.add(axis.dimension)
-            indices.append(expression(form))
+            indices.append(of_form(form))
         return tuple(indices)
 
     def fits(self, placed: Placed, element: tuple[LinearForm, ...]) -> bool:
@@ -163,10 +162,10 @@ class State:
     def _beyond(self, placed: Placed, element: tuple[LinearForm, ...]) -> Iterator[Expr]:
         """The conditions, those not certain, that an element is in the box of a tile."""
         for e, o, size in zip(element, placed.box.offsets, placed.tile.sizes, strict=True):
-            yield from self.between(add(e, o, -1), (0, size))
+            yield from self.between(e - o, (0, size))
 
     def _split(self, form: LinearForm, step: int, placed: Placed) -> tuple[LinearForm, LinearForm]:
-        found = divide(form, step, self.bounds)
+        found = split(form, step, self.bounds)
         if found is None:
             raise NoKernel(
                 f"the panels of {step} elements of {placed.tile.buffer} do not fit its accesses: "
@@ -201,11 +200,11 @@ class State:
 
     def between(self, form: LinearForm, limits: HalfOpen) -> Iterator[Expr]:
         """The conditions, those not certain, that the values of a form are within limits."""
-        (low, high), (begin, end) = range_of(form, self.bounds), limits
+        (low, high), (begin, end) = form.interval(self.bounds), limits
         if low < begin:
-            yield compare(">=", expression(form), integer(begin), {})
+            yield compare(">=", of_form(form), integer(begin), {})
         if high >= end:
-            yield compare("<", expression(form), integer(end), {})
+            yield compare("<", of_form(form), integer(end), {})
 
 
 def guarded(tests: Iterable[Expr], stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 
+from tc.affine.forms import Form, LinearForm, constant_form
 from tc.dtypes import INT64, compute_dtype
-from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
+from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
 from tc.kernel.ir import Expr, For, If, LaunchIndex, Let, Load, Stmt, Store, Var
 from tc.plan import REGISTER, SHARED, THREAD
 from tc.polyhedral.codegen.context import Placed, State, guarded
 from tc.polyhedral.codegen.gathered import contiguous_dimension, gathered
 from tc.polyhedral.footprint import Box, whole
-from tc.polyhedral.linear_forms import add, constant_form, expression
 from tc.polyhedral.schedule import ArrayTile, Axis
 from tc.polyhedral.scop.scop import HalfOpen
-from tc.semantics.affine import LinearForm
 
 FEW = 5
 """Vectors in a row of a tile up to which the row is copied without a loop: only those at its ends
@@ -129,13 +128,13 @@ def _by_all_threads(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...
             name = state.world.names.fresh("c0", INT64)
             loops.append((name, turns))
             state = state.bound(name, 0, turns - 1)
-            positions[axis] = LinearForm(0, {own.var: 1, name: own.count} if own.var else {name: 1})
+            positions[axis] = Form(0, {own.var: 1, name: own.count} if own.var else {name: 1})
         else:
-            positions[axis] = LinearForm(0, {name: 1})
+            positions[axis] = Form(0, {name: 1})
         if turns > 1 and size % own.count:
             name = state.world.names.fresh("c0", INT64)
-            lets.append(Let(name, expression(positions[axis])))
-            positions[axis] = LinearForm(0, {name: 1})
+            lets.append(Let(name, of_form(positions[axis])))
+            positions[axis] = Form(0, {name: 1})
         if turns * own.count > size:
             (inner if turns > 1 else outer).append(
                 compare("<", Var(name, INT64), integer(size), {})
@@ -168,7 +167,7 @@ def _in_lines(placed: Placed, state: State) -> tuple[Stmt, ...]:
     tile, world = placed.tile, state.world
     shape = world.scop.shaped.shapes[tile.tensor]
     names = [None if n == 1 else world.names.fresh("c0", INT64) for n in tile.sizes]
-    positions = [constant_form(0) if n is None else LinearForm(0, {n: 1}) for n in names]
+    positions = [constant_form(0) if n is None else Form(0, {n: 1}) for n in names]
     first = _first_of_stretch(tile.sizes, shape)
     starts = [*positions[:first], *(constant_form(0) for _ in shape[first:])]
     for name, size in zip(names, tile.sizes, strict=True):
@@ -181,8 +180,8 @@ def _in_lines(placed: Placed, state: State) -> tuple[Stmt, ...]:
         name = names[d]
         end: Expr = integer(tile.sizes[d])
         if d == first:
-            left = add(constant_form(shape[d]), placed.box.offsets[d], -1)
-            end = binary("min", end, expression(left), state.bounds)
+            left = constant_form(shape[d]) - placed.box.offsets[d]
+            end = binary("min", end, of_form(left), state.bounds)
         if name is not None:
             stmt = For(name, integer(0), end, (stmt,), mark="lines" if d == first else "")
         if d == first:
@@ -282,13 +281,13 @@ def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> t
     names: list[str | None] = []
     for loop in loops:
         if loop.step < 0:  # the place of the rest of an axis
-            positions[loop.axis] = add(positions[loop.axis], constant_form(-loop.step))
+            positions[loop.axis] = positions[loop.axis].shifted(-loop.step)
         if loop.step < 0 or loop.extent == 1:
             names.append(None)
         else:
             name = state.world.names.fresh("c0", INT64)
             state = state.bound(name, 0, loop.extent - 1)
-            positions[loop.axis] = add(positions[loop.axis], LinearForm(0, {name: loop.step}))
+            positions[loop.axis] = positions[loop.axis] + Form(0, {name: loop.step})
             names.append(name)
     stmts = body(state, _element(placed.box, layout, positions), _indices(positions))
     for loop, opened in zip(reversed(loops), reversed(names), strict=True):
@@ -302,9 +301,9 @@ def _element(
 ) -> tuple[LinearForm, ...]:
     element = list(box.offsets)
     for axis, position in zip(layout, positions, strict=True):
-        element[axis.dimension] = add(element[axis.dimension], position, axis.step)
+        element[axis.dimension] = element[axis.dimension].plus(position, axis.step)
     return tuple(element)
 
 
 def _indices(positions: Sequence[LinearForm]) -> tuple[Expr, ...]:
-    return tuple(map(expression, positions))
+    return tuple(map(of_form, positions))

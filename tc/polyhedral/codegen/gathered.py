@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from tc.affine.forms import LinearForm
+from tc.kernel.folding import of_form
 from tc.kernel.ir import Expr, Stmt
 from tc.polyhedral.codegen.context import State
 from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
 from tc.polyhedral.footprint import Box
-from tc.polyhedral.linear_forms import add, constant_form, expression
 from tc.polyhedral.scop.scop import Gather
 from tc.semantics import program as p
-from tc.semantics.affine import LinearForm
 
 
 def gathered(
@@ -18,7 +18,7 @@ def gathered(
     """An element, in the type of computation, read from memory; and what must run before."""
     world = state.world
     places = {
-        own.name: expression(add(constant_form(own.first), form, own.step))
+        own.name: of_form(form.times(own.step).shifted(own.first))
         for own, form in zip(gather.dimensions, element, strict=True)
     }
     scope = Scope(

@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from tc.affine.forms import Form, LinearForm, constant_form
 from tc.dtypes import INT64, compute_dtype
 from tc.kernel import ir
-from tc.kernel.folding import binary, cast, compare, integer
+from tc.kernel.folding import binary, cast, compare, integer, of_form
 from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
 from tc.kernel.verify import verify
 from tc.plan import BLOCK, PACKED, PARALLEL, SCRATCH, SERIAL, SHARED, THREAD, UNROLL, VECTOR
@@ -26,7 +27,6 @@ from tc.polyhedral.codegen.launches import bound_member, entered, has_barrier, l
 from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.codegen.vanishing import runs_on
 from tc.polyhedral.footprint import Box, box, enter, start, trips_of, whole
-from tc.polyhedral.linear_forms import add, constant_form, expression, range_of
 from tc.polyhedral.schedule import (
     ArrayTile,
     Band,
@@ -39,7 +39,6 @@ from tc.polyhedral.schedule import (
     Sync,
 )
 from tc.polyhedral.scop.scop import Scop, ScopStatement
-from tc.semantics.affine import LinearForm
 
 MAX_LOOPS = 8
 """A nest has no more loops: Python nests 20 blocks at most, of two nests and what is in them."""
@@ -269,7 +268,7 @@ def _inside(member: Member, names: list[str], trips: int, state: State) -> tuple
     if trips != 1:
         is_digit = member.span is not None or member.step > 1
         loop = state.world.names.fresh(f"{member.name}0" if is_digit else member.name, INT64)
-        state, digit = state.bound(loop, 0, trips - 1), LinearForm(0, {loop: 1})
+        state, digit = state.bound(loop, 0, trips - 1), Form(0, {loop: 1})
     return loop, _within(member, names, trips, digit, state)
 
 
@@ -298,7 +297,7 @@ def _within(member: Member, names: list[str], trips: int, digit: LinearForm, sta
         if value.variable is None:
             own = value.offset - member.origin
             own = (own if member.span is None else own % member.span) // member.step
-            test = compare("==", expression(digit), integer(own), {})
+            test = compare("==", of_form(digit), integer(own), {})
             pins[name] = (*pins.get(name, ()), test)
     every = {**state.positions, **positions}
     return replace(state, positions=every, block=block, loops=loops, pins=pins)
@@ -315,7 +314,7 @@ def _bounded(
             return integer(trip), inner
         digits = state.positions[name][value.variable]
         after = inner.positions[name][value.variable]
-        tails.append((add(constant_form(digits.limits[1]), digits.base, -1), digits.exact, after))
+        tails.append((constant_form(digits.limits[1]) - digits.base, digits.exact, after))
     room, exact, _ = tails[0]
     if exact or member.span is None or any(other != room for other, _, _ in tails):
         runs_all = member.span is None and member.step == 1  # just the values of the statements
@@ -323,16 +322,16 @@ def _bounded(
             runs_all = runs_all and own == constant_form(trip) and after.span == 1
         return integer(trip), _exact(member, names, inner) if runs_all else inner
     if member.step > 1:
-        room = add(room, constant_form(member.step - 1))
-    low, _ = range_of(room, state.bounds)
+        room = room.shifted(member.step - 1)
+    low, _ = room.interval(state.bounds)
     if low >= trip * member.step:
         return integer(trip), inner
-    left = expression(room)
+    left = of_form(room)
     if member.step > 1:
         left = binary("/", left, integer(member.step))
     end = binary("min", integer(trip), left)
     # the end keeps all of them below their limits; some may have to begin later
-    begun = all(range_of(a.base, inner.bounds)[0] >= a.limits[0] for _, _, a in tails)
+    begun = all(a.base.interval(inner.bounds)[0] >= a.limits[0] for _, _, a in tails)
     return end, _exact(member, names, inner) if member.step == 1 and begun else inner
 
 
@@ -383,14 +382,14 @@ def _has_tails(tile: ArrayTile, found: Box, state: State) -> bool:
     unwritten, and others, which are vectors or unrolled, compute with it."""
     limits = tile.limits or whole(tile.tensor, state.world.scop)
     for offset, size, (begin, end) in zip(found.offsets, tile.sizes, limits, strict=True):
-        low, high = range_of(offset, state.bounds)
+        low, high = offset.interval(state.bounds)
         if low < begin or high + size > end:
             return True
     return False
 
 
 def _begun_before(found: Box, before: tuple[int, ...]) -> Box:
-    offsets = (add(o, constant_form(by), -1) for o, by in zip(found.offsets, before, strict=True))
+    offsets = (o.shifted(-by) for o, by in zip(found.offsets, before, strict=True))
     sizes = (size + by for size, by in zip(found.sizes, before, strict=True))
     return Box(tuple(offsets), tuple(sizes), found.steps)
 
@@ -442,7 +441,7 @@ def _combined(
             stmts += _vector(lane, lanes, body, state)
         parts = parts[:half]
     element = tuple(
-        add(o, LinearForm(0, {n: step}) if e > 1 else constant_form(0))
+        o + Form(0, {n: step}) if e > 1 else o
         for o, n, e, step in zip(found.offsets, outer, found.counts, found.steps, strict=True)
     )
     place = state.place(target, element)

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 
+from tc.affine.forms import Form, LinearForm
 from tc.dtypes import compute_dtype
 from tc.kernel import ir
-from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, select
+from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
 from tc.kernel.ir import Expr, Load, Stmt, Store
 from tc.plan import SHARED
 from tc.polyhedral.codegen.context import Expanded, State, guarded
@@ -23,11 +24,9 @@ from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_exp
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.vanishing import adds_nothing
 from tc.polyhedral.footprint import Digits
-from tc.polyhedral.linear_forms import add, expression, range_of, substitute
 from tc.polyhedral.scop.checked_variables import checked_variables, guarding_variables
 from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics import program as p
-from tc.semantics.affine import LinearForm
 
 
 def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
@@ -100,7 +99,7 @@ def _has_accumulators(
     for subscript, form, offset, size in zip(
         statement.write.subscripts, element, found.offsets, found.sizes, strict=True
     ):
-        low, high = range_of(add(form, offset, -1), state.bounds)
+        low, high = (form - offset).interval(state.bounds)
         if subscript is not None and variable in subscript.terms and (low < 0 or high >= size):
             return False
     return True
@@ -110,13 +109,13 @@ def _tile_tests(digits: Digits, state: State) -> Iterator[Expr]:
     """The condition, unless it is certain, that a tile has values in the range at all. Threads do
     not look for the end of it: those that have work would not be done sooner."""
     tile = digits.base if digits.tile is None else digits.tile
-    low, high = range_of(tile, state.bounds)
+    low, high = tile.interval(state.bounds)
     begin, end = digits.limits
     if high >= end and state.world.launch is None:
-        yield compare("<", expression(tile), integer(end), {})
+        yield compare("<", of_form(tile), integer(end), {})
     if low < begin:
         # a shifted member: the first tile may begin before the range
-        yield compare(">=", expression(digits.base), integer(begin), {})
+        yield compare(">=", of_form(digits.base), integer(begin), {})
 
 
 def _tests(variable: str, statement: ScopStatement, state: State) -> Iterator[Expr]:
@@ -127,7 +126,7 @@ def _tests(variable: str, statement: ScopStatement, state: State) -> Iterator[Ex
 
 def _element(access: Access, statement: ScopStatement, state: State) -> tuple[LinearForm, ...]:
     values = {v: d.base for v, d in state.positions[statement.name].items()}
-    return tuple(substitute(s, values) for s in access.subscripts if s is not None)
+    return tuple(s.substituted(values) for s in access.subscripts if s is not None)
 
 
 def _instance(
@@ -174,7 +173,7 @@ def _accumulate(
     if expanded is not None:
         inside = expanded.box.places(element)
         digits = [state.loops[d.name, d.step] for d in expanded.digits]
-        indices = tuple(map(expression, (*inside, *digits)))
+        indices = tuple(map(of_form, (*inside, *digits)))
         value = binary(statement.op, Load(expanded.buffer, indices, term.dtype), term)
         return Store(expanded.buffer, indices, value)
     before = cast(state.load(target, element), term.dtype)
@@ -210,10 +209,10 @@ class _Reader:
 
     def _clamp(self, variable: str) -> Expr:
         digits = self.tails.get(variable)
-        value = expression(self.values[variable])
+        value = of_form(self.values[variable])
         if digits is None or digits.lane:
             return value
-        low, high = range_of(digits.base, self.state.bounds)
+        low, high = digits.base.interval(self.state.bounds)
         begin, end = digits.limits
         if high >= end:
             value = binary("min", value, integer(end - 1))
@@ -268,7 +267,7 @@ class _Reader:
         for v in dict.fromkeys(v for form in forms for v in form.terms):  # in one order always
             if v in self.tails and not self.tails[v].lane:
                 values[v], state = self._local(v, block, state)
-        element = tuple(substitute(form, values) for form in forms)
+        element = tuple(form.substituted(values) for form in forms)
         value = self._loaded(access.tensor, element, state)
         mask = self.mask(read)
         return value if mask is None else select(mask, value, constant(0, value.dtype))
@@ -308,7 +307,7 @@ class _Reader:
         """A clamped variable, held by a local."""
         clamped = self.clamped[variable]
         if isinstance(clamped, ir.Const):
-            return LinearForm(int(clamped.value), {}), state
+            return Form(int(clamped.value), {}), state
         local = clamped if isinstance(clamped, ir.Var) else block.let(clamped)
         begin, end = self.tails[variable].limits
-        return LinearForm(0, {local.name: 1}), state.bound(local.name, begin, end - 1)
+        return Form(0, {local.name: 1}), state.bound(local.name, begin, end - 1)

@@ -14,18 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tc.affine.forms import Form, LinearForm, constant_form
 from tc.dtypes import INT64
-from tc.kernel.folding import compare, integer
+from tc.kernel.folding import compare, integer, of_form
 from tc.kernel.ir import Expr, For, LaunchIndex, Let, Stmt, Var
 from tc.plan import AXES, BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.context import LaunchAxis, LaunchIndices, State
 from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import trips_of
-from tc.polyhedral.linear_forms import constant_form, expression
 from tc.polyhedral.schedule import Band, Member, Node, Promotion, Sync
 from tc.polyhedral.scop.scop import Scop
-from tc.semantics.affine import LinearForm
 
 
 def launch_sizes(part: Node, scop: Scop) -> Mapping[LaunchAxis, int]:
@@ -130,18 +129,18 @@ def bound_member(member: Member, trips: int, launch: LaunchIndices, state: State
     if used < index.count:
         tests.append(compare("<", number, integer(used), {}))
     state = state.bound(index.var, 0, used - 1)
-    digit = constant_form(0) if used == 1 else LinearForm(0, {index.var: 1})
+    digit = constant_form(0) if used == 1 else Form(0, {index.var: 1})
     loop, lets = None, list[Let]()
     if turns > 1:
         names, stem = state.world.names, f"{member.name}0"
         loop = names.fresh(stem, INT64)
         state = state.bound(loop, 0, turns - 1)
-        digit = LinearForm(0, {**digit.terms, loop: used})
+        digit = Form(0, {**digit.terms, loop: used})
         if used > 1:
             own = names.fresh(stem, INT64)
-            lets.append(Let(own, expression(digit)))
+            lets.append(Let(own, of_form(digit)))
             state = state.bound(own, 0, trips - 1)
-            digit = LinearForm(0, {own: 1})
+            digit = Form(0, {own: 1})
             if used * turns > trips:
                 tests.append(compare("<", Var(own, INT64), integer(trips), {}))
             if member.role == THREAD:

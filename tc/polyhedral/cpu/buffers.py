@@ -270,8 +270,8 @@ def dimension_order(access: Access, last: int | None) -> tuple[tuple[int, int], 
     """The axes of a buffer, for what an access touches, whose last one is a dimension; none where
     that is the order anyway.
 
-    >>> from tc.semantics.affine import LinearForm
-    >>> i, j, k = (LinearForm(0, {v: c}) for v, c in (("i", 1), ("j", 2), ("k", 1)))
+    >>> from tc.affine.forms import Form
+    >>> i, j, k = (Form(0, {v: c}) for v, c in (("i", 1), ("j", 2), ("k", 1)))
     >>> access = Access("t", (i, j, k), ((0, 9),) * 3)
     >>> dimension_order(access, 0), dimension_order(access, 2)
     (((1, 2), (2, 1), (0, 1)), ())

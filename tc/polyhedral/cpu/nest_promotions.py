@@ -9,6 +9,7 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass, field
 from math import prod
 
+from tc.affine.forms import LinearForm
 from tc.plan import PACKED, REGISTER, SCRATCH
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest
@@ -16,7 +17,6 @@ from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimen
 from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import Member, tile, tiles
 from tc.polyhedral.scop.scop import ScopStatement
-from tc.semantics.affine import LinearForm
 
 
 @dataclass(frozen=True)

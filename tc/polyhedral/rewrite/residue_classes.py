@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from math import gcd, lcm, prod
 
+from tc.affine.forms import Form
 from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, unused_name
 from tc.polyhedral.rewrite.simplifying import (
     linear_expression,
@@ -26,7 +27,7 @@ from tc.polyhedral.rewrite.simplifying import (
 )
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics import program as p
-from tc.semantics.affine import LinearForm, box_of
+from tc.semantics.affine import box_of
 from tc.semantics.size_values import KnownSizes
 
 
@@ -169,7 +170,7 @@ class _Splitting:
         def moved(node: p.Expr) -> p.Expr:
             if not isinstance(node, p.Index) or node.name != variable:
                 return node
-            return linear_expression(LinearForm(residue, {outer: period}), node)
+            return linear_expression(Form(residue, {outer: period}), node)
 
         def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(outer if name == variable else name for name in names)
@@ -226,7 +227,7 @@ class _Splitting:
 
         def settled(node: p.Expr) -> p.Expr:
             if isinstance(node, p.Index) and node.name in values:
-                return linear_expression(LinearForm(values[node.name], {}), node)
+                return linear_expression(Form(values[node.name], {}), node)
             return node
 
         left = tuple(v for v in statement.variables if v not in values)

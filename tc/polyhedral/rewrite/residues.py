@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import count
 from math import gcd, lcm
 
+from tc.affine.forms import Form, LinearForm
 from tc.polyhedral.rewrite.residue_classes import residue_classes
 from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, unused_name
 from tc.polyhedral.rewrite.simplifying import (
@@ -27,7 +28,7 @@ from tc.polyhedral.rewrite.simplifying import (
 )
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics import program as p
-from tc.semantics.affine import LinearForm, box_of, linear_form
+from tc.semantics.affine import box_of, linear_form
 from tc.semantics.size_values import KnownSizes
 
 SHORTEST = 128
@@ -220,7 +221,7 @@ def _periods(
     def moved(node: p.Expr) -> p.Expr:
         if not isinstance(node, p.Index) or node.name != variable:
             return node
-        return linear_expression(LinearForm(0, {outer: period, variable: 1}), node)
+        return linear_expression(Form(0, {outer: period, variable: 1}), node)
 
     def doubled(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(x for v in names for x in ((outer, v) if v == variable else (v,)))
@@ -256,6 +257,6 @@ def _in_steps(variable: str, accesses: Iterable[tuple[p.Expr, ...]], known: Know
             if variable not in p.index_names(subscript):
                 continue
             form = linear_form(subscript, known)
-            if axis or form is None or abs(form.terms[variable]) > 1:
+            if axis or form is None or abs(form.terms.get(variable, 0)) > 1:
                 return False
     return True

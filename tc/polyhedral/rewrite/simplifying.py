@@ -4,14 +4,16 @@ and of comparisons where the box decides them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from itertools import pairwise
 
+from tc.affine.assembling import assembled
+from tc.affine.forms import LinearForm, decide, split
+from tc.affine.intervals import Box
 from tc.dtypes import BOOL, INT64
 from tc.polyhedral.rewrite.rewriting import rewrite
 from tc.semantics import program as p
-from tc.semantics.affine import IndexRanges, LinearForm, linear_form
+from tc.semantics.affine import linear_form
 from tc.semantics.size_values import KnownSizes, evaluate
 
 _STEPS = {"<": (0,), ">=": (0,), "<=": (1,), ">": (1,), "==": (0, 1), "!=": (0, 1)}
@@ -22,8 +24,8 @@ def quotients(expr: p.Expr, variable: str, known: KnownSizes) -> Iterator[tuple[
     """The dividends that move with a variable, and their divisors."""
     for node in p.walk(expr):
         if isinstance(node, p.Binary) and node.op in "/%" and node.dtype == INT64:
-            divisor, form = evaluate(node.right, known), linear_form(node.left, known)
-            if divisor and divisor > 0 and form and form.plain and form.terms.get(variable):
+            divisor, form = evaluate(node.right, known), linear_form(node.left, known, exact=True)
+            if divisor and divisor > 0 and form and form.terms.get(variable):
                 yield form, divisor
 
 
@@ -41,7 +43,7 @@ def _compared(expr: p.Expr, variable: str, known: KnownSizes) -> Iterator[tuple[
     """The comparisons of a variable alone, with the differences of what is compared."""
     for node in p.walk(expr):
         form = difference(node, known) if isinstance(node, p.Compare) else None
-        if form is not None and [name for name, c in form.terms.items() if c] == [variable]:
+        if form is not None and list(form.terms) == [variable]:
             assert isinstance(node, p.Compare)
             yield node.op, form
 
@@ -50,13 +52,9 @@ def difference(node: p.Compare, known: KnownSizes) -> LinearForm | None:
     """What a comparison compares with 0, where that is linear."""
     if node.left.dtype != INT64:
         return None
-    left, right = linear_form(node.left, known), linear_form(node.right, known)
-    if left is None or right is None or not (left.plain and right.plain):
-        return None
-    terms = dict(left.terms)
-    for name, c in right.terms.items():
-        terms[name] = terms.get(name, 0) - c
-    return LinearForm(left.constant - right.constant, terms)
+    left = linear_form(node.left, known, exact=True)
+    right = linear_form(node.right, known, exact=True)
+    return left and right and left - right
 
 
 def values_where(
@@ -65,7 +63,7 @@ def values_where(
     """The values of a variable, out of a range, for which a test of nothing else holds; None where
     it is no such test, or where these are no range."""
     form = difference(test, known) if isinstance(test, p.Compare) else None
-    if form is None or [name for name, c in form.terms.items() if c] != [variable]:
+    if form is None or list(form.terms) != [variable]:
         return None
     assert isinstance(test, p.Compare)
     begin, end = values
@@ -73,7 +71,7 @@ def values_where(
     parts = [
         (low, high)
         for low, high in pairwise(sorted(cuts))
-        if _comparison(test, known, dict.fromkeys(form.terms, (low, high)))
+        if _comparison(test, known, {variable: (low, high - 1)})
     ]
     if any(one[1] != other[0] for one, other in pairwise(parts)):
         return None
@@ -86,7 +84,7 @@ def turning_points(expr: p.Expr, variable: str, known: KnownSizes) -> Iterator[i
         yield from (first_beyond(form.terms[variable], form.constant - s) for s in _STEPS[op])
 
 
-def simplified(expr: p.Expr, known: KnownSizes, box: IndexRanges) -> p.Expr:
+def simplified(expr: p.Expr, known: KnownSizes, box: Box[str]) -> p.Expr:
     """An expression over a box of values, without the quotients and comparisons that have one
     value there, but for multiples of the divisor, and without the branches that this decides."""
 
@@ -132,57 +130,32 @@ def _decided(node: p.Logical) -> p.Expr:
     return node
 
 
-def _quotient(node: p.Binary, known: KnownSizes, box: IndexRanges) -> p.Expr:
-    divisor, form = evaluate(node.right, known), linear_form(node.left, known)
-    if not divisor or divisor < 0 or form is None or not form.plain:
-        return node
-    whole = {name: c for name, c in form.terms.items() if c % divisor == 0}
-    rest = LinearForm(form.constant, {n: c for n, c in form.terms.items() if n not in whole})
-    low, high = rest.rest("", box)
-    if low // divisor != high // divisor:
-        return node
-    quotient = low // divisor
-    if node.op == "%":
-        return linear_expression(replace(rest, constant=rest.constant - quotient * divisor), node)
-    return linear_expression(
-        LinearForm(quotient, {n: c // divisor for n, c in whole.items()}), node
-    )
+def _quotient(node: p.Binary, known: KnownSizes, box: Box[str]) -> p.Expr:
+    divisor, form = evaluate(node.right, known), linear_form(node.left, known, exact=True)
+    parts = split(form, divisor, box) if form is not None and divisor and divisor > 0 else None
+    return node if parts is None else linear_expression(parts["/%".index(node.op)], node)
 
 
-def _comparison(node: p.Compare, known: KnownSizes, box: IndexRanges) -> bool | None:
+def _comparison(node: p.Compare, known: KnownSizes, box: Box[str]) -> bool | None:
     """The value that a comparison has all over a box, None where it has both."""
     form = difference(node, known)
-    if form is None:
-        return None
-    low, high = form.rest("", box)
-    always: Mapping[str, tuple[bool, bool]] = {
-        "<": (high < 0, low >= 0),
-        "<=": (high <= 0, low > 0),
-        ">": (low > 0, high <= 0),
-        ">=": (low >= 0, high < 0),
-        "==": (low == high == 0, low > 0 or high < 0),
-        "!=": (low > 0 or high < 0, low == high == 0),
-    }
-    is_true, is_false = always[node.op]
-    return True if is_true else False if is_false else None
+    return None if form is None else decide(node.op, form, box)
 
 
 def linear_expression(form: LinearForm, like: p.Expr) -> p.Expr:
-    """A linear form as an expression."""
-    span, total = like.span, None
-    for name, factor in form.terms.items():
-        if not factor:
-            continue
-        own = factor if total is None else abs(factor)
-        term: p.Expr = p.Index(name, span=span)
-        if own == -1:
-            term = p.Unary("-", term, INT64, span=span)
-        elif own != 1:
-            term = p.Binary("*", p.Literal(own, INT64, span=span), term, INT64, span=span)
-        op = "+" if factor > 0 else "-"
-        total = term if total is None else p.Binary(op, total, term, INT64, span=span)
-    constant = p.Literal(abs(form.constant), INT64, span=span)
-    if total is None:
-        return replace(constant, value=form.constant)
-    op = "+" if form.constant > 0 else "-"
-    return p.Binary(op, total, constant, INT64, span=span) if form.constant else total
+    """A linear form as an expression, with the place of another one."""
+    span = like.span
+
+    def number(value: int) -> p.Expr:
+        return p.Literal(value, INT64, span=span)
+
+    def term(name: str, coefficient: int) -> p.Expr:
+        index = p.Index(name, span=span)
+        if coefficient == -1:
+            return p.Unary("-", index, INT64, span=span)
+        return index if coefficient == 1 else binary("*", number(coefficient), index)
+
+    def binary(op: str, left: p.Expr, right: p.Expr) -> p.Expr:
+        return p.Binary(op, left, right, INT64, span=span)
+
+    return assembled(form, term, number, binary)

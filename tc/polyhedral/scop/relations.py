@@ -11,23 +11,22 @@ Variables are named by side and name: (SOURCE, "i") is i of the first statement.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
 from tc import sets
+from tc.affine.forms import Form, LinearForm, divisor_of
+from tc.affine.intervals import Interval, closed, contains
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.scop import Access, HalfOpen, ScopStatement
-from tc.semantics.affine import LinearForm
 
 SOURCE, SINK = 0, 1
 QUOTA = 2_000_000
 """isl operations that one relation may spend, about half a second; most need some hundreds."""
 
 Key: TypeAlias = tuple[int, str]
-Coefficients: TypeAlias = dict[Key, int]
 
 
 class Empty(Exception):
@@ -36,12 +35,10 @@ class Empty(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """low <= constant + sum of factor * variable < high, over solved variables."""
+    """The value of a form of solved variables is within an interval."""
 
-    form: Coefficients
-    constant: int
-    low: int
-    high: int
+    form: Form[Key, int]
+    inside: Interval
 
 
 @dataclass
@@ -83,27 +80,31 @@ class Relation:
     def points(self) -> sets.Points:
         """The pairs as a set of isl."""
         with sets.bounded():
-            points = self.space.box({variable_text(key): box for key, box in self.boxes.items()})
-            for low, terms, high in self.conditions():
-                function = self._function(terms, 0)
-                for op, bound in ((">=", low), ("<", high)):
+            boxes = closed({variable_text(key): box for key, box in self.boxes.items()})
+            points = self.space.box(boxes)
+            for form, (low, high) in self.conditions():
+                function = self.space.function(form)
+                for op, bound in ((">=", low), ("<=", high)):
                     points = points.intersect(
                         sets.compare(op, function, self.space.constant(bound))
                     )
             return points
 
-    def conditions(self) -> Iterator[tuple[int, dict[str, int], int]]:
-        """The relation as low <= sum of factor * variable < high, apart from the boxes; variables
+    def conditions(self) -> Iterator[tuple[Form[str, int], Interval]]:
+        """The relation as forms and the intervals of their values, apart from the boxes; variables
         as `variable_text` names them."""
         for key, (root, offset) in self.solved.items():
+            name = variable_text(key)
             if root is not None and root != key:
-                yield offset, {variable_text(key): 1, variable_text(root): -1}, offset + 1
+                yield Form(0, {name: 1, variable_text(root): -1}), (offset, offset)
             elif root is None or self.ranges[root] != self.boxes[root]:
                 begin, end = self._bounds(key)
-                yield begin, {variable_text(key): 1}, end
+                yield Form(0, {name: 1}), (begin, end - 1)
         for constraint in self.rest:
-            form = {variable_text(key): factor for key, factor in constraint.form.items()}
-            yield constraint.low - constraint.constant, form, constraint.high - constraint.constant
+            low, high = constraint.inside
+            constant = constraint.form.constant
+            form = constraint.form.shifted(-constant).renamed(variable_text)
+            yield form, (low - constant, high - constant)
 
     def function(self, side: int, value: Value) -> sets.Function:
         """A value of an instance as a function on `space`."""
@@ -133,8 +134,8 @@ class Relation:
             with sets.bounded():
                 if self.points.is_empty():
                     return None
-                terms = {variable_text(b): 1, variable_text(a): -1}
-                difference = self._function(terms, b_offset - a_offset)
+                form = Form(b_offset - a_offset, {variable_text(b): 1, variable_text(a): -1})
+                difference = self.space.function(form)
                 low = sets.smallest_value(self.points, difference)
                 return low if low == sets.largest_value(self.points, difference) else None
         except sets.TooComplex:
@@ -146,21 +147,16 @@ class Relation:
         while todo:
             root = todo.pop()
             for constraint in self.rest:
-                if root in constraint.form:
-                    todo += constraint.form.keys() - reached
-                    reached |= constraint.form.keys()
+                terms = constraint.form.terms
+                if root in terms:
+                    todo += terms.keys() - reached
+                    reached |= terms.keys()
         return b in reached
 
     def _bounds(self, key: Key) -> HalfOpen:
         root, offset = self.solved[key]
         begin, end = (0, 1) if root is None else self.ranges[root]
         return begin + offset, end + offset
-
-    def _function(self, terms: Mapping[str, int], constant: int) -> sets.Function:
-        total = self.space.constant(constant)
-        for name, factor in terms.items():
-            total = sets.add(total, sets.scale(self.space, self.space.variable(name), factor))
-        return total
 
 
 def relate(
@@ -185,16 +181,15 @@ def _constraints(first: Access, second: Access) -> Iterator[Constraint]:
         if max(a_begin, b_begin) >= min(a_end, b_end):
             raise Empty
         if a is not None and b is not None:
-            form = _form(a, SOURCE) | _form(b, SINK, -1)
-            yield Constraint(form, a.constant - b.constant, 0, 1)
+            yield Constraint(_on_side(a, SOURCE) - _on_side(b, SINK), (0, 0))
         elif a is not None:
-            yield Constraint(_form(a, SOURCE), a.constant, b_begin, b_end)
+            yield Constraint(_on_side(a, SOURCE), (b_begin, b_end - 1))
         elif b is not None:
-            yield Constraint(_form(b, SINK), b.constant, a_begin, a_end)
+            yield Constraint(_on_side(b, SINK), (a_begin, a_end - 1))
 
 
-def _form(linear: LinearForm, side: int, sign: int = 1) -> Coefficients:
-    return {(side, name): sign * factor for name, factor in linear.terms.items() if factor}
+def _on_side(form: LinearForm, side: int) -> Form[Key, int]:
+    return form.renamed(lambda name: (side, name))
 
 
 class _Solver:
@@ -219,26 +214,27 @@ class _Solver:
             self._check(constraint)
         roots = {root for root, _ in self.solved.values() if root is not None}
         ranges = {root: self.ranges[root] for root in roots}
-        return Relation(self.boxes, ranges, self.solved, tuple(c for c in rest if c.form))
+        return Relation(self.boxes, ranges, self.solved, tuple(c for c in rest if c.form.terms))
 
     def _apply(self, constraint: Constraint) -> bool:
         """Whether a constraint was turned into a substitution or is always met."""
         simple = self._substituted(constraint)
-        form, constant, least, largest = simple.form, simple.constant, simple.low, simple.high - 1
-        low, high = self._interval(simple)
+        form, (least, largest) = simple.form, simple.inside
+        low, high = form.interval(closed(self.ranges))
         if high < least or low > largest:
             raise Empty
-        if least <= low and high <= largest:
+        if contains(simple.inside, (low, high)):
             return True
-        if len(form) == 1:
-            ((root, factor),) = form.items()
+        if len(form.terms) == 1:
+            ((root, factor),) = form.terms.items()
+            first, last = least - form.constant, largest - form.constant
             if factor < 0:
-                factor, constant, least, largest = -factor, -constant, -largest, -least
-            self._narrow(root, -((constant - least) // factor), (largest - constant) // factor + 1)
+                factor, first, last = -factor, -last, -first
+            self._narrow(root, -(-first // factor), last // factor + 1)
             return True
-        if least == largest and len(form) == 2 and sum(form.values()) == 0:
-            (a, factor), (b, _) = form.items()
-            offset, remainder = divmod(least - constant, factor)
+        if least == largest and len(form.terms) == 2 and sum(form.terms.values()) == 0:
+            (a, factor), (b, _) = form.terms.items()
+            offset, remainder = divmod(least - form.constant, factor)
             if remainder:
                 raise Empty
             self._join(a, b, offset)
@@ -266,31 +262,18 @@ class _Solver:
                 self.solved[key] = (by, plus + offset)
 
     def _substituted(self, constraint: Constraint) -> Constraint:
-        form: Coefficients = {}
-        constant = constraint.constant
-        for key, factor in constraint.form.items():
-            root, offset = self.solved[key]
-            constant += factor * offset
-            if root is not None:
-                form[root] = form.get(root, 0) + factor
-        form = {root: factor for root, factor in form.items() if factor}
-        return Constraint(form, constant, constraint.low, constraint.high)
-
-    def _interval(self, constraint: Constraint) -> HalfOpen:
-        """Least and greatest value of the form."""
-        low = high = constraint.constant
-        for root, factor in constraint.form.items():
-            begin, end = self.ranges[root]
-            low += min(factor * begin, factor * (end - 1))
-            high += max(factor * begin, factor * (end - 1))
-        return low, high
+        values = {
+            key: Form(offset, {} if root is None else {root: 1})
+            for key, (root, offset) in self.solved.items()
+            if key in constraint.form.terms
+        }
+        return Constraint(constraint.form.substituted(values), constraint.inside)
 
     def _check(self, constraint: Constraint) -> None:
         """Raises Empty where no multiple of the factors' divisor solves the constraint."""
-        divisor, constant = math.gcd(*constraint.form.values()), constraint.constant
-        if divisor and -((constant - constraint.low) // divisor) > (
-            (constraint.high - 1 - constant) // divisor
-        ):
+        divisor, constant = divisor_of(constraint.form), constraint.form.constant
+        low, high = constraint.inside
+        if divisor and -((constant - low) // divisor) > (high - constant) // divisor:
             raise Empty
 
 

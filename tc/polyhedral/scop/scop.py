@@ -14,9 +14,11 @@ from itertools import product
 from math import lcm
 from typing import TypeAlias
 
+from tc.affine.forms import Form, LinearForm
+from tc.affine.intervals import Box, closed
 from tc.dtypes import DType
 from tc.semantics import program as p
-from tc.semantics.affine import IndexRanges, LinearForm, box_of, linear_form
+from tc.semantics.affine import linear_form
 from tc.semantics.ranges.index_intervals import interval_of
 from tc.semantics.ranges.preconditions import is_exact
 from tc.semantics.size_values import KnownSizes
@@ -209,7 +211,7 @@ def _without(box: ElementBox, hole: ElementBox) -> Iterator[ElementBox]:
 def all_written(elements: ElementBox, writes: Iterable[Access]) -> bool:
     """Whether some writes together reach all elements of a box.
 
-    >>> i = LinearForm(0, {"i": 2})
+    >>> i = Form(0, {"i": 2})
     >>> even, odd = (Access("t", (i,), ((n, 8),), steps=(2,)) for n in (0, 1))
     >>> all_written(((0, 8),), [even]), all_written(((0, 8),), [even, odd])
     (False, True)
@@ -273,13 +275,13 @@ def _zero_fills(
 def _zero(tensor: str, position: int, known: KnownSizes) -> ScopStatement:
     ranges = {f"i{axis}": (0, extent) for axis, extent in enumerate(known.shapes[tensor])}
     names = tuple(ranges)
-    place = Access(tensor, tuple(LinearForm(0, {n: 1}) for n in names), tuple(ranges.values()))
+    place = Access(tensor, tuple(Form(0, {n: 1}) for n in names), tuple(ranges.values()))
     return ScopStatement(f"{tensor}.zero", "zero", position, "=", names, names, ranges, place)
 
 
 def _init(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
     statement = shaped.statement
-    outer, space = statement.outer, box_of(shaped.ranges, statement.outer)
+    outer, ranges = statement.outer, _ranges(shaped, statement.outer)
     return ScopStatement(
         f"{statement.name}.init",
         "init",
@@ -287,14 +289,15 @@ def _init(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopSt
         statement.op,
         outer,
         outer,
-        space,
-        _access(statement.target, statement.subscripts, known, space),
+        ranges,
+        _access(statement.target, statement.subscripts, known, closed(ranges)),
     )
 
 
 def _update(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopStatement:
     statement = shaped.statement
-    space = box_of(shaped.ranges, statement.variables)
+    ranges = _ranges(shaped, statement.variables)
+    space = closed(ranges)
     target = _access(statement.target, statement.subscripts, known, space)
     accumulates = statement.op != "="
     reads = [target] if accumulates else []
@@ -309,11 +312,15 @@ def _update(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> Scop
         statement.op,
         statement.variables,
         statement.outer,
-        space,
+        ranges,
         target,
         tuple(reads),
         accumulates,
     )
+
+
+def _ranges(shaped: p.ShapedStatement, variables: tuple[str, ...]) -> dict[str, HalfOpen]:
+    return {v: (shaped.ranges[v].begin, shaped.ranges[v].end) for v in variables}
 
 
 def _reads(expr: p.Expr, guarded: bool) -> Iterator[tuple[p.Read, bool]]:
@@ -326,13 +333,13 @@ def _reads(expr: p.Expr, guarded: bool) -> Iterator[tuple[p.Read, bool]]:
 
 
 def _access(
-    tensor: str, subscripts: tuple[p.Expr, ...], known: KnownSizes, space: IndexRanges
+    tensor: str, subscripts: tuple[p.Expr, ...], known: KnownSizes, space: Box[str]
 ) -> Access:
     forms, bounds, steps = [], [], []
     for subscript, extent in zip(subscripts, known.shapes[tensor], strict=True):
         form = linear_form(subscript, known)
-        if form is not None and is_exact(subscript, form, known, space):
-            low, high = form.rest("", space)
+        if form is not None and is_exact(subscript, known, space):
+            low, high = form.interval(space)
         else:
             form = None
             interval = interval_of(subscript, known, space)
@@ -344,17 +351,17 @@ def _access(
     return Access(tensor, tuple(forms), tuple(bounds), steps=tuple(steps))
 
 
-def _step(form: LinearForm, space: IndexRanges) -> int:
+def _step(form: LinearForm, space: Box[str]) -> int:
     """How far the values of a form over a box are apart, each from the next one; 0 where they are
     not all as far.
 
-    >>> space = {"i": (0, 3), "j": (0, 5), "k": (0, 1)}
+    >>> space = {"i": (0, 2), "j": (0, 4), "k": (0, 0)}
     >>> forms = ({"i": 2}, {"i": 5, "j": 1}, {"i": 6, "j": 1}, {"i": 2, "j": 6}, {"k": 9})
-    >>> [_step(LinearForm(0, form), space) for form in forms]
+    >>> [_step(Form(0, form), space) for form in forms]
     [2, 1, 0, 2, 1]
     """
-    extents = {v: end - begin for v, (begin, end) in space.items()}
-    terms = sorted((abs(c), extents[v]) for v, c in form.terms.items() if c and extents[v] > 1)
+    extents = {v: high - low + 1 for v, (low, high) in space.items()}
+    terms = sorted((abs(c), extents[v]) for v, c in form.terms.items() if extents[v] > 1)
     if not terms:
         return 1
     step, reach = terms[0][0], 1

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from tc.affine.assembling import text_of
+from tc.affine.forms import Form
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import SINK, SOURCE, Key, Relation
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
@@ -69,7 +71,7 @@ def _access(instance: str, access: Access) -> str:
             subscripts.append(f"x{axis}")
             conditions.append(f"{begin} <= x{axis} < {end}")
         else:
-            subscripts.append(_sum(form.terms, form.constant))
+            subscripts.append(text_of(form))
     return _set(f"{instance} -> {access.tensor}[{', '.join(subscripts)}]", conditions)
 
 
@@ -86,18 +88,11 @@ def _relation(dependence: Dependence, scop: Scop) -> str:
     for root, (begin, end) in relation.ranges.items():
         if (begin, end) != relation.boxes[root]:
             name, offset = names[root]
-            conditions.append(f"{begin} <= {_sum({name: 1}, offset)} < {end}")
+            conditions.append(f"{begin} <= {text_of(Form(offset, {name: 1}))} < {end}")
     for constraint in relation.rest:
-        form: dict[str, int] = {}
-        constant = constraint.constant
-        for root, factor in constraint.form.items():
-            name, offset = names[root]
-            form[name] = form.get(name, 0) + factor
-            constant += factor * offset
-        if constraint.high - constraint.low == 1:
-            conditions.append(f"{_sum(form, constant)} = {constraint.low}")
-        else:
-            conditions.append(f"{constraint.low} <= {_sum(form, constant)} < {constraint.high}")
+        values = {root: Form(offset, {name: 1}) for root, (name, offset) in names.items()}
+        text, (low, high) = text_of(constraint.form.substituted(values)), constraint.inside
+        conditions.append(f"{text} = {low}" if low == high else f"{low} <= {text} < {high + 1}")
     return _set(f"{_instance(source)} -> {sink.name}[{', '.join(places)}]", conditions)
 
 
@@ -115,24 +110,7 @@ def _solved(relation: Relation, names: Mapping[Key, tuple[str, int]], key: Key) 
     if root is None:
         return str(offset)
     name, plus = names[root]
-    return _sum({name: 1}, plus + offset)
-
-
-def _sum(terms: Mapping[str, int], constant: int) -> str:
-    """constant + sum of factor * variable.
-
-    >>> _sum({"i": 2, "j": -1, "k": 0}, 3)
-    '2*i - j + 3'
-    """
-    text = ""
-    for name, factor in (*terms.items(), ("", constant)):
-        if factor == 0:
-            continue
-        size = abs(factor)
-        term = str(size) if not name else (name if size == 1 else f"{size}*{name}")
-        sign = "-" if factor < 0 else "+"
-        text += f" {sign} {term}" if text else (f"-{term}" if factor < 0 else term)
-    return text or "0"
+    return text_of(Form(plus + offset, {name: 1}))
 
 
 def _set(what: str, conditions: Iterable[str]) -> str:

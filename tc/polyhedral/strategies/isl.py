@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from tc.affine.assembling import text_of
 from tc.polyhedral.legality import annotated, respects
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
@@ -94,9 +95,8 @@ def _map(dependence: Dependence, number: dict[str, str], dependences: Dependence
     spelled = {variable_text((0, v)): f"v{i}" for i, v in enumerate(source.variables)}
     spelled |= {variable_text((1, v)): f"v{i}'" for i, v in enumerate(sink.variables)}
     conditions = [box_text(source), box_text(sink, "'")]
-    for low, terms, high in dependence.relation.conditions():
-        total = " + ".join(f"{factor} {spelled[name]}" for name, factor in terms.items())
-        conditions.append(f"{low} <= {total} < {high}")
+    for form, (low, high) in dependence.relation.conditions():
+        conditions.append(f"{low} <= {text_of(form.renamed(spelled.__getitem__))} <= {high}")
     first = instance_text(number[source.name], source)
     second = instance_text(number[sink.name], sink, "'")
     return f"{first} -> {second} : {' and '.join(conditions)}"

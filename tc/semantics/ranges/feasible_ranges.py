@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tc import sets
+from tc.affine.intervals import Box, is_empty
 from tc.semantics import affine
-from tc.semantics.affine import IndexRanges
 from tc.semantics.program import Expr, Range
 from tc.semantics.ranges.accesses import SubscriptAccess
 from tc.semantics.ranges.guarded_ranges import (
@@ -68,12 +68,12 @@ def _if_equal(situation: Situation, expr: Expr | None, value: int) -> str:
 
 
 def shrunk_range(
-    situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges
+    situation: Situation, access: SubscriptAccess, name: str, box: Box[str]
 ) -> dict[str, str]:
     """A smaller range of another variable with which the first can at least be 0."""
     for other in access.others(name):
-        begin, end = _allowed(situation, access, other, {**box, name: (0, 1)})
-        begin, end = max(begin, box[other][0]), min(end, box[other][1])
+        begin, end = _allowed(situation, access, other, {**box, name: (0, 0)})
+        begin, end = max(begin, box[other][0]), min(end, box[other][1] + 1)
         if begin < end:
             return {other: f"{begin}:{end}"}
     return {}
@@ -125,17 +125,17 @@ def _widest(
 
 
 def _allowed(
-    situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges
+    situation: Situation, access: SubscriptAccess, name: str, box: Box[str]
 ) -> tuple[int, int]:
     """The first run of values >= 0 of a variable for which an access stays in bounds, whatever
     the others are; empty where there is none."""
     known, extent = situation.known, situation.extent(access)
-    if extent is None or affine.is_empty(box):
+    if extent is None or is_empty(box):
         return 0, 0
     form = affine.linear_form(access.subscript, known)
     if form is not None:
-        low, high = form.rest(name, box)
-        factor = form.terms[name]
+        low, high = form.without(name).interval(box)
+        factor = form.terms.get(name, 0)
         if factor == 0:
             return 0, 0
         room = extent - 1 - high
@@ -152,7 +152,7 @@ def _allowed(
 
 
 def _allowed_exactly(
-    situation: Situation, access: SubscriptAccess, name: str, box: IndexRanges, extent: int
+    situation: Situation, access: SubscriptAccess, name: str, box: Box[str], extent: int
 ) -> tuple[int, int]:
     space, subscript = affine.function_on(
         access.subscript, situation.known, access.variables, {**box, name: (0, None)}

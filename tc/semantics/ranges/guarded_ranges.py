@@ -17,6 +17,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc import sets
+from tc.affine.intervals import is_empty
 from tc.semantics import affine
 from tc.semantics import program as p
 from tc.semantics.affine import Guard, linear_form
@@ -77,7 +78,7 @@ def usable_guards(situation: Situation) -> dict[int, tuple[Guard, ...]]:
         guards = []
         for condition, value in facts(read.guards):
             names = p.index_names(condition)
-            box = dict.fromkeys(names, (0, _ANY))
+            box = dict.fromkeys(names, (0, _ANY - 1))
             if names and is_usable((condition, value), known, box):
                 guards.append((condition, value))
         if guards:
@@ -214,9 +215,7 @@ def _as_made(
 ) -> MadeBound:
     """The first value with which the read is made and leaves its tensor; variables that are still
     open may have any value from 0. Where isl gives up, the read counts wherever it stands."""
-    if bound.access.others(name) and affine.is_empty(
-        affine.box_of(ranges, bound.access.others(name))
-    ):
+    if bound.access.others(name) and is_empty(affine.box_of(ranges, bound.access.others(name))):
         return MadeBound(bound, guards, bound.end)
     try:
         made = _Made(situation, bound.access, name, guards, ranges)
@@ -240,7 +239,7 @@ class _Made:
         mentioned = {*access.variables, *(n for c, _ in guards for n in p.index_names(c))}
         names = tuple(n for n in situation.statement.variables if n in mentioned)
         box: dict[str, tuple[int, int | None]] = {
-            n: (ranges[n].begin, ranges[n].end) if n in ranges and n != name else (0, None)
+            n: (ranges[n].begin, ranges[n].end - 1) if n in ranges and n != name else (0, None)
             for n in names
         }
         known, extent = situation.known, situation.extent(access)
@@ -385,7 +384,7 @@ def _ends_made(
         yield end
         form = linear_form(m.access.subscript, situation.known)
         extent = situation.extent(m.access)
-        if form is None or form.terms[name] != 1 or extent is None:
+        if form is None or form.terms.get(name) != 1 or extent is None:
             continue
         is_one = all(o.access.subscript == m.access.subscript for o in made)
         if is_one and (-form.constant, extent - form.constant) == run:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tc.builtins.operators import combined
+from tc.affine import intervals
+from tc.affine.intervals import Box
 from tc.dtypes import BOOL, DType, limits
 from tc.semantics import program as p
-from tc.semantics.affine import IndexRanges
 from tc.semantics.size_values import KnownSizes, evaluate
 
 
@@ -29,7 +29,7 @@ class IndexInterval:
         return begin <= self.low and self.high < end
 
 
-def interval_of(expr: p.Expr, known: KnownSizes, box: IndexRanges) -> IndexInterval:
+def interval_of(expr: p.Expr, known: KnownSizes, box: Box[str]) -> IndexInterval:
     """The interval of a bool or integer expression for index values in a nonempty box.
 
     What a wrapped operation may give is its whole type. Subscripts of reads are not looked at,
@@ -39,8 +39,7 @@ def interval_of(expr: p.Expr, known: KnownSizes, box: IndexRanges) -> IndexInter
         case p.Literal(value=number):
             return IndexInterval(int(number), int(number))
         case p.Index(name=name):
-            begin, end = box[name]
-            return IndexInterval(begin, end - 1)
+            return IndexInterval(*box[name])
         case p.Size() | p.Extent():
             value = evaluate(expr, known)
             return _anything(expr.dtype) if value is None else IndexInterval(value, value)
@@ -52,7 +51,7 @@ def interval_of(expr: p.Expr, known: KnownSizes, box: IndexRanges) -> IndexInter
             return _in_type(-a.high, -a.low, dtype, a.clean)
         case p.Binary(op=op, left=left, right=right, dtype=dtype):
             a, b = interval_of(left, known, box), interval_of(right, known, box)
-            found = combined(op, (a.low, a.high), (b.low, b.high))
+            found = intervals.operation(op, (a.low, a.high), (b.low, b.high))
             return _in_type(*found, dtype, a.clean and b.clean) if found else _anything(dtype)
         case p.Select(condition=condition, then=then, otherwise=otherwise):
             c = interval_of(condition, known, box)
@@ -76,7 +75,7 @@ def interval_of(expr: p.Expr, known: KnownSizes, box: IndexRanges) -> IndexInter
             return _anything(expr.dtype)
 
 
-def _are_clean(operands: tuple[p.Expr, ...], known: KnownSizes, box: IndexRanges) -> bool:
+def _are_clean(operands: tuple[p.Expr, ...], known: KnownSizes, box: Box[str]) -> bool:
     return all(o.dtype.is_float or interval_of(o, known, box).clean for o in operands)
 
 

@@ -12,10 +12,10 @@ import math
 from collections.abc import Mapping
 
 from tc import sets
+from tc.affine.intervals import Box
 from tc.edits import Edit
 from tc.errors import RangeError
 from tc.semantics import affine
-from tc.semantics.affine import IndexRanges
 from tc.semantics.program import Index, Range
 from tc.semantics.ranges.accesses import GuardedRead, facts
 from tc.semantics.ranges.preconditions import is_exact, is_usable
@@ -41,7 +41,7 @@ def check_in_place(situation: Situation, ranges: Mapping[str, Range]) -> None:
         if _is_pointwise(situation, read, ranges):
             continue
         subscripts = read.read.subscripts
-        if not all(is_exact(s, affine.linear_form(s, known), known, space) for s in subscripts):
+        if not all(is_exact(s, known, space) for s in subscripts):
             raise _error(situation, read, _not_affine(situation, read))
         try:
             pair = _conflict(situation, read, space)
@@ -74,7 +74,7 @@ def _is_pointwise(situation: Situation, read: GuardedRead, ranges: Mapping[str, 
 
 
 def _conflict(
-    situation: Situation, read: GuardedRead, space: IndexRanges
+    situation: Situation, read: GuardedRead, space: Box[str]
 ) -> tuple[dict[str, int], dict[str, int]] | None:
     """Two different instances of which the first reads what the second writes."""
     statement, known = situation.statement, situation.known

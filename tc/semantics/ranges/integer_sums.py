@@ -11,11 +11,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
+from tc.affine.intervals import Box, is_empty
 from tc.dtypes import INT64, SPELLINGS, DType, limits
 from tc.edits import Edit, merged
 from tc.semantics import affine
 from tc.semantics import program as p
-from tc.semantics.affine import IndexRanges
 from tc.semantics.ranges.index_intervals import interval_of
 from tc.semantics.size_values import KnownSizes, evaluate
 from tc.semantics.suggest import one_line
@@ -27,7 +27,7 @@ def integer_warnings(
 ) -> Iterator[p.ProgramWarning]:
     """The warnings of a statement over its ranges."""
     box = affine.box_of(ranges, statement.variables)
-    if affine.is_empty(box):
+    if is_empty(box):
         return
     terms = math.prod(ranges[name].extent for name in statement.reduction)
     yield from _mean_warnings(statement, terms, known)
@@ -95,7 +95,7 @@ def _operands(expr: p.Expr) -> Iterator[p.Expr]:
             yield expr
 
 
-def _sum_wraps(statement: p.Statement, terms: int, known: KnownSizes, box: IndexRanges) -> bool:
+def _sum_wraps(statement: p.Statement, terms: int, known: KnownSizes, box: Box[str]) -> bool:
     """Whether a reduction in a narrow type may leave it."""
     rhs, dtype = statement.rhs, statement.rhs.dtype
     if statement.op not in ("+", "*") or terms < 2 or not _is_narrow(dtype) or _is_cast(rhs):
@@ -107,7 +107,7 @@ def _sum_wraps(statement: p.Statement, terms: int, known: KnownSizes, box: Index
     return terms * found.low < low or terms * found.high > high
 
 
-def _wrapping_product(expr: p.Expr, known: KnownSizes, box: IndexRanges) -> p.Expr | None:
+def _wrapping_product(expr: p.Expr, known: KnownSizes, box: Box[str]) -> p.Expr | None:
     """The first product of two narrow values that may leave their type."""
     if isinstance(expr, p.Binary) and expr.op == "*" and _is_narrow(expr.dtype):
         is_of_values = all(any(True for _ in _operands(side)) for side in (expr.left, expr.right))

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tc import sets
+from tc.affine.intervals import Box, is_empty
 from tc.builtins.operators import MIRRORED, NEGATED
 from tc.dtypes import limits
 from tc.semantics import affine
-from tc.semantics.affine import Guard, IndexRanges, LinearForm, linear_form
+from tc.semantics.affine import Guard, linear_form
 from tc.semantics.program import Compare, Convert, Expr, Precondition, children
 from tc.semantics.ranges.accesses import Division, GuardedRead, SubscriptAccess, facts
 from tc.semantics.ranges.index_intervals import interval_of
@@ -46,7 +47,7 @@ def check_accesses(
     for access in found.written:
         if access.number not in rounds.used:
             preconditions.append(_precondition(situation, access))
-            if not affine.is_empty(written):
+            if not is_empty(written):
                 _check(situation, access, (), written)
     checked = set()
     for read in found.reads:
@@ -55,7 +56,7 @@ def check_accesses(
         if not is_proven:
             checked.add(read.read.site)
     for division in found.divisions:
-        if not affine.is_empty(space) and not _is_nonzero(situation.known, division, space):
+        if not is_empty(space) and not _is_nonzero(situation.known, division, space):
             checked.add(division.node.site)
     return tuple(dict.fromkeys(preconditions)), frozenset(checked)
 
@@ -65,55 +66,55 @@ def _precondition(situation: Situation, access: SubscriptAccess) -> Precondition
 
 
 def _check_read(
-    situation: Situation, rounds: Rounds, read: GuardedRead, space: IndexRanges
+    situation: Situation, rounds: Rounds, read: GuardedRead, space: Box[str]
 ) -> tuple[list[Precondition], bool]:
     """The preconditions of a read, and whether nothing is left to check at run time."""
-    known, is_empty = situation.known, affine.is_empty(space)
+    known, has_no_points = situation.known, is_empty(space)
     guards = tuple(facts(read.guards))
     preconditions = []
     is_proven = True
     for access in read.accesses:
         is_used = access.number in rounds.used
-        if is_used and (access.is_bare or is_empty):
+        if is_used and (access.is_bare or has_no_points):
             continue
-        form = linear_form(access.subscript, known)
-        if is_used and form is not None and form.plain:
+        form = linear_form(access.subscript, known, exact=True)
+        if is_used and form is not None:
             continue
-        exact = is_exact(access.subscript, form, known, space)
+        exact = form is not None or is_exact(access.subscript, known, space)
         if (is_used and exact) or _is_guarded(access, guards, known, space):
             continue
         usable = tuple(g for g in guards if is_usable(g, known, space))
         if exact and len(usable) == len(guards) and not read.read.late and not is_used:
             preconditions.append(_precondition(situation, access))
-            if is_empty or _check(situation, access, usable, space):
+            if has_no_points or _check(situation, access, usable, space):
                 continue
-        if not is_empty and not _is_proven(access, form if exact else None, usable, known, space):
+        if not has_no_points and not _is_proven(access, exact, usable, known, space):
             is_proven = False
     return preconditions, is_proven
 
 
-def is_exact(expr: Expr, form: LinearForm | None, known: KnownSizes, space: IndexRanges) -> bool:
+def is_exact(expr: Expr, known: KnownSizes, space: Box[str]) -> bool:
     """Whether an expression is affine and computed as mathematics has it: nothing wraps."""
-    if form is not None and form.plain:
+    if linear_form(expr, known, exact=True) is not None:
         return True
     if not affine.is_affine(expr, known):
         return False
-    return affine.is_empty(space) or interval_of(expr, known, space).clean
+    return is_empty(space) or interval_of(expr, known, space).clean
 
 
-def is_usable(guard: Guard, known: KnownSizes, space: IndexRanges) -> bool:
+def is_usable(guard: Guard, known: KnownSizes, space: Box[str]) -> bool:
     """Whether a guard is an affine condition, computed without wrapping."""
     condition, _ = guard
     if not affine.is_affine_condition(condition, known):
         return False
-    return affine.is_empty(space) or interval_of(condition, known, space).clean
+    return is_empty(space) or interval_of(condition, known, space).clean
 
 
 def _check(
     situation: Situation,
     access: SubscriptAccess,
     guards: tuple[Guard, ...],
-    space: IndexRanges,
+    space: Box[str],
 ) -> bool:
     """Whether an affine access was decided; raises LeavesTensor where it leaves its tensor."""
     extent, known = situation.extent(access), situation.known
@@ -131,19 +132,19 @@ def _check(
 
 def _is_proven(
     access: SubscriptAccess,
-    form: LinearForm | None,
+    exact: bool,
     guards: tuple[Guard, ...],
     known: KnownSizes,
-    space: IndexRanges,
+    space: Box[str],
 ) -> bool:
     """Whether a read that needs no precondition stays in bounds all the same."""
     extent = known.extent(access.tensor, access.axis)
     assert extent is not None
     if interval_of(access.subscript, known, space).within(0, extent):
         return True
-    if form is None and not is_exact(access.subscript, form, known, space):
+    if not exact:
         return False
-    if form is not None and not guards:
+    if not guards and linear_form(access.subscript, known) is not None:
         return _stays_in_box(access.subscript, known, space, extent)
     try:
         point = affine.first_outside(access.subscript, extent, known, tuple(space), space, guards)
@@ -152,20 +153,20 @@ def _is_proven(
         return False
 
 
-def _stays_in_box(subscript: Expr, known: KnownSizes, space: IndexRanges, extent: int) -> bool:
+def _stays_in_box(subscript: Expr, known: KnownSizes, space: Box[str], extent: int) -> bool:
     form = linear_form(subscript, known)
     if form is None:
         return interval_of(subscript, known, space).within(0, extent)
-    low, high = form.rest("", space)
+    low, high = form.interval(space)
     return low >= 0 and high < extent
 
 
 def _is_guarded(
-    access: SubscriptAccess, guards: tuple[Guard, ...], known: KnownSizes, space: IndexRanges
+    access: SubscriptAccess, guards: tuple[Guard, ...], known: KnownSizes, space: Box[str]
 ) -> bool:
     """Whether guards that compare the subscript itself keep it in bounds (`pad`, G9)."""
     extent = known.extent(access.tensor, access.axis)
-    if extent is None or not guards or affine.is_empty(space):
+    if extent is None or not guards or is_empty(space):
         return False
     found = interval_of(access.subscript, known, space)
     low, high = found.low, found.high
@@ -216,7 +217,7 @@ def _form(expr: Expr) -> tuple[object, ...]:
 _IDENTIFYING = ("dtype", "op", "function", "tensor", "name", "axis", "value")
 
 
-def _is_nonzero(known: KnownSizes, division: Division, space: IndexRanges) -> bool:
+def _is_nonzero(known: KnownSizes, division: Division, space: Box[str]) -> bool:
     """Whether a divisor is nonzero wherever its guards let it be used."""
     divisor = division.node.right
     interval = interval_of(divisor, known, space)
@@ -226,7 +227,7 @@ def _is_nonzero(known: KnownSizes, division: Division, space: IndexRanges) -> bo
     for op, value in _comparisons(divisor, guards, known):
         if (op == "!=" and value == 0) or (op == ">" and value >= 0) or (op == "<" and value <= 0):
             return True
-    if not is_exact(divisor, linear_form(divisor, known), known, space):
+    if not is_exact(divisor, known, space):
         return False
     usable = tuple(g for g in guards if is_usable(g, known, space))
     try:

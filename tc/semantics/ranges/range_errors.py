@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from tc import sets
+from tc.affine.intervals import Box
 from tc.edits import Edit, within
 from tc.errors import Notes, RangeError
 from tc.semantics import affine
-from tc.semantics.affine import Guard, IndexRanges, linear_form
+from tc.semantics.affine import Guard, linear_form
 from tc.semantics.program import ProgramWarning, Range, index_names
 from tc.semantics.ranges.accesses import SubscriptAccess
 from tc.semantics.ranges.feasible_ranges import feasible_range, shrunk_range, widest_ranges
@@ -52,7 +53,7 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
             repair="give it a range that ends before that",
         )
     below = worst.problem == NEGATIVE
-    place = _place_outside(situation, access, {**box, name: (0, 1)}, highest=below)
+    place = _place_outside(situation, access, {**box, name: (0, 0)}, highest=below)
     starts = f"the range of '{name}' would have a size below 0" if below else (
         f"'{name}' cannot start at 0"
     )  # fmt: skip
@@ -351,14 +352,14 @@ def _place(situation: Situation, access: SubscriptAccess, point: Mapping[str, in
 
 
 def _place_outside(
-    situation: Situation, access: SubscriptAccess, box: IndexRanges, highest: bool = False
+    situation: Situation, access: SubscriptAccess, box: Box[str], highest: bool = False
 ) -> str:
     """A point of a small box where an access leaves its tensor, in words."""
     form = linear_form(access.subscript, situation.known)
     if form is not None:
-        low, _ = form.rest("", box)
+        low, _ = form.interval(box)
         point = {
-            v: box[v][1] - 1 if (form.terms[v] > 0) == (highest or low >= 0) else box[v][0]
+            v: box[v][1] if (form.terms.get(v, 0) > 0) == (highest or low >= 0) else box[v][0]
             for v in access.variables
         }
         return _place(situation, access, point)

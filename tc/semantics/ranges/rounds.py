@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc import sets
+from tc.affine.forms import LinearForm
+from tc.affine.intervals import Box, is_empty
 from tc.errors import RangeError
 from tc.semantics import affine
 from tc.semantics import program as p
-from tc.semantics.affine import IndexRanges, LinearForm
 from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
 from tc.semantics.ranges.symbolic import Symbols, bounds_inside, in_symbols, least, to_text
 from tc.semantics.size_values import LARGEST, KnownSizes, evaluate, why_unknown
@@ -171,7 +172,7 @@ def _bound_of(
     if access.is_bare:
         return Bound(access, extent)
     box = affine.box_of(ranges, access.others(variable))
-    if affine.is_empty(box):
+    if is_empty(box):
         return None
     form = affine.linear_form(access.subscript, known)
     if form is not None:
@@ -185,10 +186,10 @@ def _bound_of(
 
 
 def _linear_bound(
-    access: SubscriptAccess, form: LinearForm, variable: str, extent: int, box: IndexRanges
+    access: SubscriptAccess, form: LinearForm, variable: str, extent: int, box: Box[str]
 ) -> Bound | None:
-    low, high = form.rest(variable, box)
-    factor = form.terms[variable]
+    low, high = form.without(variable).interval(box)
+    factor = form.terms.get(variable, 0)
     if factor < 0:
         if extent == 0:
             return Bound(access, 0)
@@ -205,7 +206,7 @@ def _linear_bound(
 
 
 def _exact_bound(
-    access: SubscriptAccess, variable: str, known: KnownSizes, extent: int, box: IndexRanges
+    access: SubscriptAccess, variable: str, known: KnownSizes, extent: int, box: Box[str]
 ) -> Bound | None:
     rising = {**box, variable: (0, None)}
     with sets.bounded():
@@ -226,7 +227,7 @@ def _exact_bound(
     return Bound(access, 0, NEGATIVE if high > extent else "")
 
 
-def _falls(access: SubscriptAccess, variable: str, known: KnownSizes, box: IndexRanges) -> bool:
+def _falls(access: SubscriptAccess, variable: str, known: KnownSizes, box: Box[str]) -> bool:
     """Whether the subscript ever falls as the variable grows by 1."""
     rising = {**box, variable: (0, None)}
     with sets.bounded():

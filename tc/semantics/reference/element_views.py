@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tc.affine.forms import LinearForm
 from tc.dtypes import Array
 from tc.semantics import program as p
-from tc.semantics.affine import LinearForm, linear_form
+from tc.semantics.affine import linear_form
 from tc.semantics.reference.instance_blocks import InstanceBlock
 from tc.semantics.size_values import KnownSizes
 
@@ -24,8 +25,8 @@ Pick: TypeAlias = Callable[[Array], Array]
 def strided_form(subscript: p.Expr, shaped: p.ShapedProgram) -> LinearForm | None:
     """A subscript as a sum of index variables times constants, or None. Where int64 would wrap
     around, its values lie outside of any tensor, so that it is then evaluated as it stands."""
-    form = linear_form(subscript, KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars))
-    return form if form is not None and form.plain else None
+    known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
+    return linear_form(subscript, known, exact=True)
 
 
 def strided_pick(
@@ -36,11 +37,12 @@ def strided_pick(
     None where some instance of the block would read outside the tensor.
     """
     box, corners = block.box, []
+    first = {variable: low for variable, (low, _) in box.items()}
     for form, extent in zip(forms, shape, strict=True):
-        low, high = form.rest("", box)
+        low, high = form.interval(box)
         if low < 0 or high >= extent:
             return None
-        corners.append(form.constant + sum(c * box[v][0] for v, c in form.terms.items()))
+        corners.append(form.at(first))
     used = {variable for form in forms for variable in form.terms}
     lengths = tuple(
         extent if variable in used else 1
@@ -87,7 +89,7 @@ def target_pick(
         form = strided_form(subscript, shaped)
         assert form is not None
         assert list(form.terms.values()) == [1]
-        low, high = form.rest("", block.box)
+        low, high = form.interval(block.box)
         slices.append(slice(low, high + 1))
     place = (*slices, Ellipsis)
     return lambda array: array[place]

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tc.affine.intervals import Box
 from tc.semantics import program as p
-from tc.semantics.affine import IndexRanges
 
 WORKING_SET = 4 << 20
 """Bytes at which blocks stop growing: more would leave the processor's cache."""
@@ -41,9 +41,9 @@ class InstanceBlock:
     shape: tuple[int, ...]
 
     @property
-    def box(self) -> IndexRanges:
+    def box(self) -> Box[str]:
         corners = zip(self.variables, self.begins, self.shape, strict=True)
-        return {name: (begin, begin + length) for name, begin, length in corners}
+        return {name: (begin, begin + length - 1) for name, begin, length in corners}
 
     def axis(self, variable: str) -> int:
         return self.variables.index(variable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -83,7 +83,7 @@ def _limits(
     shaped: p.ShapedProgram, statement: p.ShapedStatement
 ) -> Iterator[tuple[str, int, int]]:
     known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
-    box: Mapping[str, tuple[int, int]] = box_of(statement.ranges, statement.ranges)
+    box = box_of(statement.ranges, statement.ranges)
     for read in _reads(statement.statement.rhs):
         for subscript, extent in zip(read.subscripts, shaped.shapes[read.tensor], strict=True):
             inner = [r for r in _reads(subscript) if r.tensor in shaped.program.inputs]
@@ -92,7 +92,7 @@ def _limits(
             form = linear_form(_with_variable(subscript, inner[0]), known)
             factor = 0 if form is None else form.terms.get(_GATHERED, 0)
             if form is not None and factor:
-                low, high = form.rest(_GATHERED, box)
+                low, high = form.without(_GATHERED).interval(box)
                 ends = (-low, extent - 1 - high)  # factor * value lies between them
                 first, last = ends if factor > 0 else (-ends[1], -ends[0])
                 step = abs(factor)

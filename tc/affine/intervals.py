@@ -1,0 +1,117 @@
+"""Intervals of integers, and arithmetic on them.
+
+    interval = (least, greatest), both included        box = an interval for each name
+
+A box has no points where an interval of it ends before it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias, TypeVar
+
+Interval: TypeAlias = tuple[int, int]
+"""The least and the greatest value that an integer may have."""
+
+K = TypeVar("K")
+Box: TypeAlias = Mapping[K, Interval]
+"""The intervals of variables by their names."""
+
+
+def closed(ranges: Mapping[K, tuple[int, int]]) -> dict[K, Interval]:
+    """The box of half-open ranges.
+
+    >>> closed({"i": (0, 8), "j": (3, 3)})
+    {'i': (0, 7), 'j': (3, 2)}
+    """
+    return {name: (begin, end - 1) for name, (begin, end) in ranges.items()}
+
+
+def is_empty(box: Box[K]) -> bool:
+    """Whether a box has no points.
+
+    >>> is_empty({"i": (0, 7), "j": (3, 2)}), is_empty({})
+    (True, False)
+    """
+    return any(low > high for low, high in box.values())
+
+
+def contains(outer: Interval, inner: Interval) -> bool:
+    """Whether an interval has all of another.
+
+    >>> contains((0, 9), (3, 9)), contains((0, 9), (-1, 4))
+    (True, False)
+    """
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def around(one: Interval, other: Interval) -> Interval:
+    """The least interval that contains two.
+
+    >>> around((0, 3), (5, 9))
+    (0, 9)
+    """
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def scaled(interval: Interval, factor: int) -> Interval:
+    """The interval of `factor` times a value of an interval.
+
+    >>> scaled((1, 4), -2)
+    (-8, -2)
+    """
+    low, high = factor * interval[0], factor * interval[1]
+    return (low, high) if factor >= 0 else (high, low)
+
+
+def operation(op: str, left: Interval, right: Interval) -> Interval | None:
+    """Bounds on the result of an operation that does not wrap around, None where none are known;
+    quotients are rounded down.
+
+    >>> operation("*", (-1, 2), (3, 5)), operation("%", (0, 99), (8, 8))
+    ((-5, 10), (0, 7))
+    """
+    (a, b), (c, d) = left, right
+    match op:
+        case "+":
+            return a + c, b + d
+        case "-":
+            return a - d, b - c
+        case "*":
+            corners = (a * c, a * d, b * c, b * d)
+            return min(corners), max(corners)
+        case "/" if c > 0:
+            return min(a // c, a // d), max(b // c, b // d)
+        case "%" if c > 0:
+            return (a, b) if a >= 0 and b < c else (0, d - 1)
+        case "min":
+            return min(a, c), min(b, d)
+        case "max":
+            return max(a, c), max(b, d)
+        case ">>" if c == d:
+            return a >> c, b >> c
+        case "&":
+            ends = [high for low, high in (left, right) if low >= 0]
+            return (0, min(ends)) if ends else None
+        case _:
+            return None
+
+
+def compared(op: str, left: Interval, right: Interval) -> bool | None:
+    """What `left op right` is for numbers of two intervals, None where it may be either.
+
+    >>> compared("<", (0, 4), (5, 9)), compared("<", (0, 5), (5, 9)), compared("==", (3, 3), (3, 3))
+    (True, None, True)
+    """
+    (least, most), (low, high) = left, right
+    if most < low:
+        return op in ("<", "<=", "!=")
+    if least > high:
+        return op in (">", ">=", "!=")
+    if most <= low and op in ("<=", ">"):
+        return op == "<="
+    if least >= high and op in (">=", "<"):
+        return op == ">="
+    if least == most == low == high:
+        return op == "=="
+    return None
