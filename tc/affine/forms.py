@@ -28,6 +28,7 @@ class Coefficient(Protocol):
 K = TypeVar("K", bound=Hashable)
 L = TypeVar("L", bound=Hashable)
 C = TypeVar("C", bound=Coefficient)
+F = TypeVar("F", bound="Form[Any, Any]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Form(Generic[K, C]):
     constant: C
     terms: Mapping[K, C]
 
-    def plus(self, other: Form[K, C], factor: Any = 1) -> Form[K, C]:
+    def plus(self: F, other: F, factor: Any = 1) -> F:
         """This form plus `factor` times another one.
 
         >>> Form(1, {"i": 2, "j": 1}).plus(Form(3, {"j": 1}), -1)
@@ -56,27 +57,27 @@ class Form(Generic[K, C]):
                 terms[name] = total
             else:
                 terms.pop(name, None)
-        return Form(self.constant + other.constant * factor, terms)
+        return type(self)(self.constant + other.constant * factor, terms)
 
-    def __add__(self, other: Form[K, C]) -> Form[K, C]:
+    def __add__(self: F, other: F) -> F:
         return self.plus(other)
 
-    def __sub__(self, other: Form[K, C]) -> Form[K, C]:
+    def __sub__(self: F, other: F) -> F:
         return self.plus(other, -1)
 
-    def shifted(self, by: C) -> Form[K, C]:
+    def shifted(self: F, by: Any) -> F:
         """This form plus a constant."""
-        return Form(self.constant + by, self.terms)
+        return type(self)(self.constant + by, self.terms)
 
-    def times(self, factor: Any) -> Form[K, C]:
+    def times(self: F, factor: Any) -> F:
         """This form `factor` times."""
         if not factor:
-            return Form(self.constant * factor, {})
-        return Form(self.constant * factor, {n: c * factor for n, c in self.terms.items()})
+            return type(self)(self.constant * factor, {})
+        return type(self)(self.constant * factor, {n: c * factor for n, c in self.terms.items()})
 
-    def without(self, name: K) -> Form[K, C]:
+    def without(self: F, name: Any) -> F:
         """This form where a name is 0."""
-        return Form(self.constant, {n: c for n, c in self.terms.items() if n != name})
+        return type(self)(self.constant, {n: c for n, c in self.terms.items() if n != name})
 
     def renamed(self, name_of: Callable[[K], L]) -> Form[L, C]:
         """This form with other names, which are as different as these."""

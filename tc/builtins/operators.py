@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -52,33 +52,3 @@ UFUNCS: Mapping[str, np.ufunc] = {
     "max": np.maximum,
 }
 """On arrays; integers are divided by `np.floor_divide`."""
-
-_Interval: TypeAlias = tuple[int, int]
-
-
-def combined(op: str, left: _Interval, right: _Interval) -> _Interval | None:
-    """Bounds on the result of an operation that does not wrap around, None where none are known."""
-    (a, b), (c, d) = left, right
-    match op:
-        case "+":
-            return a + c, b + d
-        case "-":
-            return a - d, b - c
-        case "*":
-            corners = (a * c, a * d, b * c, b * d)
-            return min(corners), max(corners)
-        case "/" if c > 0:
-            return min(a // c, a // d), max(b // c, b // d)
-        case "%" if c > 0:
-            return (a, b) if a >= 0 and b < c else (0, d - 1)
-        case "min":
-            return min(a, c), min(b, d)
-        case "max":
-            return max(a, c), max(b, d)
-        case ">>" if c == d:
-            return a >> c, b >> c
-        case "&":
-            ends = [high for low, high in (left, right) if low >= 0]
-            return (0, min(ends)) if ends else None
-        case _:
-            return None

@@ -12,28 +12,28 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from tc.affine.forms import Form
 from tc.dtypes import INT32, INT64
 from tc.gradient import terms as e
 from tc.gradient.statement_text import ExprBounds
 from tc.gradient.terms import SYMBOLS
 from tc.semantics import program as p
 from tc.semantics.ranges.polynomials import (
+    NOUGHT,
     ONE,
     Poly,
-    add,
+    atom,
     constant,
-    is_constant,
+    is_of_sizes,
     linear,
-    multiply,
     quotient,
-    scale,
     to_expr,
     to_poly,
 )
 from tc.semantics.ranges.symbolic_text import to_text
 
-Form: TypeAlias = dict[str, Poly]
-"""Coefficients by unknown; what is known stands under ""."""
+SizedForm: TypeAlias = Form[str, Poly]
+"""Coefficients, polynomials of the sizes, by unknown; the constant is what is known."""
 
 LETTERS = "xyzuvabcdefg"
 STEPS = "pqrstuvw"
@@ -118,8 +118,8 @@ class _System:
     ranges: dict[str, ExprBounds]
     fresh: Callable[[str, Container[str]], str]
     taken: set[str]
-    equations: list[Form] = field(default_factory=list)
-    solved: dict[str, Form] = field(default_factory=dict)
+    equations: list[SizedForm] = field(default_factory=list)
+    solved: dict[str, SizedForm] = field(default_factory=dict)
     guards: list[p.Expr] = field(default_factory=list)
     quotients: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
@@ -128,7 +128,7 @@ class _System:
         form = self._linear(subscript)
         if form is None:
             return False
-        self.equations.append({**form, "": add(form.get("", {}), _atom(element), -1)})
+        self.equations.append(form.shifted(_atom(element) * -1))
         return True
 
     def solve(self) -> None:
@@ -142,20 +142,20 @@ class _System:
 
     # --- what the ways to solve an equation need --------------------------------------------
 
-    def put(self, name: str, value: Form) -> None:
+    def put(self, name: str, value: SizedForm) -> None:
         """Solves for a variable."""
         del self.unknown[name]
         self.solved = {n: _replaced(form, name, value) for n, form in self.solved.items()}
         self.equations = [_replaced(form, name, value) for form in self.equations]
         self.solved[name] = value
 
-    def known(self, form: Form) -> Poly:
+    def known(self, form: SizedForm) -> Poly:
         """A form as a polynomial, whose variables stay as loops."""
-        for name in form:
+        for name in form.terms:
             self.unknown.pop(name, None)
         return _known(form)
 
-    def written(self, form: Form) -> p.Expr:
+    def written(self, form: SizedForm) -> p.Expr:
         return to_expr(_known(form), SYMBOLS)
 
     def name(self, stem: str) -> str:
@@ -171,19 +171,19 @@ class _System:
     def is_remainder(self, name: str, factor: Poly, by: Poly) -> bool:
         """Whether a variable with a factor of 1 has no more values than another's factor is."""
         begin, end = (to_poly(bound, SYMBOLS) for bound in self.ranges[name])
-        extent = add(end, begin, -1)
-        known = is_constant(extent) and is_constant(by) and factor in (ONE, constant(-1))
-        return known and extent.get((), 0) <= abs(by.get((), 0)) > 1
+        extent = end - begin
+        known = extent.is_constant and by.is_constant and factor in (ONE, constant(-1))
+        return known and extent.constant <= abs(by.constant) > 1
 
-    def _simplified(self, form: Form) -> Form:
+    def _simplified(self, form: SizedForm) -> SizedForm:
         """A form without variables that are known."""
-        known = {name: c for name, c in form.items() if name and name not in self.unknown}
-        rest = {name: c for name, c in form.items() if name in self.unknown and c}
-        return {**rest, "": add(form.get("", {}), _known(known))}
+        known = {name: c for name, c in form.terms.items() if name not in self.unknown}
+        rest = {name: c for name, c in form.terms.items() if name in self.unknown}
+        return Form(_known(Form(form.constant, known)), rest)
 
     # --- quotients --------------------------------------------------------------------------
 
-    def _linear(self, subscript: p.Expr) -> Form | None:
+    def _linear(self, subscript: p.Expr) -> SizedForm | None:
         """The form of a subscript; quotients and remainders in it become variables."""
         is_linear = True
 
@@ -201,12 +201,11 @@ class _System:
             return None
 
         rebuilt = e.rebuilt(subscript, change)
-        form = linear(rebuilt, SYMBOLS) if is_linear else None
-        return None if form is None else dict(form)
+        return linear(rebuilt, SYMBOLS) if is_linear else None
 
     def _quotient(self, dividend: p.Expr, divisor: p.Expr) -> tuple[str, str] | None:
         """The variables that are a quotient and its remainder; None where it is not linear."""
-        by = {} if p.index_names(divisor) else to_poly(divisor, SYMBOLS)
+        by = NOUGHT if p.index_names(divisor) else to_poly(divisor, SYMBOLS)
         if not by or not _is_positive(by):
             return None
         key = (to_text(dividend), to_text(divisor))
@@ -217,36 +216,34 @@ class _System:
                 return None
             low, high = (quotient(extreme, by, SYMBOLS) for extreme in extremes)
             names = whole, rest = self.step(), self.name("r")
-            is_outer = any(self.unknown.get(name, False) for name in form)
+            is_outer = any(self.unknown.get(name, False) for name in form.terms)
             self.unknown |= {whole: is_outer, rest: False}
-            begin, end = to_expr(low, SYMBOLS), to_expr(add(high, ONE), SYMBOLS)
+            begin, end = to_expr(low, SYMBOLS), to_expr(high + ONE, SYMBOLS)
             if not self._is_never_below(form, by):
                 end = e.total(e.binary("max", begin, end), e.ZERO)
             self.ranges[whole] = (begin, end)
             self.ranges[rest] = (e.ZERO, to_expr(by, SYMBOLS))
-            parts = {whole: scale(by, -1), rest: scale(ONE, -1)}
-            self.equations.append({**form, **parts})
+            parts = Form(NOUGHT, {whole: by, rest: ONE})
+            self.equations.append(form - parts)
             self.quotients[key] = names
         return self.quotients[key]
 
-    def _is_never_below(self, form: Form, by: Poly) -> bool:
+    def _is_never_below(self, form: SizedForm, by: Poly) -> bool:
         """Whether the quotients have no range of a size below 0 where variables have none."""
-        numbers = [c.get((), 0) for name, c in form.items() if name]
-        shown = all(is_constant(c) for name, c in form.items() if name) and is_constant(by)
-        return shown and sum(map(abs, numbers)) <= by.get((), 0)
+        factors = form.terms.values()
+        shown = by.is_constant and all(factor.is_constant for factor in factors)
+        return shown and sum(abs(factor.constant) for factor in factors) <= by.constant
 
-    def _extremes(self, form: Form) -> tuple[Poly, Poly] | None:
+    def _extremes(self, form: SizedForm) -> tuple[Poly, Poly] | None:
         """The least and the largest value of a form over the ranges of its variables."""
-        low = high = form.get("", {})
-        for name, coefficient in form.items():
-            if not name:
-                continue
+        low = high = form.constant
+        for name, coefficient in form.terms.items():
             begin, end = (to_poly(bound, SYMBOLS) for bound in self.ranges[name])
-            first, last = (multiply(coefficient, b) for b in (begin, add(end, ONE, -1)))
+            first, last = coefficient * begin, coefficient * (end - ONE)
             if _is_positive(coefficient):
-                low, high = add(low, first), add(high, last)
-            elif _is_positive(scale(coefficient, -1)):
-                low, high = add(low, last), add(high, first)
+                low, high = low + first, high + last
+            elif _is_positive(coefficient * -1):
+                low, high = low + last, high + first
             else:
                 return None
         return low, high
@@ -261,16 +258,16 @@ class _Way(NamedTuple):
     names: tuple[str, ...]
 
 
-def _ways(form: Form, system: _System) -> Iterator[_Way]:
+def _ways(form: SizedForm, system: _System) -> Iterator[_Way]:
     """How an equation can be solved, and for which unknowns (D5)."""
-    names = [name for name in form if name]
-    numbers = {name: form[name].get((), 0) for name in names if is_constant(form[name])}
+    names = list(form.terms)
+    numbers = {name: factor.constant for name, factor in form.terms.items() if factor.is_constant}
     if not names:
         yield _Way(0, _no_unknown, ())
     for name in names:
         worse = 0 if system.unknown[name] else 4
         rest = next((other for other in names if other != name), name)
-        if len(names) == 2 and system.is_remainder(rest, form[rest], form[name]):
+        if len(names) == 2 and system.is_remainder(rest, form.terms[rest], form.terms[name]):
             yield _Way(1, _stride, (name, rest))
         if abs(numbers.get(name, 0)) == 1:
             yield _Way(1 if len(names) == 1 else 2 + worse, _unit, (name,))
@@ -284,73 +281,75 @@ def _ways(form: Form, system: _System) -> Iterator[_Way]:
             yield _Way(4 + worse, _stride, (name, other))
 
 
-def _no_unknown(system: _System, form: Form) -> None:
+def _no_unknown(system: _System, form: SizedForm) -> None:
     """A condition: what is to be known stands alone on the left, where it can."""
-    rest = form[""]
-    units = [q for q, c in rest.items() if len(q) == 1 and isinstance(q[0], p.Index) and c == -1]
+    rest = form.constant
+    units = [
+        q for q, c in rest.terms.items() if len(q) == 1 and isinstance(q[0], p.Index) and c == -1
+    ]
     if units:
-        right = to_expr({q: c for q, c in rest.items() if q != units[0]}, SYMBOLS)
+        right = to_expr(rest.without(units[0]), SYMBOLS)
         system.guards.append(e.compare("==", units[0][0], right))
     elif rest:
         system.guards.append(e.compare("==", to_expr(rest, SYMBOLS), e.ZERO))
 
 
-def _unit(system: _System, form: Form, name: str) -> None:
+def _unit(system: _System, form: SizedForm, name: str) -> None:
     """v + rest = 0, or -v + rest = 0."""
-    sign = form[name][()]
-    system.put(name, {n: scale(c, -sign) for n, c in form.items() if n != name})
+    sign = form.terms[name].constant
+    system.put(name, form.without(name).times(-sign))
 
 
-def _divided(system: _System, form: Form, name: str) -> None:
+def _divided(system: _System, form: SizedForm, name: str) -> None:
     """c * v + rest = 0: v is a quotient where c divides the rest."""
-    number = form[name][()]
-    right = system.known({n: scale(c, -1) for n, c in form.items() if n != name})
+    number = form.terms[name].constant
+    right = system.known(form.without(name)) * -1
     if number < 0:
-        number, right = -number, scale(right, -1)
+        number, right = -number, right * -1
     _divides(system, right, number)
-    system.put(name, {"": quotient(right, constant(number), SYMBOLS)})
+    system.put(name, Form(quotient(right, constant(number), SYMBOLS), {}))
 
 
-def _stride(system: _System, form: Form, name: str, other: str) -> None:
+def _stride(system: _System, form: SizedForm, name: str, other: str) -> None:
     """c * v + d * w = b with constant c and d (D6): w in steps of c from a residue, and v."""
-    right = system.known({n: scale(c, -1) for n, c in form.items() if n not in (name, other)})
-    c, d = form[name][()], form[other][()]
+    right = system.known(form.without(name).without(other)) * -1
+    c, d = form.terms[name].constant, form.terms[other].constant
     if c < 0:
-        c, d, right = -c, -d, scale(right, -1)
+        c, d, right = -c, -d, right * -1
     common = math.gcd(c, d)
     _divides(system, right, common)
     c, d, right = c // common, d // common, quotient(right, constant(common), SYMBOLS)
     if c == 1:
         system.unknown.pop(other)
-        system.put(name, {"": add(right, _known({other: constant(d)}), -1)})
+        system.put(name, Form(right - _atom(other) * d, {}))
         return
     begin, end = (to_poly(bound, SYMBOLS) for bound in system.ranges[other])
     first = quotient(begin, constant(c), SYMBOLS)
-    last = quotient(add(end, constant(c - 1)), constant(c), SYMBOLS)
+    last = quotient(end + constant(c - 1), constant(c), SYMBOLS)
     steps = first
-    if add(last, first, -1) != ONE:
+    if last - first != ONE:
         step = system.step()
         system.ranges[step] = (to_expr(first, SYMBOLS), to_expr(last, SYMBOLS))
         steps = _atom(step)
-    residue = _remainder(scale(right, pow(d, -1, c)), c)
+    residue = _remainder(right * pow(d, -1, c), c)
     if d == 1:
-        value = add(quotient(right, constant(c), SYMBOLS), steps, -1)
+        value = quotient(right, constant(c), SYMBOLS) - steps
     elif d == -1:
-        value = add(quotient(add(right, constant(c - 1)), constant(c), SYMBOLS), steps)
+        value = quotient(right + constant(c - 1), constant(c), SYMBOLS) + steps
     else:
-        taken = add(scale(steps, c), residue)
-        value = quotient(add(right, scale(taken, d), -1), constant(c), SYMBOLS)
-    system.put(other, {"": add(scale(steps, c), residue)})
-    system.put(name, {"": value})
+        taken = steps * c + residue
+        value = quotient(right.plus(taken, -d), constant(c), SYMBOLS)
+    system.put(other, Form(steps * c + residue, {}))
+    system.put(name, Form(value, {}))
 
 
-def _symbolic(system: _System, form: Form, name: str) -> None:
+def _symbolic(system: _System, form: SizedForm, name: str) -> None:
     """s * v + rest = 0, where only a call knows s: v is a quotient where s divides the rest."""
-    factor = form[name]
-    right = system.known({n: scale(c, -1) for n, c in form.items() if n != name})
+    factor = form.terms[name]
+    right = system.known(form.without(name)) * -1
     remainder = e.binary("%", to_expr(right, SYMBOLS), to_expr(factor, SYMBOLS))
     system.guards.append(e.compare("==", remainder, e.ZERO))
-    system.put(name, {"": quotient(right, factor, SYMBOLS)})
+    system.put(name, Form(quotient(right, factor, SYMBOLS), {}))
 
 
 def _divides(system: _System, poly: Poly, number: int) -> None:
@@ -362,41 +361,35 @@ def _divides(system: _System, poly: Poly, number: int) -> None:
 
 def _remainder(poly: Poly, number: int) -> Poly:
     """The remainder of a division by a constant; multiples of it are left out."""
-    reduced = {q: c % number for q, c in poly.items() if c % number}
-    if is_constant(reduced):
-        return constant(reduced.get((), 0) % number)
-    return {(e.binary("%", to_expr(reduced, SYMBOLS), e.number(number)),): 1}
+    factors = {product: c % number for product, c in poly.terms.items() if c % number}
+    reduced = Poly(poly.constant % number, factors)
+    if reduced.is_constant:
+        return reduced
+    return atom(e.binary("%", to_expr(reduced, SYMBOLS), e.number(number)))
 
 
 # --- forms ------------------------------------------------------------------------------------
 
 
 def _atom(name: str) -> Poly:
-    return {(e.index(name),): 1}
+    return atom(e.index(name))
 
 
-def _known(form: Mapping[str, Poly]) -> Poly:
-    total = form.get("", {})
-    for name, coefficient in form.items():
-        if name:
-            total = add(total, multiply(coefficient, _atom(name)))
+def _known(form: SizedForm) -> Poly:
+    total = form.constant
+    for name, coefficient in form.terms.items():
+        total += coefficient * _atom(name)
     return total
 
 
-def _replaced(form: Form, name: str, value: Form) -> Form:
+def _replaced(form: SizedForm, name: str, value: SizedForm) -> SizedForm:
     """A form in which a variable has its value."""
-    if name not in form:
-        return form
-    factor = form[name]
-    rest = {n: c for n, c in form.items() if n != name}
-    return {n: add(rest.get(n, {}), multiply(factor, value.get(n, {}))) for n in {**rest, **value}}
+    return form.without(name).plus(value, form.terms[name]) if name in form.terms else form
 
 
 def _is_positive(poly: Poly) -> bool:
     """Whether a polynomial shows that it is above 0, where no size in it is 0."""
-    return bool(poly) and all(
-        c > 0 and all(isinstance(atom, p.Size | p.Extent) for atom in q) for q, c in poly.items()
-    )
+    return bool(poly) and is_of_sizes(poly)
 
 
 def as_condition(expr: p.Expr) -> p.Expr:

@@ -15,9 +15,9 @@ from tc.semantics.ranges.polynomials import (
     ONE,
     Poly,
     Symbols,
-    add,
-    is_constant,
-    multiply,
+    atom,
+    constant,
+    is_of_sizes,
     quotient,
     to_expr,
     to_poly,
@@ -216,22 +216,21 @@ def _place(expr: p.Expr, sizes: Mapping[str, p.Expr]) -> Poly:
     match expr:
         case p.Binary(op=("/" | "%"), left=left, right=p.Literal(value=int(by))) if by > 0:
             inside = _place(left, sizes)
-            whole = {q: c // by for q, c in inside.items() if c % by == 0}
-            rest = {q: c for q, c in inside.items() if c % by}
+            rest = inside.remainder(by)
             is_rest = _is_never_negative(rest, sizes) and _is_never_negative(
-                add({(): by - 1}, rest, -1), sizes
+                constant(by - 1) - rest, sizes
             )
             if is_rest:
-                return whole if expr.op == "/" else rest
+                return quotient(inside - rest, constant(by), SYMBOLS) if expr.op == "/" else rest
             if expr.op == "/":
-                return quotient(inside, {(): by}, SYMBOLS)
-            if is_constant(rest):
-                return {(): rest.get((), 0) % by}
-            return {(replace(expr, left=to_expr(rest, SYMBOLS)),): 1}
+                return quotient(inside, constant(by), SYMBOLS)
+            if rest.is_constant:
+                return constant(rest.constant % by)
+            return atom(replace(expr, left=to_expr(rest, SYMBOLS)))
         case p.Binary(op="+" | "-", left=left, right=right):
-            return add(_place(left, sizes), _place(right, sizes), 1 if expr.op == "+" else -1)
+            return _place(left, sizes).plus(_place(right, sizes), 1 if expr.op == "+" else -1)
         case p.Binary(op="*", left=left, right=right):
-            return multiply(_place(left, sizes), _place(right, sizes))
+            return _place(left, sizes) * _place(right, sizes)
     return to_poly(expr, SYMBOLS)
 
 
@@ -378,27 +377,27 @@ def _is_conditional(expr: p.Expr) -> bool:
 
 def total(left: p.Expr, right: p.Expr) -> p.Expr:
     """The sum of two whole numbers, simplified."""
-    return to_expr(add(to_poly(left, SYMBOLS), to_poly(right, SYMBOLS)), SYMBOLS)
+    return to_expr(to_poly(left, SYMBOLS) + to_poly(right, SYMBOLS), SYMBOLS)
 
 
 def difference(left: p.Expr, right: p.Expr) -> p.Expr:
     """The difference of two whole numbers, simplified."""
-    return to_expr(add(to_poly(left, SYMBOLS), to_poly(right, SYMBOLS), -1), SYMBOLS)
+    return to_expr(to_poly(left, SYMBOLS) - to_poly(right, SYMBOLS), SYMBOLS)
 
 
 def within(begin: p.Expr, value: p.Expr, end: p.Expr, sizes: Mapping[str, p.Expr]) -> list[p.Expr]:
     """The conditions that a value lies in a range, without those that always hold, where each
     index in `sizes` is below its size."""
     first, after = compare("<=", begin, value), compare("<", value, end)
-    low = add(to_poly(value, SYMBOLS), to_poly(begin, SYMBOLS), -1)
-    high = add(add(to_poly(end, SYMBOLS), to_poly(value, SYMBOLS), -1), ONE, -1)
+    low = to_poly(value, SYMBOLS) - to_poly(begin, SYMBOLS)
+    high = to_poly(end, SYMBOLS) - to_poly(value, SYMBOLS) - ONE
     found = [(first, low), (after, high)]
     return [condition for condition, poly in found if not _is_never_negative(poly, sizes)]
 
 
 def is_at_most(left: p.Expr, right: p.Expr) -> bool:
     """Whether it shows that one whole number is at most another, whatever the sizes."""
-    return _is_never_negative(add(to_poly(right, SYMBOLS), to_poly(left, SYMBOLS), -1), {})
+    return _is_never_negative(to_poly(right, SYMBOLS) - to_poly(left, SYMBOLS), {})
 
 
 def simplified(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> list[p.Expr]:
@@ -408,9 +407,9 @@ def simplified(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> list[p.Expr]:
         return [condition]
     left, right = (to_poly(side, SYMBOLS) for side in p.children(condition))
     op = condition.op
-    room = add(left, right, -1) if op in (">", ">=") else add(right, left, -1)
+    room = left - right if op in (">", ">=") else right - left
     if op in ("<", ">"):
-        room = add(room, ONE, -1)
+        room -= ONE
     if op in ("<", "<=", ">", ">=") and _is_never_negative(room, sizes):
         return []
     return [compare(op, to_expr(left, SYMBOLS), to_expr(right, SYMBOLS))]
@@ -422,13 +421,13 @@ def never_holds(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> bool:
     if not isinstance(condition, p.Compare) or not all(map(_is_place, p.children(condition))):
         return False
     left, right = (to_poly(side, SYMBOLS) for side in p.children(condition))
-    above, below = add(left, right, -1), add(right, left, -1)
+    above, below = left - right, right - left
     apart = {
         "<": [above],
-        "<=": [add(above, ONE, -1)],
+        "<=": [above - ONE],
         ">": [below],
-        ">=": [add(below, ONE, -1)],
-        "==": [add(above, ONE, -1), add(below, ONE, -1)],
+        ">=": [below - ONE],
+        "==": [above - ONE, below - ONE],
     }
     return any(_is_never_negative(poly, sizes) for poly in apart.get(condition.op, []))
 
@@ -446,8 +445,8 @@ def _is_place(expr: p.Expr, operators: str = "+-*") -> bool:
 def _is_never_negative(poly: Poly, sizes: Mapping[str, p.Expr]) -> bool:
     """Whether it shows that a polynomial is at least 0, where indices that have a size are at least
     0 and below it: it is with 0 for those that it grows with, and the last for others."""
-    least: Poly = {}
-    for atoms, c in poly.items():
+    least = constant(poly.constant)
+    for atoms, c in poly.terms.items():
         known = [a for a in atoms if isinstance(a, p.Size | p.Extent)]
         others = [a for a in atoms if not isinstance(a, p.Size | p.Extent)]
         ends = [_end(a, sizes) for a in others]
@@ -455,16 +454,12 @@ def _is_never_negative(poly: Poly, sizes: Mapping[str, p.Expr]) -> bool:
             return False
         if c > 0 and others:
             continue
-        term: Poly = {tuple(known): c}
+        term = Poly(0, {tuple(known): c}) if known else constant(c)
         for end in ends:
             assert end is not None
-            term = multiply(term, add(to_poly(end, SYMBOLS), ONE, -1))
-        least = add(least, term)
-    return all(c > 0 and _are_sizes(atoms) for atoms, c in least.items())
-
-
-def _are_sizes(atoms: tuple[p.Expr, ...]) -> bool:
-    return all(isinstance(a, p.Size | p.Extent) for a in atoms)
+            term *= to_poly(end, SYMBOLS) - ONE
+        least += term
+    return is_of_sizes(least)
 
 
 def _end(atom: p.Expr, sizes: Mapping[str, p.Expr]) -> p.Expr | None:
@@ -476,10 +471,8 @@ def _end(atom: p.Expr, sizes: Mapping[str, p.Expr]) -> p.Expr | None:
             return end
         case p.Binary(op="/", left=p.Index(name=name), right=p.Literal(value=int(by))) if by > 0:
             if name in sizes:
-                last = quotient(
-                    to_poly(difference(sizes[name], number(1)), SYMBOLS), {(): by}, SYMBOLS
-                )
-                return to_expr(add(last, ONE), SYMBOLS)
+                last = quotient(to_poly(sizes[name], SYMBOLS) - ONE, constant(by), SYMBOLS)
+                return to_expr(last + ONE, SYMBOLS)
     return None
 
 
@@ -487,13 +480,13 @@ def place(value: p.Expr, size: p.Expr) -> tuple[p.Expr, p.Expr] | None:
     """The range that holds just one place of a dimension, empty where the dimension is; None where
     it does not show on which side of it the place could be."""
     number_, room = to_poly(value, SYMBOLS), to_poly(difference(size, value), SYMBOLS)
-    after = to_expr(add(number_, ONE), SYMBOLS)
-    if is_constant(number_) and is_constant(room):
-        return (value, after) if room.get((), 0) > 0 and number_.get((), 0) >= 0 else None
-    if is_constant(number_) and number_.get((), 0) >= 0:
+    after = to_expr(number_ + ONE, SYMBOLS)
+    if number_.is_constant and room.is_constant:
+        return (value, after) if room.constant > 0 and number_.constant >= 0 else None
+    if number_.is_constant and number_.constant >= 0:
         begin = value if is_number(value, 0) else binary("min", value, size)
         return begin, binary("min", after, size)
-    if is_constant(room) and room.get((), 0) > 0:
+    if room.is_constant and room.constant > 0:
         end = size if room == ONE else binary("max", after, ZERO)
         return binary("max", value, ZERO), end
     return None

@@ -16,7 +16,7 @@ from tc.gradient.sampled_ranges import SampledRanges
 from tc.gradient.statement_text import ExprBounds
 from tc.gradient.terms import SYMBOLS
 from tc.semantics import program as p
-from tc.semantics.ranges.polynomials import add, linear, to_expr, to_poly
+from tc.semantics.ranges.polynomials import atom, linear, to_expr, to_poly
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +176,10 @@ def _in_place(
     for name, subscript in zip(statement.outer, statement.subscripts, strict=True):
         form = linear(e.in_sizes(subscript, found.shapes), SYMBOLS)
         assert form is not None
-        offset = form.get("", {})
+        offset = form.constant
         if offset:
-            moved[name] = to_expr(add({(e.index(name),): 1}, offset, -1), SYMBOLS)
-            begin, end = (to_expr(add(to_poly(b, SYMBOLS), offset), SYMBOLS) for b in ranges[name])
+            moved[name] = to_expr(atom(e.index(name)) - offset, SYMBOLS)
+            begin, end = (to_expr(to_poly(b, SYMBOLS) + offset, SYMBOLS) for b in ranges[name])
             bounds[name] = (begin, end)
     if not moved:
         return statement, ranges

@@ -11,12 +11,13 @@ import math
 
 import numpy as np
 
+from tc.affine import intervals
 from tc.affine.assembling import assembled
 from tc.affine.forms import LinearForm
 from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, MIRRORED
 from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits, wrap
 from tc.kernel import ir
-from tc.kernel.intervals import Bounds, decided_comparison, interval
+from tc.kernel.intervals import Bounds, interval
 
 TRUE, FALSE = ir.Const(True, BOOL), ir.Const(False, BOOL)
 
@@ -105,6 +106,7 @@ def of_form(form: LinearForm) -> ir.Expr:
     """The int64 expression of a form of loop variables.
 
     >>> from tc.kernel.printer import expression_text
+    >>> from tc.affine.forms import Form
     >>> expression_text(of_form(Form(-3, {"i": 2, "j": 1})))
     'i * 2 + j - 3'
     """
@@ -164,7 +166,7 @@ def compare(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds) -> ir.Expr:
         return broadcast(compare(op, one, other, bounds), dtype.lanes)
     if not left.dtype.is_integer:
         return ir.Compare(op, left, right, dtype)
-    found = decided_comparison(op, interval(left, bounds), interval(right, bounds))
+    found = intervals.compared(op, interval(left, bounds), interval(right, bounds))
     if found is not None:
         return ir.Const(found, dtype)
     return _without_offset(op, left, right, bounds)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TypeAlias
 
-import numpy as np
-
-from tc.builtins.operators import combined
-from tc.dtypes import INT64, DType
+from tc.affine.intervals import Box, Interval, around, contains, operation, scaled
+from tc.dtypes import INT64, limits
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -22,24 +19,8 @@ from tc.kernel.ir import (
     Var,
 )
 
-Interval: TypeAlias = tuple[int, int]
-"""The least and the greatest value that an integer expression may have."""
-
-Bounds: TypeAlias = Mapping[str, Interval]
+Bounds: TypeAlias = Box[str]
 """The intervals of variables; others count by their type alone."""
-
-
-def type_interval(dtype: DType) -> Interval:
-    """All values of an integer type or bool.
-
-    >>> from tc.dtypes import INT8
-    >>> type_interval(INT8)
-    (-128, 127)
-    """
-    if dtype.kind == "bool":
-        return 0, 1
-    info = np.iinfo(dtype.name)
-    return int(info.min), int(info.max)
 
 
 def loop_interval(begin: Expr, end: Expr, bounds: Bounds) -> Interval:
@@ -66,7 +47,8 @@ def interval(expr: Expr, bounds: Bounds) -> Interval:
     >>> interval(Binary("%", i, Const(4, INT64), INT64), {})
     (0, 3)
     """
-    return within(_exact(expr, bounds), type_interval(expr.dtype))
+    found, everything = _exact(expr, bounds), limits(expr.dtype.scalar)
+    return found if found is not None and contains(everything, found) else everything
 
 
 def never_overflows(expr: Expr, bounds: Bounds) -> bool:
@@ -80,38 +62,14 @@ def never_overflows(expr: Expr, bounds: Bounds) -> bool:
     return _unwrapped(expr, bounds) is not None
 
 
-def within(found: Interval | None, everything: Interval) -> Interval:
-    """What was found, where that is something and part of everything."""
-    inside = found is not None and everything[0] <= found[0] and found[1] <= everything[1]
-    return found if inside and found is not None else everything
-
-
-def decided_comparison(op: str, left: Interval, right: Interval) -> bool | None:
-    """What a comparison of numbers in these intervals is, None where it may be either.
-
-    >>> decided_comparison("<", (0, 4), (5, 9)), decided_comparison("<", (0, 5), (5, 9))
-    (True, None)
-    """
-    (least, most), (low, high) = left, right
-    if most < low:
-        return op in ("<", "<=", "!=")
-    if least > high:
-        return op in (">", ">=", "!=")
-    if most <= low and op in ("<=", ">"):
-        return op == "<="
-    if least >= high and op in (">=", "<"):
-        return op == ">="
-    return None
-
-
 def _unwrapped(expr: Expr, bounds: Bounds) -> Interval | None:
     if not (isinstance(expr, Binary) and expr.op in ("+", "-", "*")):
         return interval(expr, bounds)
     left, right = _unwrapped(expr.left, bounds), _unwrapped(expr.right, bounds)
     if left is None or right is None:
         return None
-    found = combined(expr.op, left, right)
-    return found if within(found, type_interval(INT64)) == found else None
+    found = operation(expr.op, left, right)
+    return found if found is not None and contains(limits(INT64), found) else None
 
 
 def _exact(expr: Expr, bounds: Bounds) -> Interval | None:
@@ -129,12 +87,10 @@ def _exact(expr: Expr, bounds: Bounds) -> Interval | None:
             (low, high), last = interval(base, bounds), step * (dtype.lanes - 1)
             return low + min(0, last), high + max(0, last)
         case Unary(operand=operand):
-            low, high = interval(operand, bounds)
-            return -high, -low
+            return scaled(interval(operand, bounds), -1)
         case Select(then=then, otherwise=otherwise):
-            (a, b), (c, d) = interval(then, bounds), interval(otherwise, bounds)
-            return min(a, c), max(b, d)
+            return around(interval(then, bounds), interval(otherwise, bounds))
         case Binary(op=op, left=left, right=right):
-            return combined(op, interval(left, bounds), interval(right, bounds))
+            return operation(op, interval(left, bounds), interval(right, bounds))
         case _:
             return None

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tc.dtypes import BOOL, FLOAT32, INT8, INT32, INT64, UINT8, DType
+from tc.dtypes import BOOL, FLOAT32, INT8, INT32, INT64, UINT8, DType, limits
 from tc.kernel.evaluate import evaluate
-from tc.kernel.intervals import interval, loop_interval, never_overflows, type_interval
+from tc.kernel.intervals import interval, loop_interval, never_overflows
 from tc.kernel.ir import (
     Binary,
     Buffer,
@@ -29,7 +29,7 @@ from tc.kernel.ir import (
 )
 
 X = Var("x", INT64)
-LEAST, GREATEST = type_interval(INT64)
+LEAST, GREATEST = limits(INT64)
 
 
 def value(expr: Expr, x: int) -> int:
@@ -41,7 +41,7 @@ def value(expr: Expr, x: int) -> int:
 
 
 def numbers(dtype: DType) -> st.SearchStrategy[Expr]:
-    least, greatest = type_interval(dtype)
+    least, greatest = limits(dtype)
     edges = st.sampled_from([least, -1 if least else 1, 0, 1, 2, 100, greatest])
     return edges.map(lambda v: Const(v, dtype))
 

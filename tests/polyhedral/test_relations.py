@@ -223,8 +223,8 @@ def test_conditions_say_the_same(
             for (side, name), value in zip(keys, values_, strict=True)
         }
         if all(
-            low <= sum(f * named[v] for v, f in terms.items()) < high
-            for low, terms, high in relation.conditions()
+            low <= form.constant + sum(f * named[v] for v, f in form.terms.items()) <= high
+            for form, (low, high) in relation.conditions()
         ):
             found.append(values_)
     assert found == expected

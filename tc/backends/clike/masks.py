@@ -7,10 +7,10 @@ from tc.backends.clike.lane_helpers import shuffle_name
 from tc.backends.clike.scalars import at_least, sum_text, text_of
 from tc.backends.clike.types import WIDEST, c_type, mask_type, memory_type
 from tc.backends.clike.vector_helpers import COMPARISONS
-from tc.dtypes import BOOL, INT64, UINT8, DType
+from tc.dtypes import BOOL, INT64, UINT8, DType, limits
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import LaneOffsets, lane_offsets
-from tc.kernel.intervals import interval, type_interval
+from tc.kernel.intervals import interval
 
 _NAMES = {op: name for name, op in COMPARISONS.items()}
 
@@ -172,7 +172,7 @@ def _distance(expr: ir.Compare, context: Context) -> LaneOffsets | None:
         return None
     places = [lane_offsets((side,), (1,), lanes, context.lets) for side in sides]
     reach = sum(_reach(place, context) for place in places)
-    if any(place.vectors for place in places) or reach > type_interval(INT64)[1]:
+    if any(place.vectors for place in places) or reach > limits(INT64)[1]:
         return None
     return lane_offsets(sides, (1, -1), lanes, context.lets)
 

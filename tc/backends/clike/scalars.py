@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from tc.affine import intervals
 from tc.backends.clike.dialect import (
     AND,
     ATOM,
@@ -30,11 +31,10 @@ from tc.backends.clike.dialect import (
 )
 from tc.backends.printing import offset_text
 from tc.builtins import BUILTINS
-from tc.builtins.operators import combined
-from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType, limits
 from tc.errors import BackendError
 from tc.kernel import ir
-from tc.kernel.intervals import decided_comparison, interval, type_interval, within
+from tc.kernel.intervals import interval
 
 _RING = ("+", "-", "*")
 _FUNCTIONS = {"min": "min", "max": "max", "/": "div", "%": "mod"}
@@ -137,7 +137,7 @@ def _apply(function: str, args: Iterable[ir.Expr], context: Context) -> Printed:
 
 def _negation(expr: ir.Unary, context: Context) -> Printed:
     dtype, operand = expr.dtype, expr.operand
-    if dtype.is_float or interval(operand, context.known)[0] > type_interval(dtype)[0]:
+    if dtype.is_float or interval(operand, context.known)[0] > limits(dtype)[0]:
         text = at_least(operand, UNARY, context)
         if dtype.is_float or dtype.kind == "int":
             return f"-({text})" if text.startswith("-") else f"-{text}", UNARY
@@ -171,8 +171,9 @@ def _divides(expr: ir.Binary, context: Context) -> bool:
 
 def _stays(expr: ir.Binary, context: Context) -> bool:
     """Whether a sum, difference or product does not leave its type."""
-    found = combined(expr.op, *(interval(side, context.known) for side in (expr.left, expr.right)))
-    return within(found, type_interval(expr.dtype)) == found
+    sides = (interval(side, context.known) for side in (expr.left, expr.right))
+    found = intervals.operation(expr.op, *sides)
+    return found is not None and intervals.contains(limits(expr.dtype), found)
 
 
 def ring(expr: ir.Expr, ops: Sequence[str], unsigned: Callable[[ir.Expr], str]) -> Printed:
@@ -201,7 +202,7 @@ def _compare(expr: ir.Compare, context: Context) -> Printed:
     if not left.dtype.is_float:
         if left == right:
             return str(op in ("==", "<=", ">=")).lower(), ATOM
-        if (known := decided_comparison(op, interval(left, {}), interval(right, {}))) is not None:
+        if (known := intervals.compared(op, interval(left, {}), interval(right, {}))) is not None:
             return str(known).lower(), ATOM
     return _infix(op, left, right, context)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
+from tc.affine.intervals import Interval
 from tc.kernel import ir
-from tc.kernel.intervals import Interval, loop_interval
+from tc.kernel.intervals import loop_interval
 from tc.kernel.rebuild import Stmts, map_blocks, map_expressions, map_operands, map_statements
 from tc.kernel.walk import conjuncts, names_in
 

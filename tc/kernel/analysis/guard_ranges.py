@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tc.affine.intervals import Interval
 from tc.builtins.operators import MIRRORED
 from tc.dtypes import INT64, UINT64, limits
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, integer, negation, select
-from tc.kernel.intervals import Bounds, Interval, interval
+from tc.kernel.intervals import Bounds, interval
 from tc.kernel.walk import names_in
 
 _FAR = 1 << 59

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from tc.affine.intervals import Interval
 from tc.dtypes import BOOL, FLOAT16, INT64, DType
 from tc.kernel import ir, rebuild
 from tc.kernel.folding import (
@@ -20,7 +21,7 @@ from tc.kernel.folding import (
     ramp,
     select,
 )
-from tc.kernel.intervals import Bounds, Interval, interval, loop_interval
+from tc.kernel.intervals import Bounds, interval, loop_interval
 from tc.kernel.local_names import LocalNames
 from tc.kernel.walk import assigned
 

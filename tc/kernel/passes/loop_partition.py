@@ -10,11 +10,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from tc.affine.intervals import Interval
 from tc.dtypes import INT64
 from tc.kernel import ir
 from tc.kernel.analysis.decided_tests import inner_loops, is_loop, settled, varying_tests
 from tc.kernel.folding import TRUE, compare, integer, is_constant
-from tc.kernel.intervals import Interval, interval, loop_interval
+from tc.kernel.intervals import interval, loop_interval
 from tc.kernel.passes.unroll import unrolled_size
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_statements, same_or
 from tc.kernel.walk import assigned, conjuncts, declared, iterations, names_in

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tc.affine.intervals import Interval
 from tc.kernel import ir, rebuild
 from tc.kernel.folding import integer, is_constant
-from tc.kernel.intervals import Interval, interval, launch_intervals, loop_interval
+from tc.kernel.intervals import interval, launch_intervals, loop_interval
 from tc.kernel.local_names import LocalNames
 from tc.kernel.pass_manager import UNROLL_LIMIT
 from tc.kernel.walk import assigned, is_steady, iterations

@@ -10,9 +10,9 @@ from itertools import chain, count
 from typing import TypeAlias
 
 from tc.affine.forms import LinearForm, split
+from tc.affine.intervals import Interval
 from tc.dtypes import DType, compute_dtype
 from tc.kernel.folding import compare, integer, logical_and, of_form
-from tc.kernel.intervals import Interval
 from tc.kernel.ir import Buffer, Expr, If, LaunchIndex, Load, Site, Stmt, row_major
 from tc.plan import AXES
 from tc.polyhedral.codegen.naming import NameSupply

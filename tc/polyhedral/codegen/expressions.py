@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeAlias
 
+from tc.affine.intervals import Interval
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, DType, compute_dtype
 from tc.kernel import ir
 from tc.kernel.folding import (
@@ -29,7 +30,7 @@ from tc.kernel.folding import (
     negation,
     select,
 )
-from tc.kernel.intervals import Interval, interval
+from tc.kernel.intervals import interval
 from tc.kernel.ir import Const, Fail, If, Let, Set, Site, Stmt, Var, unknown_node
 from tc.polyhedral.codegen.naming import NameSupply
 from tc.semantics import program as p

@@ -7,20 +7,76 @@ Sizes of inlined defs are written in those of the entry where that is possible.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tc.affine.forms import Form
 from tc.dtypes import INT64
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.semantics.size_values import KnownSizes, evaluate
 from tc.source import Span
 
-Poly: TypeAlias = Mapping[tuple[p.Expr, ...], int]
-"""Coefficients by product of atoms; the empty product is the constant. No coefficient is 0."""
+Product: TypeAlias = tuple[p.Expr, ...]
+"""Atoms that are multiplied, in the order of their texts."""
 
-ONE: Poly = {(): 1}
+
+class Poly(Form[Product, int]):
+    """A polynomial: an affine form of products of atoms, which is a coefficient of forms, too."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.constant or self.terms)
+
+    def __mul__(self, other: Poly | int) -> Poly:
+        if isinstance(other, int):
+            return self.times(other)
+        total = Poly(self.constant * other.constant, {})
+        for a, m in _summands(self):
+            for b, n in _summands(other):
+                if a or b:
+                    product = tuple(sorted((*a, *b), key=to_text)) if a and b else a or b
+                    total += Poly(0, {product: m * n})
+        return total
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    def remainder(self, by: int) -> Poly:
+        """The polynomial without the terms that a number divides."""
+        rest = {product: c for product, c in self.terms.items() if c % by}
+        return Poly(self.constant if self.constant % by else 0, rest)
+
+
+def _summands(poly: Poly) -> Iterator[tuple[Product, int]]:
+    yield from poly.terms.items()
+    if poly.constant:
+        yield (), poly.constant
+
+
+def constant(value: int) -> Poly:
+    return Poly(value, {})
+
+
+def atom(expr: p.Expr) -> Poly:
+    """The polynomial that is an expression of its own."""
+    return Poly(0, {(expr,): 1})
+
+
+def is_of_sizes(poly: Poly) -> bool:
+    """Whether a polynomial shows that it is at least 0: sizes are, and it has no coefficient below
+    0 and no atoms but sizes."""
+    return poly.constant >= 0 and all(
+        c > 0 and all(isinstance(each, p.Size | p.Extent) for each in product)
+        for product, c in poly.terms.items()
+    )
+
+
+ONE = constant(1)
+NOUGHT = constant(0)
 NOTHING = KnownSizes({}, {}, {})
 
 
@@ -60,128 +116,92 @@ def to_poly(expr: p.Expr, symbols: Symbols, resolving: tuple[str, ...] = ()) -> 
             return _size(expr, name, symbols, resolving)
         case p.Extent(tensor=tensor, axis=axis):
             found = symbols.extent(tensor, axis)
-            return {(expr,): 1} if found == expr else to_poly(found, symbols, resolving)
+            return atom(expr) if found == expr else to_poly(found, symbols, resolving)
         case p.Unary(operand=operand):
-            return scale(to_poly(operand, symbols, resolving), -1)
+            return to_poly(operand, symbols, resolving) * -1
         case p.Binary(op=op, left=left, right=right):
             a, b = (to_poly(e, symbols, resolving) for e in (left, right))
             match op:
                 case "+" | "-":
-                    return add(a, b, 1 if op == "+" else -1)
+                    return a.plus(b, 1 if op == "+" else -1)
                 case "*":
-                    return multiply(a, b)
+                    return a * b
                 case "/":
                     return quotient(a, b, symbols)
             rebuilt = symbols.binary(op, to_expr(a, symbols), to_expr(b, symbols))
             number = evaluate(rebuilt, NOTHING)
-            return {(rebuilt,): 1} if number is None else constant(number)
+            return atom(rebuilt) if number is None else constant(number)
         case _:
-            return {(expr,): 1}
+            return atom(expr)
 
 
 def _size(expr: p.Expr, name: str, symbols: Symbols, resolving: tuple[str, ...]) -> Poly:
     """A size of an inlined def is written as the dimension that gives its value."""
     definition = symbols.sizes.get(name)
     if "." not in name or definition is None or name in resolving:
-        return {(expr,): 1}
+        return atom(expr)
     for extent in definition.extents:
         dim = symbols.dimension(extent.tensor, extent.axis)
         if dim is not None and expr not in p.walk(dim):
             return to_poly(dim, symbols, (*resolving, name))
-    return {(expr,): 1}
+    return atom(expr)
 
 
 def linear(
     expr: p.Expr, symbols: Symbols, quotients: dict[str, p.Expr] | None = None
-) -> dict[str, Poly] | None:
-    """Coefficients by variable, the rest under ""; None where the expression is not linear.
+) -> Form[str, Poly] | None:
+    """The form of an expression whose coefficients are polynomials; None where it is not linear.
     Quotients are variables, too, which `quotients` gets by their texts, where it is given."""
     match expr:
         case p.Index(name=name):
-            return {name: ONE}
+            return Form(NOUGHT, {name: ONE})
         case p.Unary(operand=operand):
-            return _scaled_form(linear(operand, symbols, quotients), {(): -1})
+            form = linear(operand, symbols, quotients)
+            return form and form.times(-1)
         case p.Binary(op=("+" | "-") as op, left=left, right=right):
             a, b = linear(left, symbols, quotients), linear(right, symbols, quotients)
-            if a is None or b is None:
-                return None
-            sign = 1 if op == "+" else -1
-            return {n: add(a.get(n, {}), b.get(n, {}), sign) for n in {**a, **b}}
+            return a and b and a.plus(b, 1 if op == "+" else -1)
         case p.Binary(op="*", left=left, right=right):
             for factor, operand in ((left, right), (right, left)):
                 if not p.index_names(factor):
                     form = linear(operand, symbols, quotients)
-                    return _scaled_form(form, to_poly(factor, symbols))
+                    return form and form.times(to_poly(factor, symbols))
         case p.Binary(op="/", left=left, right=right) if quotients is not None:
             if p.index_names(left) and not p.index_names(right):
                 name = to_text(expr)
                 quotients[name] = expr
-                return {name: ONE}
+                return Form(NOUGHT, {name: ONE})
         case p.Convert(operand=operand) if p.index_names(expr):
             return linear(operand, symbols, quotients)
-    return None if p.index_names(expr) else {"": to_poly(expr, symbols)}
+    return None if p.index_names(expr) else Form(to_poly(expr, symbols), {})
 
 
-def _scaled_form(form: dict[str, Poly] | None, factor: Poly) -> dict[str, Poly] | None:
-    return None if form is None else {name: multiply(q, factor) for name, q in form.items()}
-
-
-# --- polynomials ------------------------------------------------------------------------------
-
-
-def constant(value: int) -> Poly:
-    return {(): value} if value else {}
-
-
-def is_constant(poly: Poly) -> bool:
-    return poly.keys() <= {()}
-
-
-def add(left: Poly, right: Poly, sign: int = 1) -> Poly:
-    total = dict(left)
-    for product, coefficient in right.items():
-        total[product] = total.get(product, 0) + sign * coefficient
-        if total[product] == 0:
-            del total[product]
-    return total
-
-
-def scale(poly: Poly, factor: int) -> Poly:
-    return {product: factor * c for product, c in poly.items()} if factor else {}
-
-
-def multiply(left: Poly, right: Poly) -> Poly:
-    total: Poly = {}
-    for a, m in left.items():
-        for b, n in right.items():
-            product = tuple(sorted((*a, *b), key=to_text)) if a and b else a or b
-            total = add(total, {product: m * n})
-    return total
+# --- quotients, and polynomials as expressions -------------------------------------------------
 
 
 def quotient(dividend: Poly, divisor: Poly, symbols: Symbols) -> Poly:
     """The floor of a quotient; what a constant divisor divides is taken out of it, but only where
     a constant remains."""
     if not dividend:
-        return {}
-    number = divisor.get((), 0) if is_constant(divisor) else 0
-    if number > 0:
-        exact = {q: c // number for q, c in dividend.items() if q and c % number == 0}
-        if len(exact) == len(dividend) - (() in dividend):
-            return {**exact, **constant(dividend.get((), 0) // number)}
+        return NOUGHT
+    number = divisor.constant if divisor.is_constant else 0
+    if number > 0 and all(c % number == 0 for c in dividend.terms.values()):
+        exact = {q: c // number for q, c in dividend.terms.items()}
+        return Poly(dividend.constant // number, exact)
     whole = _divided(dividend, divisor)
     if whole is not None:
         return whole
-    return {(symbols.binary("/", to_expr(dividend, symbols), to_expr(divisor, symbols)),): 1}
+    return atom(symbols.binary("/", to_expr(dividend, symbols), to_expr(divisor, symbols)))
 
 
 def _divided(dividend: Poly, divisor: Poly) -> Poly | None:
     """The quotient where the divisor is an atom above 0 and a factor of all but a -1."""
-    match [*divisor.items()]:
-        case [((atom,), 1)] if dividend.get((), 0) in (0, -1):
-            if all(atom in product for product in dividend if product):
-                exact = {_without(q, atom): c for q, c in dividend.items() if q}
-                return add(exact, constant(dividend.get((), 0)))
+    match [*divisor.terms.items()]:
+        case [((factor,), 1)] if not divisor.constant and dividend.constant in (0, -1):
+            if all(factor in product for product in dividend.terms):
+                exact = {_without(q, factor): c for q, c in dividend.terms.items()}
+                number = exact.pop((), 0)
+                return Poly(number + dividend.constant, exact)
     return None
 
 
@@ -191,17 +211,17 @@ def _without(product: tuple[p.Expr, ...], atom: p.Expr) -> tuple[p.Expr, ...]:
 
 
 def value_of(poly: Poly, symbols: Symbols) -> int:
-    if is_constant(poly):
-        return poly.get((), 0)
+    if poly.is_constant:
+        return poly.constant
     return evaluate(to_expr(poly, symbols), symbols.known) or 0
 
 
 def to_expr(poly: Poly, symbols: Symbols) -> p.Expr:
     """A sum: what is added in order of appearance, then what is subtracted, the constant last."""
-    added = [t for t in poly.items() if t[0] and t[1] > 0]
-    subtracted = [t for t in poly.items() if t[0] and t[1] < 0]
-    number = [t for t in poly.items() if not t[0]]
-    is_first = bool(number) and number[0][1] > 0 and not added
+    added = [t for t in poly.terms.items() if t[1] > 0]
+    subtracted = [t for t in poly.terms.items() if t[1] < 0]
+    number: list[tuple[Product, int]] = [((), poly.constant)] if poly.constant else []
+    is_first = poly.constant > 0 and not added
     terms = number + subtracted if is_first else added + subtracted + number
     if not terms:
         return symbols.number(0)

@@ -13,14 +13,13 @@ from typing import TypeAlias
 from tc.semantics import program as p
 from tc.semantics.ranges.polynomials import (
     NOTHING,
+    NOUGHT,
     ONE,
     Poly,
     Symbols,
-    add,
+    is_of_sizes,
     linear,
-    multiply,
     quotient,
-    scale,
     to_expr,
     to_poly,
     value_of,
@@ -73,8 +72,8 @@ def bounds_inside(
     subscript is not linear otherwise, or the range of another variable has no expression. What
     they say is only true where such a range exists.
     """
-    most = add(to_poly(extent, symbols), ONE, -1)
-    found = _between(subscript, variable, ({}, most), ranges, symbols)
+    most = to_poly(extent, symbols) - ONE
+    found = _between(subscript, variable, (NOUGHT, most), ranges, symbols)
     return None if found is None else (to_expr(found[0], symbols), to_expr(found[1], symbols))
 
 
@@ -99,33 +98,32 @@ def _between(
     form = linear(subscript, symbols, quotients)
     if form is None:
         return None
-    holders = [name for name in form if variable in (name, *_names_in(quotients.get(name)))]
-    if len(holders) != 1 or value_of(form[holders[0]], symbols) == 0:
+    holders = [n for n in form.terms if variable in (n, *_names_in(quotients.get(n)))]
+    if len(holders) != 1 or value_of(form.terms[holders[0]], symbols) == 0:
         return None
-    factor = form.pop(holders[0])
-    intervals = {n: _interval(n, quotients, ranges, symbols) for n in form if n}
-    low = high = form.pop("", {})
-    for name, coefficient in form.items():
+    factor, rest = form.terms[holders[0]], form.without(holders[0])
+    intervals = {n: _interval(n, quotients, ranges, symbols) for n in rest.terms}
+    low = high = rest.constant
+    for name, coefficient in rest.terms.items():
         extremes = intervals[name]
         if extremes is None:
             return None
         rises = value_of(coefficient, symbols) > 0
-        low = add(low, multiply(coefficient, extremes[not rises]))
-        high = add(high, multiply(coefficient, extremes[rises]))
-    below, above = add(inside[0], low, -1), add(inside[1], high, -1)
+        low += coefficient * extremes[not rises]
+        high += coefficient * extremes[rises]
+    below, above = inside[0] - low, inside[1] - high
     if value_of(factor, symbols) < 0:
-        factor = scale(factor, -1)
-        below, above = scale(above, -1), scale(below, -1)
+        factor, below, above = factor * -1, above * -1, below * -1
     # rounded up: (below + factor - 1) / factor
-    begin = quotient(add(below, add(factor, ONE, -1)), factor, symbols)
-    end = add(quotient(above, factor, symbols), ONE)
+    begin = quotient(below + (factor - ONE), factor, symbols)
+    end = quotient(above, factor, symbols) + ONE
     holder = quotients.get(holders[0])
     if not isinstance(holder, p.Binary):
         return begin, end
     divisor = to_poly(holder.right, symbols)
     if value_of(divisor, symbols) <= 0:
         return None
-    room = multiply(begin, divisor), add(multiply(end, divisor), ONE, -1)
+    room = begin * divisor, end * divisor - ONE
     return _between(holder.left, variable, room, ranges, symbols)
 
 
@@ -148,21 +146,20 @@ def _interval(
             begin, end = ranges[name].symbolic_begin, ranges[name].symbolic_end
             if begin is None or end is None:
                 return None
-            return to_poly(begin, symbols), add(to_poly(end, symbols), ONE, -1)
+            return to_poly(begin, symbols), to_poly(end, symbols) - ONE
     return None
 
 
 def _is_at_most(left: Poly, right: Poly) -> bool:
     """Whether left <= right shows from the form: sizes are at least 0, and quotients by one
     divisor are ordered as what they divide."""
-    rest = dict(add(right, left, -1))
-    negative = [q[0] for q, c in rest.items() if c == -1 and len(q) == 1]
-    for lesser in negative:
-        for greater in [q[0] for q, c in rest.items() if c == 1 and len(q) == 1]:
-            if _is_quotient_at_most(lesser, greater):
-                del rest[(lesser,)], rest[(greater,)]
+    rest = right - left
+    for lesser in [q for q, c in rest.terms.items() if c == -1 and len(q) == 1]:
+        for greater in [q for q, c in rest.terms.items() if c == 1 and len(q) == 1]:
+            if _is_quotient_at_most(lesser[0], greater[0]):
+                rest = rest.without(lesser).without(greater)
                 break
-    return all(c > 0 and all(isinstance(a, p.Size | p.Extent) for a in q) for q, c in rest.items())
+    return is_of_sizes(rest)
 
 
 def _is_quotient_at_most(left: p.Expr, right: p.Expr) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tc.edits import Edit, merged
 from tc.semantics import program as p
-from tc.semantics.ranges.polynomials import Poly, Symbols, add, is_constant, to_poly
+from tc.semantics.ranges.polynomials import Symbols, to_poly
 from tc.semantics.ranges.rounds import Situation
 from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.suggest import before
@@ -116,15 +116,14 @@ def size_text(situation: Situation, expr: p.Expr | None, value: int) -> str:
 def _in_own_sizes(expr: p.Expr, symbols: Symbols, span: Span) -> str | None:
     """The expression as a size of the def in which the span stands, and a number."""
     wanted = to_poly(expr, symbols)
-    if is_constant(wanted):
+    if wanted.is_constant:
         return to_text(expr, compact=True)
     for size in symbols.sizes.values():
         if "." not in size.name or _def_at(size.span) != _def_at(span):
             continue
-        own: Poly = to_poly(p.Size(size.name, span=size.span), symbols)
-        rest = add(wanted, own, -1)
-        if is_constant(rest):
-            name, number = size.name.rpartition(".")[2], rest.get((), 0)
+        rest = wanted - to_poly(p.Size(size.name, span=size.span), symbols)
+        if rest.is_constant:
+            name, number = size.name.rpartition(".")[2], rest.constant
             return name if not number else f"{name}{number:+d}"
     return None
 
