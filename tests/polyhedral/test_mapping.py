@@ -227,6 +227,23 @@ def test_panels_that_others_read_too_are_packed_inside() -> None:
     assert "promote K to scratch K_packed" in text
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8])
+def test_what_pieces_of_a_range_read_apart_is_not_packed(lanes: int) -> None:
+    """The quotient cuts j at 2: the pieces share loops, in which the second is two elements ahead,
+    in the middle of a panel of more."""
+    text = """def f(double(J,T,L) c, double(L,I,T) d, double(Q) o) -> (o1) {
+      o1(l,i,j) +=! c(j,t,l) * d(l,i,t) * o(j / 2)
+    }"""
+    device = replace(DEVICE, vector_bits=64 * lanes if lanes > 1 else 0)
+    rng = np.random.default_rng(0)
+    shapes = {"c": (4, 5, 33), "d": (33, 7, 5), "o": (4,)}
+    inputs = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    c, d, o = inputs.values()
+    expected = np.einsum("jtl,lit,j->lij", c, d, o[np.arange(4) // 2])
+    found = evaluate_kernel(text, inputs, device=device)["o1"]
+    assert_within(found, expected, tc.error_bound(text, inputs))
+
+
 NARROW = replace(DEVICE, unit_bits=256, l2_bytes_per_cycle=24.0)
 GROUPED = """
 def grouped(float(N,G,C,H,V) x, float(G,F,C,K,L) w) -> (y) {

@@ -7,10 +7,11 @@ have further parallel variables is a *nest* of blocks: softmax, or the layers of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import TypeAlias
 
 from tc.plan import SERIAL
 from tc.polyhedral.facts import Facts
@@ -74,6 +75,17 @@ class ParallelNest:
     def reads(self, tensor: str) -> list[Access]:
         return [a for item in self.items for a in item.statement.reads if a.tensor == tensor]
 
+    def reads_one_element(self, tensor: str) -> bool:
+        """Whether all reads of a tensor are of the same element in the same iteration: each
+        statement may count the loops from another value."""
+        forms = set()
+        for item in self.items:
+            along = {m.values[item.statement.name].variable: m for m in self.members}
+            for access in item.statement.reads:
+                if access.tensor == tensor:
+                    forms.add(in_members(access, item.statement.name, along))
+        return len(forms) == 1
+
     def users(self, tensor: str) -> list[ScopStatement]:
         return [item.statement for item in self.items if touches(item.statement, tensor)]
 
@@ -84,6 +96,27 @@ class ParallelNest:
             for item in self.items
             if item.statement.name in member.values
         )
+
+
+Coefficients: TypeAlias = "tuple[tuple[str, int], ...]"
+"""Of names, in their order."""
+
+
+def in_members(
+    access: Access, statement: str, along: Mapping[str | None, Member]
+) -> tuple[tuple[int, Coefficients, Coefficients] | None, ...]:
+    """The subscripts of an access by the values of members, `along` which the variables of its
+    statement run, rather than by these variables: a constant, the coefficients of members, and
+    those of all other variables; None where one is not linear."""
+    found: list[tuple[int, Coefficients, Coefficients] | None] = []
+    for form in access.subscripts:
+        terms = {} if form is None else form.terms
+        own = {v: c for v, c in terms.items() if v in along}
+        shift = sum(c * along[v].values[statement].offset for v, c in own.items())
+        members = tuple(sorted((along[v].name, c) for v, c in own.items()))
+        others = tuple(sorted((v, c) for v, c in terms.items() if v not in own))
+        found.append(None if form is None else (form.constant - shift, members, others))
+    return tuple(found)
 
 
 def nest_of(members: tuple[Member, ...], child: Node, facts: Facts) -> ParallelNest | None:

@@ -66,12 +66,10 @@ class NestBuffers:
 
     @cached_property
     def packs(self) -> tuple[Access, ...]:
-        """The reads to pack, one a tensor, if all reads of the tensor in the nest are alike."""
+        """The reads to pack, one a tensor: all reads of a tensor that is packed are alike."""
         found: dict[str, Access] = {}
         for access in self.tile.packed:
-            alike = self.nest.reads(access.tensor)
-            if all(a.subscripts == access.subscripts for a in alike):
-                found.setdefault(access.tensor, access)
+            found.setdefault(access.tensor, access)
         return tuple(found.values())
 
     def panels(self, access: Access) -> tuple[tuple[int, int], ...]:

@@ -4,7 +4,7 @@ padded copies, staged targets, blocks to be transposed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, field
 from math import prod
@@ -12,7 +12,7 @@ from math import prod
 from tc.affine.forms import LinearForm
 from tc.plan import PACKED, REGISTER, SCRATCH
 from tc.polyhedral.actions.draft import Draft
-from tc.polyhedral.cpu.analysis import NestItem, ParallelNest
+from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, in_members
 from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimension
 from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import Member, tile, tiles
@@ -222,14 +222,5 @@ class NestPromoter:
                     continue
                 if any(x is None or not set(x.terms) <= set(along) for x in access.subscripts):
                     return False
-                forms.add(tuple(_in_members(x, s.name, along) for x in access.subscripts if x))
+                forms.add(in_members(access, s.name, along))
         return len(forms) == 1
-
-
-def _in_members(
-    form: LinearForm, statement: str, along: Mapping[str | None, Member]
-) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """A subscript by the values of members rather than by the variables of a statement."""
-    shifts = (c * along[v].values[statement].offset for v, c in form.terms.items())
-    terms = tuple(sorted((along[v].name, c) for v, c in form.terms.items()))
-    return form.constant - sum(shifts), terms

@@ -202,7 +202,9 @@ class _Search:
                 a,
                 shape,
                 self.costs,
-                may_pack=may_pack and a.tensor not in self.written | self.elsewhere,
+                may_pack=may_pack
+                and a.tensor not in self.written | self.elsewhere
+                and self.nest.reads_one_element(a.tensor),
                 unwritten=may_block and is_alone(a, self.nest) and a.tensor not in self.written,
             )
             for a in self.nest.main.statement.reads
