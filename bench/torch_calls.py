@@ -94,7 +94,7 @@ def eager(direct: Callable[[Any, Any], Any]) -> Runs:
     for name, f in functions().items():
         runs[f"tc, {name}, outputs="] = lambda f=f: f(a, b, outputs=out)
     for name, f in functions().items():
-        runs[f"tc::run, {name}"] = lambda f=f: torch.ops.tc.run([a, b], f.text, "mm", f.how)
+        runs[f"tc::run, {name}"] = lambda f=f: torch.ops.tc.run([a, b], f.text, "mm", f._how)
     return runs
 
 

@@ -68,7 +68,7 @@ def interpret(
     program = _program(src, entry)
     function = Compiled(program, "interpret", None, None)
     issue_warnings(program.warnings)
-    return function.call(bind_call(function.signature, inputs, named), outputs)
+    return function._call(bind_call(function._signature, inputs, named), outputs)
 
 
 @ends_at_caller
@@ -295,7 +295,7 @@ def autotune(
     found = registry.get(backend)
     if not isinstance(found, Backend):
         raise runs_text(backend, lacks="plans to try")
-    program, values = function.program, as_collection(function.signature, inputs_or_sizes, named)
+    program, values = function.program, as_collection(function._signature, inputs_or_sizes, named)
     sizes = resolve_sizes(program, values)
     given = frozenset(program.needs_initial)
     problem = tuner.Problem.of(program, sizes, found, check=function.check, given=given)

@@ -46,7 +46,7 @@ def ends_at_caller(function: F) -> F:
             return function(*arguments, **named)
         except TCError as error:
             __tracebackhide__ = True
-            error.without_own_frames()
+            error._without_own_frames()
             raise error
 
     return cast(F, called)
@@ -111,7 +111,7 @@ class TCError(Exception):
     def __traceback__(self, found: TracebackType | None) -> None:
         _TRACEBACK.__set__(self, found)
 
-    def without_own_frames(self) -> None:
+    def _without_own_frames(self) -> None:
         """Forgets where it was raised, for a public function that raises it anew."""
         if not is_strict() and not isinstance(self, InternalError):
             self.__traceback__ = None
@@ -159,7 +159,7 @@ class RangeError(TCError):
 class InputError(TCError):
     """An argument of a call is not what the parameter asks for."""
 
-    front: str | None = None
+    _framework_adapter: str | None = None
     """The module that may serve the call, where a framework asks for more than numbers."""
 
 

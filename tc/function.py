@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from tc.backends import registry
 from tc.backends.base import AnyBackend, Backend, GpuBackend
 from tc.call_times import CallTime, time_of
-from tc.dtypes import Array
 from tc.errors import BackendError, InputError, TCError, ends_at_caller
 from tc.explanation import Explanation
 from tc.introspection import (
@@ -89,7 +88,7 @@ def live_functions() -> Iterator[Compiled]:
 def _forget_entries() -> None:
     """Entries run with the threads that were allowed when they were made."""
     for function in live_functions():
-        function.serve_usual(None)
+        function._install_inline_cache(None)
 
 
 on_change(_forget_entries)
@@ -129,6 +128,16 @@ class Compiled:
     tensor (G7), BackendError where the backend cannot compile.
     """
 
+    program: Program
+    """The checked program that is compiled, with the names, types and shapes of its tensors; its
+    form may change from version to version."""
+
+    options: Options
+    """The options that the function is compiled with."""
+
+    check: bool
+    """Whether compiled code checks reads and divisions that may fail (G7, Y4)."""
+
     __signature__ = PerInstance("_python_signature")
 
     def __init__(
@@ -149,9 +158,9 @@ class Compiled:
             self._kinds = self._backend.kinds
         self._requested_check = check
         self.check = self._backend.checks_by_default if check is None else check
-        self.signature = signature_of(program)
-        self.how = how_compiled(self.backend, self.options, check)
-        self.result = (
+        self._signature = signature_of(program)
+        self._how = how_compiled(self.backend, self.options, check)
+        self._result_type = (
             result_type(program.name, program.outputs) if len(program.outputs) > 1 else None
         )
         self._specialiser = Specialiser(program, self._backend, self.options, self.check, tuned)
@@ -161,9 +170,9 @@ class Compiled:
         self._reported = self._told_copies = False
         self._last: Specialisation | None = None
         self._entry: Entry | None = None
-        self.usual: CacheEntry | HostEntry | DeviceEntry | None = None
-        self.fronts: dict[str, Any] = {}
-        self._first: Entry | None = None
+        self._inline_cache: CacheEntry | HostEntry | DeviceEntry | None = None
+        self._framework_adapters: dict[str, Any] = {}
+        self._dispatcher: Entry | None = None
 
     @property
     def backend(self) -> str:
@@ -180,14 +189,14 @@ class Compiled:
             if parameter.rank
             else f"{field}='{parameter.dtype.name}'"
             for field, parameter in zip(
-                field_names(self.program.outputs), self.signature.outputs, strict=True
+                field_names(self.program.outputs), self._signature.outputs, strict=True
             )
         )
         names = ", ".join(field_names(self.program.outputs))
         raise ValueError(
             f"{self.__name__} is a function of tc, which code of @njit cannot call. Call it "
             "outside of @njit, on whole arrays, or leave compiled code for the call: "
-            f"with numba.objmode({result}): {names} = {self.signature.call_text()}"
+            f"with numba.objmode({result}): {names} = {self._signature.call_text()}"
         )
 
     @property
@@ -207,31 +216,31 @@ class Compiled:
                 results = entry.serve(inputs, outputs)
                 if results is not None:
                     return results
-            few = len(inputs) != len(self.signature.inputs)
+            few = len(inputs) != len(self._signature.inputs)
             if named or few or (len(inputs) == 1 and isinstance(inputs[0], _COLLECTIONS)):
-                inputs = bind_call(self.signature, inputs, named)
-            return self.call(inputs, outputs)
+                inputs = bind_call(self._signature, inputs, named)
+            return self._call(inputs, outputs)
         except TCError as error:  # as `ends_at_caller`, in less time
             __tracebackhide__ = True
-            error.without_own_frames()
+            error._without_own_frames()
             raise error
 
-    def call(self, inputs: tuple[Any, ...], outputs: Any, *, numbers: bool = False) -> Any:
+    def _call(self, inputs: tuple[Any, ...], outputs: Any, *, numbers: bool = False) -> Any:
         """Calls the function with one value per input. With `numbers`, arrays of which their
         library asks for more than these are refused."""
-        signature, devices = self.signature, bool(self._kinds)
+        signature, devices = self._signature, bool(self._kinds)
         refused = None
         try:
             views, family, like, sizes_key = read_inputs(signature, inputs, devices=devices)
         except InputError as error:
-            if error.front is None or numbers:
+            if error._framework_adapter is None or numbers:
                 name_kind_of_others(error, signature, inputs)
                 name_order(error, signature, inputs)
                 raise
             refused = error.with_traceback(None)  # frames would keep the arrays
             refused.__context__ = None
-        if refused is not None:  # outside, so that no other error stands beside those of the front
-            return load(str(refused.front)).call(self, inputs, outputs, refused)
+        if refused is not None:  # outside of `except`: an error of the adapter is alone
+            return load(str(refused._framework_adapter)).call(self, inputs, outputs, refused)
         mark = None if family.mark is None else family.mark(self.program.name)
         if mark is None:
             return self._run(inputs, outputs, views, family, like, sizes_key)
@@ -248,7 +257,7 @@ class Compiled:
         sizes_key: Any,
     ) -> Any:
         """The results of a call whose inputs have been read."""
-        signature, kinds, on = self.signature, self._kinds, None
+        signature, kinds, on = self._signature, self._kinds, None
         devices = bool(kinds)
         given = targets = _NO_TARGETS
         if outputs is not None:
@@ -289,29 +298,26 @@ class Compiled:
                 special, views, targets, alignment=family.alignment, threads=_threads(special)
             )
         if self._may_be_next(special, targets):
-            if on is not None:
-                self._expect_on_device(special, inputs, views, given, targets, family)
-            elif family is NUMPY:
-                self._expect(special, inputs, views, targets)
-            elif family.looks is not None and not devices:
-                self._expect_on_host(special, inputs, views, given, targets, family)
+            self._install_inline_cache_for(special, inputs, views, given, targets, family, on)
         if given or family is not NUMPY:
             wrap = family.wrap if on is None else _as_is
             results = [
                 given[name] if name in given else wrap(result, like)
                 for name, result in zip(self.program.outputs, results, strict=True)
             ]
-        return results[0] if self.result is None else self.result(*results)
+        return results[0] if self._result_type is None else self._result_type(*results)
 
-    def serve_usual(self, entry: CacheEntry | HostEntry | DeviceEntry | None) -> None:
-        """Serves calls by this entry, or none, from here on; those with gradients as ever."""
-        self.usual = entry
-        if self._first is None:
-            self._entry = entry
+    def _install_inline_cache(self, cache: CacheEntry | HostEntry | DeviceEntry | None) -> None:
+        """Calls are served by `cache` from here on, or by none; where there is a dispatcher, it
+        still comes first."""
+        self._inline_cache = cache
+        if self._dispatcher is None:
+            self._entry = cache
 
-    def serve_first(self, entry: Entry) -> None:
-        """Asks this first from here on; it asks `usual` where nothing but numbers is wanted."""
-        self._entry = self._first = entry
+    def _install_dispatcher(self, dispatcher: Entry) -> None:
+        """Calls ask `dispatcher` first from here on; the dispatcher asks `_inline_cache` where a
+        call wants nothing but numbers."""
+        self._entry = self._dispatcher = dispatcher
 
     @ends_at_caller
     def infer(self, /, *inputs_or_sizes: Any, **named: Any) -> dict[str, TensorInfo]:
@@ -329,8 +335,8 @@ class Compiled:
         without."""
         sizes = self._sizes(inputs_or_sizes, named)
         if not self.program.needs_initial:
-            self.specialised(sizes, ())
-        self.specialised(sizes, self.program.outputs)
+            self._specialised(sizes, ())
+        self._specialised(sizes, self.program.outputs)
 
     @ends_at_caller
     def time(
@@ -353,12 +359,12 @@ class Compiled:
         """The code that runs for such inputs, in the backend's language."""
         sizes = self._sizes(inputs_or_sizes, named)
         needed = self.program.needs_initial
-        special = self.specialised(sizes, tuple(n for n in self.program.outputs if n in needed))
+        special = self._specialised(sizes, tuple(n for n in self.program.outputs if n in needed))
         if special.runner is None:
             raise runs_text(self.backend)
         return ShownText(special.runner.source)
 
-    def compiled_alike(self, program: Program) -> Compiled:
+    def _compiled_alike(self, program: Program) -> Compiled:
         """Another program, compiled as this one is, but for a plan, which is for its loops."""
         options = replace(self.options, plan=None)
         return Compiled(
@@ -388,7 +394,7 @@ class Compiled:
         return Explanation(stages.shaped, stages)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(p.text for p in self.signature.inputs)
+        inputs = ", ".join(p.text for p in self._signature.inputs)
         outputs = ", ".join(self.program.outputs)
         return f"<tc {self.program.name}({inputs}) -> ({outputs}), backend {self.backend}>"
 
@@ -404,12 +410,12 @@ class Compiled:
         return rebuild, (*text, *own)
 
     def _python_signature(self) -> Any:
-        return python_signature(self.signature)
+        return python_signature(self._signature)
 
     def _sizes(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> CallSizes:
-        return resolve_sizes(self.program, as_collection(self.signature, inputs, named))
+        return resolve_sizes(self.program, as_collection(self._signature, inputs, named))
 
-    def specialised(self, sizes: CallSizes, outputs: tuple[str, ...] = ()) -> Specialisation:
+    def _specialised(self, sizes: CallSizes, outputs: tuple[str, ...] = ()) -> Specialisation:
         """What runs for inputs of these sizes, and these outputs passed; compiled if need be."""
         key: Any = (specialisation_key(self.program, sizes), *outputs)
         on = None
@@ -438,52 +444,7 @@ class Compiled:
         whole = not targets or len(targets) == len(program.outputs)
         return again and whole and not program.static_scalars
 
-    def _expect(
-        self,
-        special: Specialisation,
-        inputs: tuple[Any, ...],
-        views: list[Array],
-        targets: Mapping[str, Array],
-    ) -> None:
-        """Serves calls with arrays of numpy like these from here on."""
-        if any(
-            view is not value and not isinstance(value, NUMBERS)  # a copy
-            for view, value in zip(views, inputs, strict=True)
-        ):
-            return
-        outputs = [targets[name] for name in self.program.outputs] if targets else []
-        entry, threads = self.usual, _threads(special)
-        if type(entry) is not CacheEntry or not entry.expects(special, views, outputs):
-            self.serve_usual(
-                new_entry(special, self.signature, views, outputs, self.result, threads)
-            )
-            if _threads(special) != threads:  # set by another thread meanwhile
-                self.serve_usual(None)
-
-    def _expect_on_host(
-        self,
-        special: Specialisation,
-        inputs: tuple[Any, ...],
-        views: list[Array],
-        given: Mapping[str, Any],
-        targets: Mapping[str, Array],
-        family: Family,
-    ) -> None:
-        """The same for arrays of another library."""
-        names = self.program.outputs if targets else ()
-        outputs, wanted = [given[n] for n in names], [targets[n] for n in names]
-        entry, threads = self.usual, _threads(special)
-        if type(entry) is not HostEntry or not entry.expects(special, inputs, outputs):
-            self.serve_usual(
-                new_host_entry(
-                    *(special, self.signature, inputs, views, outputs, wanted),
-                    *(family, self.result, threads),
-                )
-            )
-            if _threads(special) != threads:  # set by another thread meanwhile
-                self.serve_usual(None)
-
-    def _expect_on_device(
+    def _install_inline_cache_for(
         self,
         special: Specialisation,
         inputs: tuple[Any, ...],
@@ -491,17 +452,41 @@ class Compiled:
         given: Mapping[str, Any],
         targets: Mapping[str, Any],
         family: Family,
+        on: OnDevice | None,
     ) -> None:
-        """The same for arrays on a device."""
-        if is_entry_of(special, self.usual, views, family, given=bool(targets)):
-            return
+        """Later calls with arrays like these are served by the inline cache of their family: that
+        of numpy, of other libraries in the processor's memory, or of devices."""
         names = self.program.outputs if targets else ()
         outputs, wanted = [given[n] for n in names], [targets[n] for n in names]
-        self.serve_usual(
-            new_device_entry(
-                special, self.signature, inputs, views, outputs, wanted, family, self.result
+        current, threads = self._inline_cache, _threads(special)
+        made: CacheEntry | HostEntry | DeviceEntry | None
+        if on is not None:
+            if is_entry_of(special, current, views, family, given=bool(targets)):
+                return
+            made = new_device_entry(
+                *(special, self._signature, inputs, views, outputs, wanted),
+                *(family, self._result_type),
             )
-        )
+        elif family is NUMPY:
+            copied = any(
+                view is not value and not isinstance(value, NUMBERS)
+                for view, value in zip(views, inputs, strict=True)
+            )
+            if copied or (type(current) is CacheEntry and current.expects(special, views, wanted)):
+                return
+            made = new_entry(special, self._signature, views, wanted, self._result_type, threads)
+        elif family.looks is not None and not self._kinds:
+            if type(current) is HostEntry and current.expects(special, inputs, outputs):
+                return
+            made = new_host_entry(
+                *(special, self._signature, inputs, views, outputs, wanted),
+                *(family, self._result_type, threads),
+            )
+        else:
+            return
+        self._install_inline_cache(made)
+        if _threads(special) != threads:  # another thread has called `tc.set_threads` meanwhile
+            self._install_inline_cache(None)
 
     def _warn(self, warnings: Iterable[ProgramWarning]) -> None:
         """Each warning once at its place, whatever the sizes that it names."""

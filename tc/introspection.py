@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """Shape and dtype of an output, as `Compiled.infer` gives them.
+    """The `shape` and the `dtype` of an output, as `Compiled.infer` gives them.
 
     >>> import tc
     >>> f = tc.compile("def f(float(N,M) x) -> (y) { y(i,j) = 2 * x(i,j) }")

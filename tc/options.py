@@ -167,7 +167,8 @@ class GpuOptions:
     reduction's in them; loops beyond it are in one tile. `blocks`: how many may share each of the
     outermost loops over tiles; `threads`: each of the innermost loops inside. The last of at most
     three such loops is along x; of fewer loops than entries, the last of `blocks` and the first of
-    `threads` are not needed. Fewer than there is work for take several turns, more are cut to it.
+    `threads` are not needed. Where a loop has more iterations than blocks or threads, each block or
+    thread runs several iterations; blocks and threads beyond the iterations are not launched.
     `shared`, `private`: tiles of tensors may be promoted to shared memory, and to registers.
     `unroll`: the most statements that unrolling may make of a kernel; with `unroll_copies`, copies
     to shared memory are unrolled, too. `single_kernel`: a program is one launch, in which all
@@ -234,8 +235,9 @@ def _mended(size: object) -> int:
 class Options:
     """Options of `tc.compile`, `tc.define` and `tc.emit`.
 
-    `mapping` and `threads` are for processors, `gpu` is for GPUs; each is ignored for the others.
-    `threads` is the largest number of threads that a call may use; None leaves it to the backend.
+    `schedule` says how statements are fused. `mapping` and `threads` are for processors and are
+    ignored for GPUs, `gpu` is for GPUs and is ignored for processors. `threads` is the largest
+    number of threads that a call may use; None leaves the number to the backend.
     `match_library`: calls of a program that is one plain contraction of float or double tensors,
     `C(...) +=! A(...) * B(...)` over whole dimensions, are left to numpy's matmul, with the threads
     that its BLAS chooses, on a GPU to that of torch or CuPy; all else is compiled as ever. `plan`

@@ -27,6 +27,39 @@ from typing import Any, ClassVar, TypeAlias, get_args
 from tc.errors import BackendError
 from tc.plan_fields import as_json, coerced, list_of, names_of, read_field, shortened, shown
 
+__all__ = [
+    "ACTIONS",
+    "AXES",
+    "BLOCK",
+    "MOST_ACTIONS",
+    "PACKED",
+    "PARALLEL",
+    "REGISTER",
+    "SCRATCH",
+    "SERIAL",
+    "SHARED",
+    "THREAD",
+    "UNROLL",
+    "VECTOR",
+    "VERSION",
+    "Action",
+    "Bind",
+    "Fuse",
+    "Part",
+    "Plan",
+    "Promote",
+    "Reorder",
+    "Separate",
+    "Sink",
+    "Split",
+    "Tile",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, *(name for name in globals() if name.startswith("_"))))
+
+
 VERSION = 1
 """Of the JSON; other versions are refused."""
 
@@ -159,7 +192,8 @@ _VERBS = {kind.VERB: kind for kind in ACTIONS}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The actions on one part of a program, whose statements are named in order.
+    """The `actions` on one part of a program; `statements` names the statements of the part, in
+    their order.
 
     >>> import tc
     >>> part = tc.plan.Part(["S0.init", "S0"], [tc.plan.Bind("i", "parallel")])
@@ -191,7 +225,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """Actions for parts of a program; parts that it leaves out are chosen by tc.
+    """Actions for the `parts` of a program; tc chooses the actions of all parts that are left out.
 
     `tc.Options(plan=...)` takes it; `tc.explain` shows, as its stage "plan", the one that made a
     kernel. Raises BackendError for what is no part, a statement in two parts, and more actions

@@ -24,7 +24,8 @@ from tc.source import as_html
 class KernelText:
     """A kernel in a backend's language; `str` is the text.
 
-    `backend` is the name of the backend that printed it.
+    `kernel` is the loop program, `source` its text, `backend` the name of the backend that
+    printed the text.
     """
 
     kernel: Kernel = field(repr=False)

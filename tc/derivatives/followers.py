@@ -76,7 +76,7 @@ class Followers:
 
     def _compiled(self, text: str, what: str) -> Compiled:
         source = Source(text, f"<{what} of {self.function.program.name}>")
-        return self.function.compiled_alike(check(parse(source), None))
+        return self.function._compiled_alike(check(parse(source), None))
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         made = self._made.get(key)

@@ -106,7 +106,7 @@ class Gradients:
         program = check(parse(Source(text, f"<gradient of {forward.name}>")), None)
         arguments = _arguments(forward, program, self.floating)
         return Gradient(
-            function.compiled_alike(program),
+            function._compiled_alike(program),
             arguments,
             tuple(argument for argument in arguments if argument[0] != COTANGENT),
             wrt,
@@ -114,7 +114,7 @@ class Gradients:
         )
 
     def _sizes(self, inputs: Sequence[Any]) -> CallShapes:
-        parameters = zip(self.function.signature.inputs, inputs, strict=True)
+        parameters = zip(self.function._signature.inputs, inputs, strict=True)
         return tuple(
             (p.name, tuple(map(int, value.shape)) if p.rank else int(value))
             for p, value in parameters

@@ -20,7 +20,7 @@ _KEYS = {"backend", "check", "options", "numbers"}
 
 def texts_of(function: Compiled, numbers: Mapping[str, int]) -> Texts:
     """The texts of a function, some of whose inputs are numbers."""
-    return function.text, function.program.name, how_text(function.how, numbers)
+    return function.text, function.program.name, how_text(function._how, numbers)
 
 
 def how_text(how: str, numbers: Mapping[str, int]) -> str:
@@ -46,7 +46,7 @@ def function_of(src: str, entry: str, how: str) -> tuple[Compiled, dict[int, int
     plain = json.dumps(read)
     is_new = False
     for function in live_functions():
-        if (function.text, function.program.name, function.how) == (src, entry, plain):
+        if (function.text, function.program.name, function._how) == (src, entry, plain):
             break
     else:
         options = Options.from_json(json.dumps(read.get("options", {})))
@@ -55,7 +55,7 @@ def function_of(src: str, entry: str, how: str) -> tuple[Compiled, dict[int, int
     names = function.program.inputs
     for name in numbers:
         if name not in names:
-            call = function.signature.call_text()
+            call = function._signature.call_text()
             raise InputError(f"{entry} has no input {name!r}", repair=call)
     by_place = {names.index(name): number for name, number in numbers.items()}
     return function, by_place, is_new

@@ -28,7 +28,7 @@ RUN.multiple_results = True
 
 def kept(function: Compiled, key: Hashable, make: Callable[[], T]) -> T:
     """What is made once for a function, and goes with it."""
-    made: dict[Hashable, T] = function.fronts.setdefault(_NAME, {})
+    made: dict[Hashable, T] = function._framework_adapters.setdefault(_NAME, {})
     found = made.get(key)
     return made.setdefault(key, make()) if found is None else found
 

@@ -85,7 +85,7 @@ class TextCall:
             raise InputError(
                 f"{program.name} takes {counted(len(self.places), 'array')}, but "
                 f"{were_given(len(shapes))}",
-                repair=self.function.signature.call_text(),
+                repair=self.function._signature.call_text(),
             )
         found: dict[str, tuple[int, ...]] = dict.fromkeys(program.inputs, ())
         found |= {program.inputs[at]: shape for at, shape in zip(self.places, shapes, strict=True)}
@@ -99,7 +99,7 @@ def call_of(texts: Texts) -> TextCall:
     """The call of these texts: of a function that there is, or of one made here. TCError for texts
     that are none."""
     function, numbers, _ = function_of(*texts)
-    parameters = function.signature.inputs
+    parameters = function._signature.inputs
     arrays = {at: read_number(parameters[at], number) for at, number in numbers.items()}
     missing = [p for at, p in enumerate(parameters) if p.static and at not in arrays]
     if missing:
@@ -207,7 +207,7 @@ class ReadyCalls:
             return known
         call = call_of(texts)
         sizes = call.sizes(kind[1])
-        special = call.function.specialised(sizes)
+        special = call.function._specialised(sizes)
         with self.lock:
             known = self.known.get(kind)
             if known is None:

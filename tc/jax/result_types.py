@@ -67,7 +67,7 @@ def _sizes(
     places = [at for at in range(len(program.inputs)) if at not in values]
     shapes: dict[str, tuple[Any, ...]] = dict.fromkeys(program.inputs, ())
     for at, operand in zip(places, operands, strict=True):
-        check_operand(function.signature.inputs[at], operand)
+        check_operand(function._signature.inputs[at], operand)
         shapes[program.inputs[at]] = operand.shape
     scalars = {program.inputs[at]: number for at, number in numbers}
     return CallSizes(shapes, {name: scalars[name] for name in program.static_scalars})

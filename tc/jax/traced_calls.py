@@ -25,11 +25,12 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
             f"{refused.cause}: what jax traces is written to no array of outputs=",
             rule="R4",
             span=refused.span,
-            repair=function.signature.call_text(),
+            repair=function._signature.call_text(),
         )
     check_initial(function.program, frozenset())
     numbers, operands = [], []
-    for place, (parameter, value) in enumerate(zip(function.signature.inputs, inputs, strict=True)):
+    pairs = zip(function._signature.inputs, inputs, strict=True)
+    for place, (parameter, value) in enumerate(pairs):
         if isinstance(value, NUMBERS) and parameter.rank == 0:
             number = read_number(parameter, value)
             if parameter.static or not _has_type(number.dtype):
@@ -50,7 +51,7 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
     told.update(found)
     issue_warnings(found)
     results = run(function, tuple(numbers), operands)
-    return results[0] if function.result is None else function.result(*results)
+    return results[0] if function._result_type is None else function._result_type(*results)
 
 
 def _adapted(parameter: Parameter, value: Any) -> Any:
@@ -70,7 +71,7 @@ def _has_type(dtype: np.dtype[Any]) -> bool:
 
 def _of_another_kind(function: Compiled, place: int, inputs: tuple[Any, ...]) -> InputError:
     """The error about an array of another library, or what is none."""
-    parameters = function.signature.inputs
+    parameters = function._signature.inputs
     if isinstance(inputs[place], list | tuple | range):
         cause = f"is of {type_name(type(inputs[place]))}, which is no array, beside arrays of jax"
         raise fault(parameters[place], cause, 'jax.numpy.asarray({name}, "{dtype}")')

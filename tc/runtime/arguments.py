@@ -294,7 +294,7 @@ def _kind_of_elements(value: Any) -> str:
 
 def _refused(parameter: Parameter, refusal: Refusal) -> InputError:
     error = fault(parameter, refusal.cause, refusal.repair)
-    error.front = refusal.front
+    error._framework_adapter = refusal.adapter
     return error
 
 

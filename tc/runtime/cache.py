@@ -40,6 +40,13 @@ from tc.errors import TCError, render
 from tc.files import TEMPORARY, whole_file
 from tc.process.call_sites import warn
 
+__all__ = ["LIMIT", "KernelStore", "Report", "disable", "enable", "enable_in_memory", "store"]
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, *(name for name in globals() if name.startswith("_"))))
+
+
 LIMIT = 256_000_000
 """The default bound on the sizes of all entries together, in bytes."""
 

@@ -69,4 +69,4 @@ class Derived:
     def batched(self, axes: BatchAxes) -> Batched:
         """The function of a batch. GradError."""
         found = self.followers.batched(axes)
-        return Batched(self.function.signature, found.function, axes, found.batched)
+        return Batched(self.function._signature, found.function, axes, found.batched)

@@ -94,12 +94,12 @@ def is_unknown(function: Compiled, name: str, value: Any, others: Iterable[str])
     """The error about a name that no input has."""
     program = function.program
     names = program.inputs
-    free = [p for p in function.signature.inputs if p.name not in others]
+    free = [p for p in function._signature.inputs if p.name not in others]
     rank = len(value) if isinstance(value, tuple) else getattr(value, "ndim", 0)
     alike = [p for p in free if p.name.startswith(name) or name.startswith(p.name)]
     by_rank = [p for p in free if p.rank == rank]
     meant = nearest(name, names) or next((p.name for p in (*alike, *by_rank, *free)), None)
-    known = next((p for p in function.signature.inputs if p.name == meant), None)
+    known = next((p for p in function._signature.inputs if p.name == meant), None)
     if known is None:
         repair = None
     elif isinstance(value, tuple):

@@ -53,7 +53,7 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         super().__init__()
         function = src if isinstance(src, Compiled) else compile(src)
         self.function = function
-        known = {p.name: p for p in function.signature.inputs}
+        known = {p.name: p for p in function._signature.inputs}
         self._cast_to = None
         if "autocast" not in known and parameters.get("autocast") is not None:
             self._cast_to = dtype_of(parameters["autocast"])
@@ -68,7 +68,7 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
             if shape is not None:
                 shapes[name] = shape
         check_sizes(function.program, shapes)
-        self.taken = tuple(p.name for p in function.signature.inputs if p.name not in parameters)
+        self.taken = tuple(p.name for p in function._signature.inputs if p.name not in parameters)
         self.reset_parameters()
 
     def _take(self, parameter: Parameter, value: Any, shapes: HeldShapes) -> tuple[int, ...] | None:
@@ -117,12 +117,12 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         return self.function(*values)
 
     def _bound(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        signature = self.function.signature
+        signature = self.function._signature
         rest = tuple(p for p in signature.inputs if p.name in self.taken)
         return bind_call(replace(signature, inputs=rest), inputs, named)
 
     def extra_repr(self) -> str:
-        signature = self.function.signature
+        signature = self.function._signature
         held = [p for p in signature.inputs if p.name not in self.taken]
         parts = [f"{p.name}={described(getattr(self, p.name))}" for p in held]
         if self._cast_to is not None:

@@ -49,7 +49,7 @@ class TextOperation:
     def inputs(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         """All inputs, of the tensors among them; InputError where these are too few or many."""
         if len(tensors) != len(self.places):
-            signature = self.function.signature
+            signature = self.function._signature
             raise InputError(
                 f"{signature.name} takes {counted(len(self.places), 'tensor')}, but "
                 f"{were_given(len(tensors))}",
@@ -84,7 +84,7 @@ def operation_of(*texts: str) -> TextOperation:
     if found is None:
         function, numbers, is_new = function_of(*key)
         found = TextOperation(differentiable(function), numbers)
-        found = function.fronts.setdefault(_NAME, {}).setdefault(key, found)
+        found = function._framework_adapters.setdefault(_NAME, {}).setdefault(key, found)
         _KNOWN[key] = found
         if is_new:
             _REBUILT.append(found)

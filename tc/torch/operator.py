@@ -39,7 +39,7 @@ _LIBRARY.define(
 def by_operator(function: Compiled, inputs: Sequence[Any]) -> list[Any]:
     """The results of a function, whatever torch does with tensors."""
     tensors, numbers = [], {}
-    for parameter, value in zip(function.signature.inputs, inputs, strict=True):
+    for parameter, value in zip(function._signature.inputs, inputs, strict=True):
         if isinstance(value, NUMBERS) and parameter.rank == 0:
             if parameter.static:
                 numbers[parameter.name] = int(value)
@@ -62,7 +62,7 @@ def _run(ins: list[Any], src: str, entry: str, options: str) -> list[Any]:
 def _fake(ins: list[Any], src: str, entry: str, options: str) -> list[Any]:
     """Results without values, of inputs without values."""
     operation = operation_of(src, entry, options)
-    program, signature = operation.function.program, operation.function.signature
+    program, signature = operation.function.program, operation.function._signature
     places, _ = operation.places, operation.inputs(ins)
     for place, tensor in zip(places, ins, strict=True):
         check_tensor(signature.inputs[place], tensor)

@@ -29,36 +29,36 @@ class Differentiable:
         program = function.program
         self.inputs = len(program.inputs)
         floating = self.gradients.floating
-        self.scalars = any(not parameter.rank for parameter in function.signature.inputs)
+        self.scalars = any(not parameter.rank for parameter in function._signature.inputs)
         self.learns = bool(floating)
-        self.plain = not self.scalars and function.result is None
+        self.plain = not self.scalars and function._result_type is None
         self.known: dict[tuple[bool, ...], _Known] = {}
         self.apply = applied(type(program.name, (Reverse,), {"__module__": __name__}))
         self.whole = [n for n in range(len(program.outputs)) if n not in floating]
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """As an entry of the function does."""
-        usual = self.function.usual
-        if usual is None:
+        cache = self.function._inline_cache
+        if cache is None:
             return None
         if _is_grad_enabled():
             for value in inputs:
                 if type(value) in PLAIN and value.requires_grad:
                     break
             else:
-                return usual.serve(inputs, outputs)
+                return cache.serve(inputs, outputs)
             if outputs is not None or len(inputs) != self.inputs or not computes_alone():
                 return None
             if not self.learns:
                 with torch.no_grad():
-                    return usual.serve(inputs, None)
+                    return cache.serve(inputs, None)
             try:  # what runs within looks at the tensors, and nothing before it
                 found = self.apply(self, *inputs)
             except _MoreAskedError:
                 return None
-            result = self.function.result
+            result = self.function._result_type
             return found if result is None else tuple.__new__(result, found)
-        return usual.serve(inputs, outputs)
+        return cache.serve(inputs, outputs)
 
     def call(self, inputs: tuple[Any, ...]) -> Any:
         """The results of a call that gradients are recorded of, where nothing else is done."""
@@ -66,20 +66,20 @@ class Differentiable:
             with torch.no_grad():
                 return self.function(*inputs)
         found = self.apply(self, *inputs)
-        result = self.function.result
+        result = self.function._result_type
         return found if result is None else tuple.__new__(result, found)
 
     def run(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results, where torch records nothing."""
         found = self.served(inputs)
         if found is None:
-            found = self.function.call(inputs, None, numbers=True)
-        return (found,) if self.function.result is None else found
+            found = self.function._call(inputs, None, numbers=True)
+        return (found,) if self.function._result_type is None else found
 
     def served(self, inputs: tuple[Any, ...]) -> Any:
         """What a call gives that is like the last one; None for others."""
-        usual = self.function.usual
-        return None if usual is None else usual.serve(inputs, None)
+        cache = self.function._inline_cache
+        return None if cache is None else cache.serve(inputs, None)
 
 
 class _MoreAskedError(Exception):
@@ -106,7 +106,8 @@ def _choice(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...
 
 def differentiable(function: Compiled) -> Differentiable:
     """What torch keeps of a function."""
-    found: Differentiable = function.fronts.get(_NAME) or function.fronts.setdefault(
+    adapters = function._framework_adapters
+    found: Differentiable = adapters.get(_NAME) or adapters.setdefault(
         _NAME, Differentiable(function)
     )
     return found
@@ -117,19 +118,20 @@ class Reverse(torch.autograd.Function):  # type: ignore[misc]  # torch has no ty
 
     @staticmethod
     def forward(ctx: Any, by: Differentiable, *inputs: Any) -> Any:
-        prompt = None if has_function_mode() else getattr(by.function.usual, "promptly", None)
-        found = by.served(inputs) if prompt is None else prompt(inputs)
+        cache = None if has_function_mode() else by.function._inline_cache
+        fast_path = getattr(cache, "fast_path", None)
+        found = by.served(inputs) if fast_path is None else fast_path(inputs)
         if found is None:
             if not records_alone(inputs):
                 raise _MoreAskedError
-            found = by.function.call(inputs, None, numbers=True)
+            found = by.function._call(inputs, None, numbers=True)
         elif by.plain:
             known = by.known.get(ctx.needs_input_grad)
             if known is not None:  # as `keep`, in less time
                 ctx.save_for_backward(*known.choose((*inputs, found)))
                 ctx.kept = known.kept
                 return found
-        single = by.function.result is None
+        single = by.function._result_type is None
         keep(ctx, by, inputs, (found,) if single else found)
         return found if single else tuple(found)
 

@@ -24,10 +24,10 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
             f"{refused.cause}: what is written to outputs= has no gradients",
             rule="R4",
             span=refused.span,
-            repair=f"{refused.repair}, or {function.signature.call_text()}",
+            repair=f"{refused.repair}, or {function._signature.call_text()}",
         )
     inputs = tuple(map(outside, inputs))
-    for parameter, value in zip(function.signature.inputs, inputs, strict=True):
+    for parameter, value in zip(function._signature.inputs, inputs, strict=True):
         refusal = never_served(torch, value) if isinstance(value, torch.Tensor) else None
         if refusal is not None:
             raise fault(parameter, refusal.cause, refusal.repair)
@@ -35,7 +35,7 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
         return _by_operator(function, inputs)
     by = differentiable(function)
     results = by.call(inputs)
-    function.serve_first(by)
+    function._install_dispatcher(by)
     return results
 
 
@@ -45,9 +45,9 @@ def traced(
     """A call as torch.compile follows it."""
     if outputs is not None:
         return _untraced(function, inputs, outputs, named)
-    few = len(inputs) != len(function.signature.inputs)
+    few = len(inputs) != len(function._signature.inputs)
     if named or few or (len(inputs) == 1 and isinstance(inputs[0], list | tuple | dict)):
-        inputs = bind_call(function.signature, inputs, named)
+        inputs = bind_call(function._signature, inputs, named)
     return _by_operator(function, inputs)
 
 
@@ -65,4 +65,4 @@ except TypeError:  # an older torch takes no reason
 
 def _by_operator(function: Compiled, inputs: tuple[Any, ...]) -> Any:
     results = by_operator(function, inputs)
-    return results[0] if function.result is None else function.result(*results)
+    return results[0] if function._result_type is None else function._result_type(*results)

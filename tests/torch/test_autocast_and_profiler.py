@@ -105,6 +105,6 @@ def test_nodes_have_the_names_of_defs() -> None:
     for _ in range(3):
         assert scale(x, x).grad_fn.name() == "scaleBackward"
         assert {result.grad_fn.name() for result in pair(x)} == {"pairBackward"}
-    assert torch.ops.tc.run([x, x], scale.text, "scale", scale.how)[0].grad_fn.name() == (
+    assert torch.ops.tc.run([x, x], scale.text, "scale", scale._how)[0].grad_fn.name() == (
         "scaleBackward"
     )

@@ -153,11 +153,11 @@ def test_calls_without_gradients_are_served_as_ever() -> None:
     function, x = tc.compile(TWICE), torch.ones(3)
     for _ in range(3):
         function(x)
-    assert function._entry is function.usual is not None
+    assert function._entry is function._inline_cache is not None
     function(torch.ones(3, requires_grad=True)).sum().backward()
-    usual = function.usual
+    usual = function._inline_cache
     function(x)
-    assert function.usual is usual
+    assert function._inline_cache is usual
 
 
 def test_a_gradient_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def interpreted(text: str) -> tc.Compiled:
 
 def given(layer: Layer, tensors: Any) -> Any:
     function = interpreted(layer.text)
-    return tensors, function.text, function.program.name, function.how
+    return tensors, function.text, function.program.name, function._how
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ def test_options_are_those_of_the_function() -> None:
     from tc.torch.operation import operation_of
 
     function = tc.compile(TWICE, options=tc.Options(threads=1), check=False)
-    texts = function.text, "twice", function.how
+    texts = function.text, "twice", function._how
     assert operation_of(*texts).function is function
     del function
     fresh = operation_of(TWICE, "twice", '{"backend": "interpret", "check": true}')

@@ -16,15 +16,15 @@ class Refusal(Exception):
     """An argument is no array that tc can read or write; the caller adds the parameter's name.
 
     `cause` continues "A ...", `repair` has "{name}" where the parameter's name belongs. Where the
-    library asks for more than numbers, as gradients, `front` names the module of tc whose `call`
+    library asks for more than numbers, as gradients, `adapter` names the module of tc whose `call`
     may serve a call with such an argument.
     """
 
-    def __init__(self, cause: str, repair: str | None = None, front: str | None = None) -> None:
+    def __init__(self, cause: str, repair: str | None = None, adapter: str | None = None) -> None:
         super().__init__(cause)
         self.cause = cause
         self.repair = repair
-        self.front = front
+        self.adapter = adapter
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line
 JAX_ALIGNMENT = 64
 """Below this alignment jax copies what it is given."""
 
-FRONT = "tc.jax.traced_calls"
+ADAPTER = "tc.jax.traced_calls"
 """What serves calls with tracers."""
 
 _CUDA_DEVICE, _PINNED = 2, 3  # of DLPack
@@ -89,7 +89,7 @@ def traced_by_jax() -> Refusal:
     return Refusal(
         "is traced by jax (jit, grad or vmap), so that it has no values yet",
         "call the function outside of jax.jit, jax.grad and jax.vmap",
-        FRONT,
+        ADAPTER,
     )
 
 

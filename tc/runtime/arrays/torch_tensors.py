@@ -35,7 +35,7 @@ NAMES = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32"
 
 _ANYWHERE = 4096
 
-FRONT = "tc.torch.routes"
+ADAPTER = "tc.torch.routes"
 """What serves calls with tensors of which torch asks for more than numbers."""
 
 
@@ -187,7 +187,9 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
         try:
             if gradient is not None:
                 if tensor.requires_grad and grad_mode():
-                    raise _transformed(torch, tensor) or Refusal(gradient, "{name}.detach()", FRONT)
+                    raise _transformed(torch, tensor) or Refusal(
+                        gradient, "{name}.detach()", ADAPTER
+                    )
                 if has_tangent(tensor):
                     raise _tangent(torch, tensor)
             # a functional tensor has an address, with anything at all behind it
@@ -236,7 +238,7 @@ def traced_by_torch() -> Refusal:
     return Refusal(
         "is traced by torch, so that it has no values yet",
         "call the function outside of what is traced",
-        FRONT,
+        ADAPTER,
     )
 
 
@@ -253,7 +255,7 @@ def _subclass(kind: type) -> Refusal:
     return Refusal(
         f"is of {type_name(kind)}, a subclass of torch's tensors",
         "{name}.as_subclass(torch.Tensor)",
-        FRONT,
+        ADAPTER,
     )
 
 
@@ -268,7 +270,7 @@ def _tangent(torch: Any, tensor: Any) -> Refusal:
     return _transformed(torch, tensor) or Refusal(
         "carries a tangent of forward mode, which tc would lose",
         "torch.autograd.forward_ad.unpack_dual({name}).primal",
-        FRONT,
+        ADAPTER,
     )
 
 
@@ -279,7 +281,7 @@ def _transformed(torch: Any, tensor: Any) -> Refusal | None:
         return never_served(torch, tensor) or Refusal(
             "is traced by torch.func (grad, vmap or jvp), so that it has no memory of its own",
             "call the function outside of torch.func's transforms",
-            FRONT,
+            ADAPTER,
         )
     return None
 
@@ -316,7 +318,7 @@ def _refusal(torch: Any, tensor: Any, error: Exception | None = None) -> Refusal
             "is a meta tensor, which has a shape and no values",
             'load or compute its values first: torch.zeros_like({name}, device="cpu") is of '
             "this shape",
-            FRONT,
+            ADAPTER,
         )
     if tensor.is_nested:
         return _nested()

@@ -28,8 +28,8 @@ class HostEntry:
     so many `inputs`, and `given` outputs, none where these are made anew. `look` takes all that is
     passed, with arrays of numpy for the `numbers`, which have their places here. `reaches` are
     those of each output that is given and the arrays before it. `like` is the place of an input
-    that is an array, `result` the type of several results. `promptly` serves calls whose small
-    outputs the library itself makes, and that pass no numbers, while it is plain
+    that is an array, `result` the type of several results. `fast_path` serves calls without
+    numbers whose outputs are small and made by the library itself, while the library is plain
     (`Looks.is_plain`).
     """
 
@@ -44,13 +44,13 @@ class HostEntry:
     like: int
     result: Any
     frames: CallFrames
-    promptly: Callable[[tuple[Any, ...]], Any] | None
+    fast_path: Callable[[tuple[Any, ...]], Any] | None
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
         """The results, or None where arrays look different or memory is short: then nothing has
         run. Errors are those of `run_specialised`."""
-        if outputs is None and self.promptly is not None and self.looks.is_plain():
-            return self.promptly(inputs)
+        if outputs is None and self.fast_path is not None and self.looks.is_plain():
+            return self.fast_path(inputs)
         if not self.looks.is_usual():
             return None
         if len(inputs) != self.inputs:
@@ -152,12 +152,12 @@ def new_host_entry(
     if look(values) is None:
         return None
     frames = CallFrames(special, special.runner, threads, guard)
-    promptly = None
+    fast_path = None
     is_small = sum(space.above for space in guard.wanted[few:]) < LARGE
     # what makes results is made now, by the library's functions
     if family.maker is not None and is_small and not (outputs or numbers) and found.is_plain():
         makers = tuple(family.maker(shape, dtype) for shape, dtype in made)
-        promptly = _prompt(few, look, makers, result, frames)
+        fast_path = _fast_path(few, look, makers, result, frames)
     return HostEntry(
         special,
         family,
@@ -170,18 +170,19 @@ def new_host_entry(
         spans[0][0],
         result,
         frames,
-        promptly,
+        fast_path,
     )
 
 
-def _prompt(
+def _fast_path(
     inputs: int,
     look: LookAtAll,
     makers: tuple[Callable[[], tuple[Any, int]], ...],
     result: Any,
     frames: CallFrames,
 ) -> Callable[[tuple[Any, ...]], Any]:
-    """As `HostEntry.promptly`: what `serve` does otherwise, in less time, as it has to ask less."""
+    """The `fast_path` of a `HostEntry`: it gives what `HostEntry.serve` gives, with fewer tests, as
+    a call has no numbers and no outputs."""
     # what `CallFrames` does in few steps is done here in fewer: this is most of a small call's time
     idle, take, finish = frames.idle, frames.take, frames.finish_at
     first = makers[0] if len(makers) == 1 else None
