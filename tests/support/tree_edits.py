@@ -21,7 +21,7 @@ def tiled(tree: Node, size: int) -> Node:
     for band in [node for node in nodes(tree) if isinstance(node, Band) and node.permutable]:
         if all(m.span is None or m.span % (m.step * size) == 0 for m in band.members):
             for member in band.members:
-                tree = apply_tile(tree, Tile(_called(member), (size,)))
+                tree = apply_tile(tree, Tile(_called(member), (size,))).tree
             outer, inner = zip(*(tile(m, size) for m in band.members), strict=True)
             tree = apply_reorder(tree, Reorder(tuple(map(_called, (*outer, *inner)))))
     return map_bands(tree, _careful)

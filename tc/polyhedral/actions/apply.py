@@ -15,7 +15,7 @@ from tc import plan as plans
 from tc.errors import BackendError, InternalError
 from tc.plan_fields import shortened
 from tc.polyhedral import schedule
-from tc.polyhedral.actions.loops import misplaced_digit, name_of
+from tc.polyhedral.actions.loops import Edit, misplaced_digit, name_of
 from tc.polyhedral.actions.nearest import Refused, blamed, nearest
 from tc.polyhedral.actions.order import (
     apply_fuse,
@@ -46,26 +46,32 @@ Generate: TypeAlias = "Callable[[Node], object]"
 
 def apply(tree: Node, action: plans.Action, facts: Facts, target: Target) -> Node:
     """The tree of a part after one action; BackendError where that makes no sense there."""
+    return edit(tree, action, facts, target).tree
+
+
+def edit(tree: Node, action: plans.Action, facts: Facts, target: Target) -> Edit:
+    """The tree of a part after one action, with the loops that it made; BackendError where that
+    makes no sense there."""
     match action:
         case plans.Tile():
             found = apply_tile(tree, action)
         case plans.Reorder():
-            found = apply_reorder(tree, action)
+            found = Edit(apply_reorder(tree, action))
         case plans.Sink():
-            found = apply_sink(tree, action)
+            found = Edit(apply_sink(tree, action))
         case plans.Separate():
-            found = apply_separate(tree, action)
+            found = Edit(apply_separate(tree, action))
         case plans.Fuse():
-            found = apply_fuse(tree, action)
+            found = Edit(apply_fuse(tree, action))
         case plans.Split():
-            found = apply_split(tree, action, facts.scop)
+            found = Edit(apply_split(tree, action, facts.scop))
         case plans.Promote():
-            found = apply_promote(tree, action, facts, target)
+            found = Edit(apply_promote(tree, action, facts, target))
         case plans.Bind():
             found = apply_bind(tree, action, target)
         case _:
             raise InternalError(f"unknown action {action!r}")
-    deep = schedule.depth(found)
+    deep = schedule.depth(found.tree)
     if deep > MOST_DEPTH:
         raise BackendError(f"{deep} loops and buffers inside of each other; {MOST_DEPTH} can be")
     return found

@@ -1,21 +1,29 @@
-"""A plan in the making: actions, and the tree of a part as they have made it so far."""
+"""A plan in the making: actions, and the tree of a part as they have made it so far.
+
+A planner addresses loops by handles, the members that the schedule had at first and those that
+`Draft.do` gives back for the loops that an action made. A handle is good whatever other actions do:
+the draft finds the loop in its tree, and writes the name that a plan calls it into the action.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from tc.errors import BackendError
-from tc.plan import Action, Part, Promote, Reorder, Tile
-from tc.polyhedral.actions.apply import apply
-from tc.polyhedral.actions.loops import loop_name, name_of, place_inside
+from tc.plan import Action, Bind, Part, Promote, Reorder, Separate, Sink, Tile
+from tc.polyhedral.actions.apply import edit
+from tc.polyhedral.actions.loops import LoopName, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.promotion import Footprint
-from tc.polyhedral.schedule import Band, Member, Node, leaves, members_below, nodes, tile
+from tc.polyhedral.schedule import Band, Member, Node, leaves, members_below, nodes
 from tc.polyhedral.target import Target
 
 T = TypeVar("T")
+
+DraftState: TypeAlias = "tuple[Node, tuple[Action, ...]]"
+"""The tree of a draft and its actions, to which it may return."""
 
 
 def either() -> tuple[bool, bool]:
@@ -32,10 +40,19 @@ class Draft:
         self.facts = facts
         self.target = target
         self.statements = tuple(leaves(node))
-        self.actions: list[Action] = []
+        self.actions: tuple[Action, ...] = ()
 
     def part(self) -> Part:
-        return Part(self.statements, tuple(self.actions))
+        return Part(self.statements, self.actions)
+
+    @property
+    def state(self) -> DraftState:
+        """What `restore` brings back."""
+        return self.tree, self.actions
+
+    def restore(self, state: DraftState) -> None:
+        """Undoes all actions since the draft had a state."""
+        self.tree, self.actions = state
 
     def decide(
         self,
@@ -51,42 +68,82 @@ class Draft:
             return default
         return decider.pick(f"{', '.join(statements)}: {what}", default, alternatives, text)
 
-    def do(self, action: Action) -> None:
-        self.tree = apply(self.tree, action, self.facts, self.target)
-        self.actions.append(action)
+    # --- edits ----------------------------------------------------------------------------------
 
-    def order(self, members: Iterable[Member], statements: tuple[str, ...]) -> None:
+    def do(self, action: Action) -> tuple[Member, ...]:
+        """Does an action. Returns handles of the loops that it made, outermost first."""
+        found = edit(self.tree, action, self.facts, self.target)
+        self.tree = found.tree
+        self.actions = (*self.actions, action)
+        return found.loops
+
+    def tile(
+        self, loop: Member, sizes: tuple[int, ...], statements: tuple[str, ...]
+    ) -> tuple[Member, ...]:
+        """Tiles a loop around some statements. Returns the loop over tiles, and those inside."""
+        return self.do(Tile(self.name(loop, statements), sizes))
+
+    def would_tile(
+        self, loop: Member, size: int, statements: tuple[str, ...]
+    ) -> tuple[Member, ...]:
+        """The loops that `tile` would return, of a draft that stays as it is."""
+        before = self.state
+        loops = self.tile(loop, (size,), statements)
+        self.restore(before)
+        return loops
+
+    def bind(
+        self,
+        loops: Iterable[Member],
+        role: str,
+        statements: tuple[str, ...],
+        axis: str | None = None,
+        count: int | None = None,
+    ) -> tuple[Member, ...]:
+        """Gives loops around some statements a role. Returns the loops that have it."""
+        names = self.names(loops, statements)
+        return tuple(loop for name in names for loop in self.do(Bind(name, role, axis, count)))
+
+    def sink(self, loops: Iterable[Member], statements: tuple[str, ...]) -> None:
+        """Makes loops of one band the innermost ones around each of the statements."""
+        self.do(Sink(self.names(loops, statements)))
+
+    def separate(
+        self, loops: Iterable[Member], statements: tuple[str, ...], own: tuple[str, ...]
+    ) -> None:
+        """Gives statements of their `own` the innermost loops around some statements."""
+        self.do(Separate(self.names(loops, statements), own))
+
+    def order(self, loops: Iterable[Member], statements: tuple[str, ...]) -> None:
         """Puts loops of one nest in this order."""
-        names = self.names(members, statements)
-        if len(names) > 1 and not self._stands_so(names):
-            self.do(Reorder(names))
+        found = [self._named(loop, statements) for loop in loops]
+        if len(found) > 1 and not self._stands_so(found):
+            self.do(Reorder(tuple(map(str, found))))
 
-    def trips(self, member: Member, statements: tuple[str, ...]) -> int:
+    def trips(self, loop: Member, statements: tuple[str, ...]) -> int:
         """How many iterations a loop around some statements has."""
-        return trips_of(member, map(self.facts.scop.statement, statements))
+        return trips_of(loop, map(self.facts.scop.statement, statements))
 
     def tiled(
-        self, members: Iterable[Member], sizes: Iterable[int], statements: tuple[str, ...]
+        self, loops: Iterable[Member], sizes: Iterable[int], statements: tuple[str, ...]
     ) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
-        """Tiles loops of one nest: gives those over tiles, which now stand around the others, and
+        """Tiles loops of one nest. Returns those over tiles, which now stand around the others, and
         those inside of tiles. A loop of one tile is one of the latter."""
         outer, points = [], []
-        for member, size in zip(members, sizes, strict=True):
-            if size >= self.trips(member, statements):
-                points.append(member)
+        for loop, size in zip(loops, sizes, strict=True):
+            if size >= self.trips(loop, statements):
+                points.append(loop)
             elif size == 1:
-                outer.append(member)
+                outer.append(loop)
             else:
-                self.do(Tile(self.name(member, statements), (size,)))
-                first, second = tile(member, size)
+                first, second = self.tile(loop, (size,), statements)
                 outer.append(first)
                 points.append(second)
         self.order((*outer, *points), statements)
         return tuple(outer), tuple(points)
 
-    def _stands_so(self, names: tuple[str, ...]) -> bool:
+    def _stands_so(self, loops: list[LoopName]) -> bool:
         """Whether some band has loops of these names, in this order."""
-        loops = list(map(loop_name, names))
         for node in nodes(self.tree):
             chain: list[Member] = []
             while isinstance(node, Band):
@@ -97,37 +154,43 @@ class Draft:
                 return True
         return False
 
-    def names(self, members: Iterable[Member], statements: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(self.name(member, statements) for member in members)
+    # --- names, for the plan --------------------------------------------------------------------
 
-    def name(self, member: Member, statements: tuple[str, ...]) -> str:
+    def names(self, loops: Iterable[Member], statements: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(self.name(loop, statements) for loop in loops)
+
+    def name(self, loop: Member, statements: tuple[str, ...]) -> str:
+        """What a plan calls a loop around some statements."""
+        return str(self._named(loop, statements))
+
+    def _named(self, loop: Member, statements: tuple[str, ...]) -> LoopName:
         """What to call a loop around some statements: by a variable of one of them where others
         have loops of that name too."""
-        plain = loop_name(name_of(member))
+        plain = LoopName.of(loop)
         own = set(statements)
         for node in nodes(self.tree):
             is_there = isinstance(node, Band) and any(map(plain.fits, node.members))
             if is_there and not own >= set(leaves(node)):
                 below = (*statements, *leaves(node))  # some may run once in it
-                named = (s for s in below if s in member.values and member.values[s].variable)
-                return name_of(member, next(named))
-        return name_of(member)
+                named = (s for s in below if s in loop.values and loop.values[s].variable)
+                return LoopName.of(loop, next(named))
+        return plain
 
     def below(self, inside: Member, statements: tuple[str, ...]) -> Footprint:
         """What statements touch inside of a loop."""
-        place = place_inside(self.tree, self.name(inside, statements), statements)
+        place = place_inside(self.tree, self._named(inside, statements), statements)
         return Footprint(self.facts.scop, place.around, members_below(place.node))
 
     def scope(
         self, inside: Member | None, statements: tuple[str, ...]
     ) -> tuple[str | None, tuple[str, ...]]:
         """What to call a place: a loop, and statements only where they are needed."""
-        name = None if inside is None else self.name(inside, statements)
+        loop = None if inside is None else self._named(inside, statements)
         try:
-            alone = set(leaves(place_inside(self.tree, name, ()).node)) == set(statements)
+            alone = set(leaves(place_inside(self.tree, loop, ()).node)) == set(statements)
         except BackendError:
             alone = False
-        return name, () if alone else statements
+        return None if loop is None else str(loop), () if alone else statements
 
     def promote(
         self,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 from tc.errors import BackendError
 from tc.plan import THREAD
@@ -27,9 +27,14 @@ from tc.polyhedral.schedule import (
     sequence_of,
 )
 
-_FORM = re.compile(r"(?:(\S+)\.)?(\w+)(?: mod ([1-9]\d*))?(?: div ([1-9]\d*))?")
 
-_SHIFTED = re.compile(r"\((\w+)[+-]\d+\)")
+class Edit(NamedTuple):
+    """A tree after an action, and the loops that the action made, outermost first: those of the
+    first place in the tree, where it made some in several. A loop is a handle: whatever other
+    actions do, it is found in the tree by the digit that it is."""
+
+    tree: Node
+    loops: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,14 @@ class LoopName:
     name: str
     span: int | None
     step: int
+
+    @classmethod
+    def of(cls, member: Member, statement: str | None = None) -> LoopName:
+        """The name of a member; with a statement, by its variable there, if it has one."""
+        variable = None if statement is None else member.values[statement].variable
+        if variable is None:
+            return cls(None, member.name, member.span, member.step)
+        return cls(statement, variable, member.span, member.step)
 
     def __str__(self) -> str:
         text = self.name if self.statement is None else f"{self.statement}.{self.name}"
@@ -58,20 +71,33 @@ class LoopName:
 
 
 def loop_name(text: str) -> LoopName:
-    """A name taken apart; BackendError where it is none. Trees show loops that begin elsewhere than
-    at 0 as `(i-3) div 8`, which is `i div 8`.
+    """What a plan's text for a loop says; BackendError where it names none. Trees show loops that
+    begin elsewhere than at 0 as `(i-3) div 8`, which is `i div 8`.
 
-    >>> loop_name("S0.init.i mod 32 div 8")
-    LoopName(statement='S0.init', name='i', span=32, step=8)
+    >>> str(loop_name("S0.init.i mod 32 div 8")), str(loop_name("(i-3) div 8"))
+    ('S0.init.i mod 32 div 8', 'i div 8')
     """
-    found = _FORM.fullmatch(_SHIFTED.sub(r"\1", text))
-    if found is None:
+    rest, step = _number_after(text, " div ")
+    rest, span = _number_after(rest, " mod ")
+    statement, dot, name = rest.rpartition(".")
+    if name.startswith("(") and name.endswith(")"):
+        shown, _, shift = name[1:-1].replace("+", "-").partition("-")
+        name = shown if shift.isdecimal() else ""
+    is_named = name.replace("_", "a").isalnum() and bool(statement) == bool(dot)
+    if not is_named or any(map(str.isspace, statement)):
         raise BackendError(
             f"{text!r} does not name a loop: loops are called i, i div 32, i mod 32, "
             "i mod 32 div 8, or S0.i after a variable of a statement"
         )
-    statement, name, span, step = found.groups()
-    return LoopName(statement, name, int(span) if span else None, int(step) if step else 1)
+    return LoopName(statement or None, name, span, step or 1)
+
+
+def _number_after(text: str, word: str) -> tuple[str, int | None]:
+    """What stands before a word, and the number that follows it; all of the text, and None, where
+    no such number ends it."""
+    before, _, number = text.rpartition(word)
+    is_number = number.isdecimal() and not number.startswith("0")
+    return (before, int(number)) if before and is_number else (text, None)
 
 
 def name_of(member: Member, statement: str | None = None) -> str:
@@ -81,10 +107,7 @@ def name_of(member: Member, statement: str | None = None) -> str:
     >>> name_of(tile(Member("i", {"S": Value("r")}, True), 8)[1], "S")
     'S.r mod 8'
     """
-    variable = None if statement is None else member.values[statement].variable
-    if variable is None:
-        return str(LoopName(None, member.name, member.span, member.step))
-    return str(LoopName(statement, variable, member.span, member.step))
+    return str(LoopName.of(member, statement))
 
 
 def on_the_way(node: Node, loop: LoopName) -> bool:
@@ -92,11 +115,11 @@ def on_the_way(node: Node, loop: LoopName) -> bool:
     return loop.statement is None or loop.statement in leaves(node)
 
 
-def no_such_loop(text: str, node: Node) -> BackendError:
+def no_such_loop(loop: LoopName | str, node: Node) -> BackendError:
     """The error for a loop that is not in a tree: those that are."""
     there = ", ".join(dict.fromkeys(map(name_of, members(node)))) or "none"
     part = ", ".join(dict.fromkeys(leaves(node)))
-    return BackendError(f"no loop {text!r} in {part}; the loops there are {there}")
+    return BackendError(f"no loop {str(loop)!r} in {part}; the loops there are {there}")
 
 
 def check_statements(names: Iterable[str], node: Node) -> None:
@@ -116,22 +139,25 @@ def map_bands(node: Node, change: Callable[[Band], Node | None]) -> Node:
     return map_children(node, lambda child: map_bands(child, change))
 
 
-def map_members(node: Node, text: str, change: Callable[[Member], tuple[Member, ...]]) -> Node:
-    """The tree with other members in the place of those of a name; BackendError if none has it."""
-    loop = loop_name(text)
+def map_members(node: Node, text: str, change: Callable[[Member], tuple[Member, ...]]) -> Edit:
+    """The tree with other members in the place of those of a name, and those in the first place;
+    BackendError if none has the name."""
+    loop, made = loop_name(text), tuple[Member, ...]()
 
     def changed(node: Node) -> Node:
         if not isinstance(node, Band) or not on_the_way(node, loop):
             return node
         if not any(map(loop.fits, node.members)):
             return node
-        new = (change(member) if loop.fits(member) else (member,) for member in node.members)
+        nonlocal made
+        new = [change(member) if loop.fits(member) else (member,) for member in node.members]
+        made = made or next(n for n, m in zip(new, node.members, strict=True) if loop.fits(m))
         return replace(node, members=tuple(chain.from_iterable(new)))
 
     result = map_nodes(node, changed)
     if result is node:
         raise no_such_loop(text, node)
-    return result
+    return Edit(result, made)
 
 
 def misplaced_digit(tree: Node) -> str | None:
@@ -204,7 +230,7 @@ class TreePlace:
         return TreePlace(rest, (*self.around, *loops_of(band)[: member + 1]), put)
 
 
-def place_inside(tree: Node, inside: str | None, statements: tuple[str, ...]) -> TreePlace:
+def place_inside(tree: Node, inside: LoopName | None, statements: tuple[str, ...]) -> TreePlace:
     """The place just inside of a loop (None: around the whole tree), on the way to statements, if
     any are named: then only these run below.
 
@@ -215,13 +241,15 @@ def place_inside(tree: Node, inside: str | None, statements: tuple[str, ...]) ->
     wanted = set(statements)
     found = [TreePlace(tree, (), lambda new: new)]
     if inside is not None:
-        every = list(_inside(found[0], loop_name(inside)))
+        every = list(_inside(found[0], inside))
         found = [place for place in every if wanted <= set(leaves(place.node))]
         if not found:
             raise no_such_loop(inside, tree)
     if len(found) > 1:
         names = [", ".join(leaves(place.node)) for place in found]
-        raise BackendError(f"{inside!r} is {len(found)} loops: around {'; around '.join(names)}")
+        raise BackendError(
+            f"{str(inside)!r} is {len(found)} loops: around {'; around '.join(names)}"
+        )
     place = found[0]
     while wanted and wanted != set(leaves(place.node)):
         inner = None if isinstance(place.node, Band) else place.around_some(wanted)

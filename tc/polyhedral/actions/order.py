@@ -10,6 +10,7 @@ from tc.errors import BackendError
 from tc.plan import SERIAL, Fuse, Reorder, Separate, Sink, Tile
 from tc.plan_fields import MOST
 from tc.polyhedral.actions.loops import (
+    Edit,
     LoopName,
     check_statements,
     loop_name,
@@ -34,8 +35,8 @@ from tc.polyhedral.schedule import (
 )
 
 
-def apply_tile(tree: Node, action: Tile) -> Node:
-    """The tree with a loop in tiles, and tiles of these."""
+def apply_tile(tree: Node, action: Tile) -> Edit:
+    """The tree with a loop in tiles, and tiles of these; and the loops over and in them."""
     if not action.sizes:
         raise BackendError(f"no sizes to tile {action.loop} by")
     for outer, inner in pairwise(action.sizes):

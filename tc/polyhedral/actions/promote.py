@@ -8,7 +8,7 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.errors import BackendError
 from tc.plan import PACKED, REGISTER, SHARED, Promote
-from tc.polyhedral.actions.loops import TreePlace, misplaced_digit, place_inside
+from tc.polyhedral.actions.loops import TreePlace, loop_name, misplaced_digit, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.promotion import (
@@ -86,7 +86,8 @@ def _check_gather(tree: Node, action: Promote, facts: Facts) -> None:
 
 
 def _place(tree: Node, action: Promote) -> TreePlace:
-    place = place_inside(tree, action.inside, action.statements)
+    inside = None if action.inside is None else loop_name(action.inside)
+    place = place_inside(tree, inside, action.statements)
     if action.inside is None and action.scope != PACKED:
         while isinstance(place.node, Promotion) and place.node.is_packed:
             place = place.below(0)

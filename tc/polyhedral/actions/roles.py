@@ -6,14 +6,20 @@ from dataclasses import replace
 
 from tc.errors import BackendError
 from tc.plan import AXES, BLOCK, THREAD, Bind, Split
-from tc.polyhedral.actions.loops import loop_name, map_members, no_such_loop, place_inside
+from tc.polyhedral.actions.loops import (
+    Edit,
+    loop_name,
+    map_members,
+    no_such_loop,
+    place_inside,
+)
 from tc.polyhedral.schedule import Expansion, Member, Node, members_below
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Target
 
 
-def apply_bind(tree: Node, action: Bind, target: Target) -> Node:
-    """The tree with a role for a loop."""
+def apply_bind(tree: Node, action: Bind, target: Target) -> Edit:
+    """The tree with a role for a loop, and the loop that has it."""
     if action.role not in target.roles:
         names = ", ".join(target.roles)
         raise BackendError(f"no role {action.role!r} on this target; there are {names}")
@@ -31,7 +37,8 @@ def apply_bind(tree: Node, action: Bind, target: Target) -> Node:
 
 def apply_split(tree: Node, action: Split, scop: Scop) -> Node:
     """The tree with an accumulator for each iteration of some loops of a reduction."""
-    place = place_inside(tree, action.inside, (action.statement,))
+    inside = None if action.inside is None else loop_name(action.inside)
+    place = place_inside(tree, inside, (action.statement,))
     statement = scop.statement(action.statement)
     below = members_below(place.node)[action.statement]
     digits = []

@@ -11,10 +11,12 @@ from heapq import heapreplace
 from math import gcd, prod
 
 from tc.device import Device
+from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import ParallelNest, iterations
+from tc.polyhedral.cpu.costs import device_of
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between, transfer
-from tc.polyhedral.schedule import Member, tile
+from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access, ScopStatement
 
 PARTS = 4
@@ -40,7 +42,7 @@ class NestBuffers:
     padding.
     """
 
-    device: Device
+    draft: Draft
     copying: float
     nest: ParallelNest
     tile: RegisterTile
@@ -48,6 +50,10 @@ class NestBuffers:
     around: tuple[Member, ...]
     points: tuple[Member, ...]
     bare: frozenset[str] = frozenset()
+
+    @property
+    def device(self) -> Device:
+        return device_of(self.draft)
 
     def below(self, outer: Sequence[Member], inner: Sequence[Member]) -> Footprint:
         """What the main statement, and those beside it, touch inside of the loops `outer`, where
@@ -187,7 +193,7 @@ class NestBuffers:
         return min(fitting, key=time, default=1)
 
     def _copied(self, member: Member, size: int, outer: list[Member], inner: list[Member]) -> int:
-        tiles, point = tile(member, size)
+        tiles, point = self.draft.would_tile(member, size, self.nest.names)
         around = [tiles if x is member else x for x in outer]
         return sum(prod(sizes) for _, sizes in self.padded(around, [point, *inner]))
 

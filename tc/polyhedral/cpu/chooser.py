@@ -15,7 +15,7 @@ from math import prod
 
 from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
-from tc.plan import PARALLEL, SCRATCH, Bind, Separate, Tile
+from tc.plan import PARALLEL, SCRATCH
 from tc.polyhedral.actions.draft import Draft, either
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, groups, nest_of, opened
 from tc.polyhedral.cpu.buffers import MIN_PARTS
@@ -26,7 +26,7 @@ from tc.polyhedral.cpu.selections import plan_selections, selected_members
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches, transfer
-from tc.polyhedral.schedule import Band, Member, Node, leaves, tile
+from tc.polyhedral.schedule import Band, Member, Node, leaves
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.polyhedral.target import Chosen, Target
 
@@ -148,14 +148,12 @@ class _Chooser:
         )
         size = self._shared_points(members, child, statements)
         if members and size:
-            outer, point = tile(members[-1], size)
+            outer, point = self.draft.tile(members[-1], (size,), statements)
             note += f" {size} iterations of {point.name} at a time, to use operands again."
-            self.draft.do(Tile(self.draft.name(members[-1], statements), (size,)))
             members, points = (*members[:-1], outer), (point,)
         self.notes.append(note)
         if self.options.parallel:
-            for name in self.draft.names(members, statements):
-                self.draft.do(Bind(name, PARALLEL))
+            self.draft.bind(members, PARALLEL, statements)
         self._parts(members, child, points)
 
     def _shared_points(
@@ -183,8 +181,7 @@ class _Chooser:
         parts = groups(child, self.facts)
         before, self.around = self.around, (*self.around, *members)
         for part in parts if points and len(parts) > 1 else ():
-            own = tuple(leaves(part))
-            self.draft.do(Separate(self.draft.names(points, statements), own))
+            self.draft.separate(points, statements, tuple(leaves(part)))
         for part in parts:
             self._part(part, points)
         if members:

@@ -15,19 +15,18 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
-from tc.plan import PACKED, PARALLEL, SERIAL, UNROLL, VECTOR, Bind, Separate, Sink, Split, Tile
+from tc.plan import PACKED, PARALLEL, SERIAL, UNROLL, VECTOR, Split
 from tc.polyhedral.actions.draft import Draft, either
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
-from tc.polyhedral.cpu.buffers import NestBuffers
+from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers
 from tc.polyhedral.cpu.costs import TileCosts, device_of
-from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter
+from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter, ReductionSteps
 from tc.polyhedral.cpu.operands import SHORT
-from tc.polyhedral.cpu.panel_loops import PanelLoops
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.cpu.row_panels import packed_rows
 from tc.polyhedral.cpu.transposes import strips
 from tc.polyhedral.footprint import extent
-from tc.polyhedral.schedule import Member, count, nests, tile
+from tc.polyhedral.schedule import Member, count, nests
 from tc.polyhedral.scop.scop import Access
 
 MOST_ORDERED = 4
@@ -60,19 +59,19 @@ class NestPlanner:
     outermost: bool
     points: list[Member] = field(default_factory=list)
     outer: dict[str, Member] = field(default_factory=dict)
-    steps: tuple[Member, int] | None = None
+    steps: ReductionSteps | None = None
     _innermost: Member | None = None
     _reduction: Member | None = None
 
     def plan(self) -> None:
         """All of its actions."""
         self._tile()
-        self.steps = self._reduction_tile()
+        self.steps = self._reduction_steps()
         loops = self._decided(self._loops())
         self._innermost = loops.last(self.around, len(loops.all))
         self.draft.order((*loops.all, *self.points), self.nest.names)
         if self.points:
-            self.draft.do(Sink(self.draft.names(self.points, self.nest.names)))
+            self.draft.sink(self.points, self.nest.names)
         for item in self.nest.items:
             self._reduce(item)
         if self.steps is not None:
@@ -93,7 +92,7 @@ class NestPlanner:
         if self.chosen is None:
             raise InternalError("a nest without a register tile has no buffers")
         found = NestBuffers(
-            device_of(self.draft),
+            self.draft,
             self.costs.copying,
             self.nest,
             self.chosen,
@@ -161,16 +160,10 @@ class NestPlanner:
         self, member: Member, sizes: tuple[int, ...], roles: tuple[str, ...], names: tuple[str, ...]
     ) -> Member:
         """Tiles a loop; those inside of tiles get roles, and become points. The loop around."""
-        self.draft.do(Tile(self.draft.name(member, names), sizes))
-        outer, rest = tile(member, sizes[0])
-        digits = []
-        for size in sizes[1:]:
-            digit, rest = tile(rest, size)
-            digits.append(digit)
-        for digit, role in zip((*digits, rest), roles, strict=True):
-            if role != SERIAL:
-                self.draft.do(Bind(self.draft.name(digit, names), role))
-            self.points.append(replace(digit, role=role))
+        outer, *digits = self.draft.tile(member, sizes, names)
+        for digit, role in zip(digits, roles, strict=True):
+            bound = (digit,) if role == SERIAL else self.draft.bind([digit], role, names)
+            self.points += bound
         return outer
 
     # --- reductions -----------------------------------------------------------------------------
@@ -180,8 +173,7 @@ class NestPlanner:
         name, own = item.statement.name, (item.statement.name,)
         members = list(item.reduction)
         if self.steps is not None and item is self.nest.main:
-            member, size = self.steps
-            members = [tile(m, size)[1] if m == member else m for m in members]
+            members = [self.steps.inner if m == self.steps.whole else m for m in members]
         vector = self._reduced_vector(item)
         if vector is not None and self.chosen is not None:
             points = self.points
@@ -190,15 +182,14 @@ class NestPlanner:
             digits, self.points = self.points, points
             members = [*(m for m in members if m != vector), outer]
             self.draft.order((*members, *digits), own)
-            self.draft.do(Sink(self.draft.names(digits, own)))
+            self.draft.sink(digits, own)
             # the accumulators live as long as all of the reduction runs
             inside, _ = self.draft.scope(self._innermost, own)
             self.draft.do(Split(name, self.draft.names(digits, own), inside))
         if item is self.nest.main and members:
             self._reduction = members[-1]
         if members and self._is_short(members, item):
-            for loop in self.draft.names(members, own):
-                self.draft.do(Bind(loop, UNROLL))
+            self.draft.bind(members, UNROLL, own)
 
     def _reduced_vector(self, item: NestItem) -> Member | None:
         """The reduction member of an item that is its vector, where vectors are along
@@ -238,9 +229,9 @@ class NestPlanner:
             accumulators *= self.chosen.vectors
         return prod(steps) <= SHORT and accumulators * prod(steps) <= 32
 
-    def _reduction_tile(self) -> tuple[Member, int] | None:
-        """The reduction member to tile, and its steps between loads and stores of accumulators:
-        where asked for, and where a panel would not stay in the cache."""
+    def _reduction_steps(self) -> ReductionSteps | None:
+        """Tiles a reduction by its steps between loads and stores of accumulators: where asked for,
+        and where a panel would not stay in the cache."""
         chosen, main = self.chosen, self.nest.main
         if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
             return None
@@ -259,16 +250,18 @@ class NestPlanner:
             wanted = self.draft.decide(
                 "reduction steps", self.nest.names, whole, lambda: (size, *sizes)
             )
-            if wanted < size and not self._holds_copies(member, wanted):
-                return None
-        return (member, wanted) if wanted < size else None
-
-    def _holds_copies(self, member: Member, size: int) -> bool:
-        """Whether padded copies for so many steps of a reduction stay in the cache."""
-        found = self._within_panels()
-        outer, inner = tile(member, size)
-        copies = self.buffers.padded([*found.around, outer], [*found.rows, inner])
-        return all(prod(sizes) <= self.buffers.room for _, sizes in copies)
+        if wanted >= size:
+            return None
+        before = self.draft.state
+        outer, inner = self.draft.tile(member, (wanted,), (main.statement.name,))
+        around, rows = self._panel_loops()
+        copies = self.buffers.padded([*around, outer], [*rows, inner])
+        if self.options.reduction_tile is None and any(
+            prod(sizes) > self.buffers.room for _, sizes in copies
+        ):  # padded copies for so many steps do not stay in the cache
+            self.draft.restore(before)
+            return None
+        return ReductionSteps(member, outer, inner, wanted, around, rows)
 
     # --- the loops around -----------------------------------------------------------------------
 
@@ -304,12 +297,8 @@ class NestPlanner:
         used = [m for m in others if buffers.moves_packs(m)]
         inner = [] if u_outer is None else [u_outer]
         if self.steps is not None:
-            member, size = self.steps
-            self.draft.do(Tile(self.draft.name(member, (self.nest.main.statement.name,)), (size,)))
-            found = self._within_panels()
-            if found.part is not None:
-                self.draft.do(Tile(self._name(found.part[0]), (found.part[1],)))
-            return Loops([*found.around, *found.rows], found.around, rows=found.rows)
+            around, rows = self.steps.around, self.steps.rows
+            return Loops([*around, *rows], around, rows=rows)
         if u_outer is not None and buffers.moves_packs(u_outer):
             local = False  # a panel serves all rows
         elif self.outermost:
@@ -331,14 +320,28 @@ class NestPlanner:
         shared = others if buffers.pads else order[:staged]
         return Loops(order, shared, whole=True, padded=padded, staged=staged)
 
-    def _within_panels(self) -> PanelLoops:
-        """The loops where a reduction runs in steps."""
+    def _panel_loops(self) -> tuple[list[Member], list[Member]]:
+        """The loops around panels that a thread packs for itself, and those over the rows of a
+        panel, where a reduction runs in steps. Where there are too few panels, each thread takes a
+        part of the rows."""
         _, v_outer, _ = self._row_and_others()
-        found = PanelLoops.of(self.buffers, self._members(), v_outer)
+        others = [m for m in self._members() if m != v_outer]
+        used = [m for m in others if self.buffers.moves_packs(m)]
+        around, rows = [*used, v_outer], [m for m in others if m not in used]
         if not (self.outermost and self.options.parallel):
-            return found
-        trips = partial(self.draft.trips, statements=self.nest.names)
-        return found.shared(self.nest, device_of(self.draft).threads, trips)
+            return around, rows
+        panels, threads = iterations(around, self.nest), device_of(self.draft).threads
+        parts = next(
+            p for p in range(1, threads + 1)
+            if panels * p >= MIN_PARTS or panels * p % threads == 0
+        )  # fmt: skip
+        trips = [(m, self.draft.trips(m, self.nest.names)) for m in rows if m.coincident]
+        found = [(m, count) for m, count in trips if count >= parts]
+        if parts == 1 or not found:
+            return around, rows
+        member, count = min(found, key=lambda row: -(-row[1] // parts) * parts / row[1])
+        part, point = self.draft.tile(member, (-(-count // parts),), self.nest.names)
+        return [*around, part], [point if m is member else m for m in rows]
 
     def _decided(self, loops: Loops) -> Loops:
         """The loops around the tile in another order, or in tiles, where that was decided."""
@@ -360,8 +363,7 @@ class NestPlanner:
                 f"tiles of {self._name(member)}", names, 0, partial(iter, sizes)
             )
             if size:
-                self.draft.do(Tile(self._name(member), (size,)))
-                order[place], point = tile(member, size)
+                order[place], point = self.draft.tile(member, (size,), names)
                 shared = [order[place] if m is member else m for m in shared]
                 points.append(point)
         return replace(loops, all=[*order, *points], shared=shared)
@@ -382,8 +384,7 @@ class NestPlanner:
         )
         if size == 1:
             return others, []
-        self.draft.do(Tile(self._name(member), (size,)))
-        tiles, point = tile(member, size)
+        tiles, point = self.draft.tile(member, (size,), self.nest.names)
         return [tiles if m is member else m for m in others], [point]
 
     def _strips(self, chosen: RegisterTile) -> Loops:
@@ -397,12 +398,10 @@ class NestPlanner:
         around, inside = [row], [vector]
         rows, columns = self._strip(row, found.row), self._strip(vector, found.vector)
         if rows is not None:
-            self.draft.do(Tile(self._name(row), (rows,)))
-            strip, within = tile(row, rows)
+            strip, within = self.draft.tile(row, (rows,), self.nest.names)
             around, inside = [strip], [vector, within]
         if columns is not None:
-            self.draft.do(Tile(self._name(vector), (columns,)))
-            piece, vector = tile(vector, columns)
+            piece, vector = self.draft.tile(vector, (columns,), self.nest.names)
             around, inside = [*around, piece], [vector, *inside[1:]]
         first = [*others, *around]
         order = [*first, *inside]
@@ -441,10 +440,10 @@ class NestPlanner:
         assert self.steps is not None
         main = (self.nest.main.statement.name,)
         if rows and len(self.nest.names) > 1:
-            self.draft.do(Separate(self.draft.names(rows, self.nest.names), main))
-        outer, inner = tile(*self.steps)
-        reduction = [inner if m == self.steps[0] else m for m in self.nest.main.reduction]
-        self.draft.order((outer, *rows, *reduction), main)
+            self.draft.separate(rows, self.nest.names, main)
+        steps = self.steps
+        reduction = [steps.inner if m == steps.whole else m for m in self.nest.main.reduction]
+        self.draft.order((steps.outer, *rows, *reduction), main)
 
     def _bind(self, members: list[Member]) -> None:
         """The leading loops for threads, where they do not depend on each other."""
@@ -460,8 +459,7 @@ class NestPlanner:
         number = self.draft.decide(
             "loops for threads", self.nest.names, len(parallel), lambda: range(len(coincident) + 1)
         )
-        for m in members[:number]:
-            self.draft.do(Bind(self._name(m), PARALLEL))
+        self.draft.bind(members[:number], PARALLEL, self.nest.names)
 
     # --- in words -------------------------------------------------------------------------------
 
@@ -491,6 +489,6 @@ class NestPlanner:
                 f" {access.tensor} is copied with its padding ({fill}), so no loop tests for it."
             )
         if self.steps is not None:
-            member, size = self.steps
-            text += f" {size} steps of {member.name} at a time, so that panels stay in the cache."
+            text += f" {self.steps.size} steps of {self.steps.whole.name} at a time, so that panels"
+            text += " stay in the cache."
         return text

@@ -15,7 +15,7 @@ from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, in_members
 from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimension
 from tc.polyhedral.promotion import touches
-from tc.polyhedral.schedule import Member, tile, tiles
+from tc.polyhedral.schedule import Member, tiles
 from tc.polyhedral.scop.scop import ScopStatement
 
 
@@ -41,20 +41,31 @@ class Loops:
         return members[-1] if members else None
 
 
+@dataclass(frozen=True)
+class ReductionSteps:
+    """A reduction that runs in steps: its loop before that, `whole`, the loop over steps, `outer`,
+    and the loop in each step, `inner`, which has `size` iterations. Panels of operands are packed
+    inside of the loops `around`, and serve all of the loops over `rows`."""
+
+    whole: Member
+    outer: Member
+    inner: Member
+    size: int
+    around: list[Member]
+    rows: list[Member]
+
+
 @dataclass
 class NestPromoter:
-    """Writes the promotions of one nest into a draft, whose loops stand already.
-
-    `steps` are the reduction that runs in steps, and their size; `reduction` the innermost loop of
-    the main statement's reduction.
-    """
+    """Writes the promotions of one nest into a draft, whose loops stand already; `reduction` is the
+    innermost loop of the main statement's reduction."""
 
     draft: Draft
     nest: ParallelNest
     buffers: NestBuffers | None
     around: tuple[Member, ...]
     loops: Loops
-    steps: tuple[Member, int] | None
+    steps: ReductionSteps | None
     reduction: Member | None
 
     def promote(self) -> None:
@@ -65,8 +76,8 @@ class NestPromoter:
             self._hold_items(items, after)
         else:
             place = items.index(self.nest.main)
-            outer, inner = tile(*self.steps)
-            main = NestItem(self.nest.main.statement, (self.steps[0],))
+            outer, inner = self.steps.outer, self.steps.inner
+            main = NestItem(self.nest.main.statement, (self.steps.whole,))
             self._hold_item(main, set(), loops.rows[-1] if loops.rows else outer)
             for group in (items[:place], items[place + 1 :]):
                 self._hold_items(group, after)

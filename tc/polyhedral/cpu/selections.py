@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tc.options import MappingOptions
-from tc.plan import PARALLEL, VECTOR, Bind, Sink, Tile
+from tc.plan import PARALLEL, VECTOR
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest
 from tc.polyhedral.cpu.costs import device_of
-from tc.polyhedral.schedule import Member, tile
+from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.semantics.selected_sums import FEWEST, selected_variables
 
@@ -73,24 +73,20 @@ def plan_selections(
     points = [*selected, *(m for m in nest.members if m not in (*selected, *batches))]
     size = -(-nest.extent(owner) // threads)
     if threads > 1 and size > 1:
-        draft.do(Tile(draft.name(owner, names), (size,)))
-        part, points[0] = tile(owner, size)
+        part, points[0] = draft.tile(owner, (size,), names)
         outer.append(part)
     note = f"{', '.join(names)}: each term is added where it belongs, along {owner.name}"
     vector = _vector(nest, points[len(selected) :])
     if vector is not None:
         lanes = _lanes(draft, options, nest, vector)
         if lanes > 1:
-            draft.do(Tile(draft.name(vector, names), (lanes,)))
-            around, lane = tile(vector, lanes)
+            around, lane = draft.tile(vector, (lanes,), names)
             points.remove(vector)
-            draft.do(Bind(draft.name(lane, names), VECTOR))
-            points += [around, replace(lane, role=VECTOR)]
+            points += [around, *draft.bind([lane], VECTOR, names)]
             note += f"; vectors of {lanes} along {vector.name}"
     draft.order((*outer, *batches, *points), names)
-    draft.do(Sink(draft.names(points, names)))
-    for member in outer:
-        draft.do(Bind(draft.name(member, names), PARALLEL))
+    draft.sink(points, names)
+    draft.bind(outer, PARALLEL, names)
     return f"{note}."
 
 

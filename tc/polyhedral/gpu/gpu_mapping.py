@@ -16,7 +16,7 @@ from math import prod
 
 from tc.gpu import Gpu
 from tc.options import GpuOptions
-from tc.plan import AXES, BLOCK, SERIAL, THREAD, UNROLL, Bind, Sink, Tile
+from tc.plan import AXES, BLOCK, SERIAL, THREAD, UNROLL, Bind, Sink
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import trips_of
@@ -32,7 +32,6 @@ from tc.polyhedral.schedule import (
     leaves,
     nodes,
     sequence_of,
-    tile,
 )
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
@@ -232,7 +231,7 @@ class _Mapper:
         trips = self.draft.trips(member, names)
         loop = self.draft.name(member, names)
         if min(count, trips) > 1:
-            self.draft.do(Bind(loop, role, axis, count if count < trips else None))
+            self.draft.bind([member], role, names, axis, count if count < trips else None)
         turns = -(-trips // count)
         taken = f" in {turns} turns" if turns > 1 else ""
         number = min(count, trips)
@@ -280,8 +279,7 @@ class _Mapper:
             if count == 1:
                 serial.append(member)
             elif count < trips and (member.span is None or trips % count == 0):
-                self.draft.do(Tile(self.draft.name(member, names), (count,)))
-                turns, bound = tile(member, count)
+                turns, bound = self.draft.tile(member, (count,), names)
                 serial.append(turns)
             threads.append((bound, count))
         bound_members = tuple(member for member, count in threads if count > 1)

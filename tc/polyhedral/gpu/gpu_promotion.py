@@ -108,7 +108,7 @@ class Promoter:
         """Promotes a tensor, if that can be done, there is room for it, and no others have elements
         that it writes."""
         draft = self.draft
-        before = draft.tree, list(draft.actions)
+        before = draft.state
         how: dict[str, Any] = {"padded": padded, "pitch": pitch, "unroll": unroll}
         if not draft.promote(tensor, scope, inside, names, **how):
             return False
@@ -116,7 +116,7 @@ class Promoter:
         held = {REGISTER: register_bytes, SHARED: shared_bytes}[scope](draft.tree, scop)
         if held <= (draft.target.room(scope) or 0) and promotion_fault(draft.tree, scop) is None:
             return True
-        draft.tree, draft.actions = before
+        draft.restore(before)
         return False
 
     def _branch(self, branch: Node) -> list[str]:
@@ -126,10 +126,10 @@ class Promoter:
         steps = tuple(m for m in steps if not m.coincident)
         if self.sizes is not None or not steps:
             return self._to_shared(self._tiled(steps, self.sizes or (), names), names)[0]
-        before = self.draft.tree, list(self.draft.actions)
+        before = self.draft.state
 
         def held(size: int) -> tuple[list[str], bool]:
-            self.draft.tree, self.draft.actions = before[0], list(before[1])
+            self.draft.restore(before)
             return self._to_shared(self._tiled(steps, (size,), names), names)
 
         chosen, own = REDUCTION_TILES[-1], self.asks
@@ -145,7 +145,7 @@ class Promoter:
             chosen = self.draft.decide("steps at a time", names, chosen, partial(iter, sizes))
             told, _ = held(chosen)
         if not told:
-            self.draft.tree, self.draft.actions = before[0], list(before[1])
+            self.draft.restore(before)
         return told
 
     def _tiled(
