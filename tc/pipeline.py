@@ -10,7 +10,7 @@ made, is in `tc.polyhedral.lowering`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from tc.backends.base import Backend, GpuBackend, KernelText
@@ -156,11 +156,39 @@ def at_place(backend: Backend, place: Place | None) -> Backend:
     return backend
 
 
-def emitted(backend: Backend, kernel: Kernel, options: Options, device: Device | Gpu) -> KernelText:
-    """A kernel that was lowered for a device in the backend's language."""
+def lower_for(request: Request, shaped: ShapedProgram, target: Target) -> Lowering:
+    """The kernel of a program that was shaped for the sizes of a request, with the result of every
+    stage; BackendError for options that the target cannot have."""
+    return trace_lowering(
+        shaped,
+        element_strides(shaped, request.sizes),
+        target,
+        initial=request.given,
+        check=request.check,
+        options=request.options,
+    )
+
+
+def compile_for(
+    request: Request,
+    shaped: ShapedProgram,
+    backend: Backend,
+    device: Device | Gpu,
+    timed: Stopwatch | None = None,
+) -> tuple[Lowering, KernelText]:
+    """The kernel of `lower_for`, lowered for a device, and its text in the backend's language;
+    `timed` notes the seconds of both stages."""
+    timed = timed or Stopwatch()
+    lowering = timed("lower", lambda: lower_for(request, shaped, target_of(device)))
+    return lowering, timed("emit", lambda: _emitted(backend, lowering.kernel, request, device))
+
+
+def _emitted(
+    backend: Backend, kernel: Kernel, request: Request, device: Device | Gpu
+) -> KernelText:
     if isinstance(backend, GpuBackend) and isinstance(device, Gpu):
-        return backend.emit(kernel, options, device)
-    return backend.emit(kernel, options)
+        return backend.emit(kernel, request.options, device)
+    return backend.emit(kernel, request.options)
 
 
 def trace(
@@ -187,18 +215,8 @@ def trace(
     shaped = timed("infer_ranges", lambda: shape_program(program, sizes, request))
 
     def make(options: Options) -> tuple[Lowering, KernelText]:
-        lowering = timed(
-            "lower",
-            lambda: trace_lowering(
-                shaped,
-                element_strides(shaped, sizes),
-                target_of(device),
-                initial=initial,
-                check=check,
-                options=options,
-            ),
-        )
-        return lowering, timed("emit", lambda: emitted(backend, lowering.kernel, options, device))
+        wanted = replace(request, options=options)
+        return compile_for(wanted, shaped, backend, device, timed)
 
     with faults_reported(request):
         made = make_with(make, request, shaped, device)

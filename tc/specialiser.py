@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from tc.backends.base import AnyBackend, Backend, GpuBackend, KernelText
+from tc.backends.base import AnyBackend, Backend, GpuBackend
 from tc.backends.interpret import InterpretBackend
 from tc.backends.library import BACKENDS as LIBRARY_BACKENDS
 from tc.backends.library import (
@@ -26,8 +26,7 @@ from tc.backends.library import (
 from tc.errors import TCError
 from tc.kernel.ir import Kernel
 from tc.options import Options
-from tc.pipeline import Made, MakeWith, at_place, element_strides, emitted, shape_program, target_of
-from tc.polyhedral.lowering import trace_lowering
+from tc.pipeline import Made, MakeWith, at_place, compile_for, element_strides, shape_program
 from tc.process.uninterrupted import load, uninterrupted
 from tc.runtime.arrays.device_array import Place
 from tc.runtime.device_frames import DeviceFrames
@@ -189,7 +188,11 @@ class Specialiser:
         if request.options.match_library:
             found = _by_library(backend, request, shaped, strides, on)
         if found is None:
-            text = _text(backend, request, shaped, strides)
+            device = backend.device()
+            text = stored_text(
+                request, shaped, strides, backend, device,
+                lambda: compile_for(request, shaped, backend, device)[1],
+            )  # fmt: skip
             found = self._find(text.kernel, place_of(backend)) or backend.load(text)
         shapes = request.sizes.shapes.items()
         _LOG.info(
@@ -227,28 +230,6 @@ def _by_library(
     if on is None and backend.name in LIBRARY_BACKENDS:
         return library_kernel(contraction, shaped, strides, request.given)
     return None
-
-
-def _text(
-    backend: Backend,
-    request: Request,
-    shaped: ShapedProgram,
-    strides: Mapping[str, tuple[int, ...]],
-) -> KernelText:
-    device = backend.device()
-
-    def make() -> KernelText:
-        lowering = trace_lowering(
-            shaped,
-            strides,
-            target_of(device),
-            initial=request.given,
-            check=request.check,
-            options=request.options,
-        )
-        return emitted(backend, lowering.kernel, request.options, device)
-
-    return stored_text(request, shaped, strides, backend, device, make)
 
 
 def place_of(backend: Backend) -> Place | None:

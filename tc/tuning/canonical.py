@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tc.errors import InputError
+from tc.pipeline import element_strides
 from tc.polyhedral.rewrite.rewriting import rewrite
-from tc.runtime.sizes import CallSizes
+from tc.runtime.fallback import Request
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.tuning.rows import value_of
@@ -149,24 +150,18 @@ class CanonicalCall:
     given: tuple[int, ...]
 
 
-def canonical_call(
-    shaped: p.ShapedProgram,
-    sizes: CallSizes,
-    strides: Mapping[str, Sequence[int]],
-    given: frozenset[str],
-    backend: str,
-    check: bool,
-) -> CanonicalCall:
-    """A call of a program, with the strides, in elements, of inputs that are not row-major."""
-    program = shaped.program
+def canonical_call(request: Request, shaped: p.ShapedProgram) -> CanonicalCall:
+    """The call that a request asks code for, of a program that was shaped for its sizes."""
+    program, sizes = shaped.program, request.sizes
+    strides = element_strides(shaped, sizes)
     return CanonicalCall(
         hashlib.sha256(canonical_text(program).encode()).hexdigest(),
-        backend,
-        check and any(statement.checked for statement in shaped.statements),
+        request.backend,
+        request.check and any(statement.checked for statement in shaped.statements),
         tuple(tuple(sizes.shapes[name]) for name in program.inputs),
         tuple(sizes.scalars[n] for n in program.inputs if n in program.static_scalars),
         tuple((i, tuple(strides[n])) for i, n in enumerate(program.inputs) if n in strides),
-        tuple(i for i, name in enumerate(program.outputs) if name in given),
+        tuple(i for i, name in enumerate(program.outputs) if name in request.given),
     )
 
 

@@ -188,15 +188,7 @@ class TuningDatabase:
 
 
 def _call_of(problem: Problem) -> CanonicalCall:
-    shaped = problem.shaped()
-    return canonical_call(
-        shaped,
-        problem.sizes,
-        problem.element_strides(shaped),
-        frozenset(problem.given),
-        problem.backend,
-        problem.check,
-    )
+    return canonical_call(problem.request(), problem.shaped())
 
 
 def _insert(connection: Connection, measurement: Measurement, call: CanonicalCall) -> int:

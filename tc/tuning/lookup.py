@@ -18,7 +18,7 @@ from tc.device import Device
 from tc.errors import BackendError, InputError, TCError, is_strict, render
 from tc.gpu import Gpu
 from tc.options import Options
-from tc.pipeline import Made, element_strides
+from tc.pipeline import Made
 from tc.process.call_sites import warn
 from tc.process.uninterrupted import load
 from tc.runtime.fallback import Request, is_fault
@@ -114,14 +114,7 @@ def _known(
     """The plans to try. A file that cannot be read has none, and what cannot be read in one is
     passed over: a TCWarning says so, once for each file."""
     known_plans, machines = load("tc.tuning.known_plans"), load("tc.tuning.machines")
-    call = load("tc.tuning.canonical").canonical_call(
-        shaped,
-        request.sizes,
-        element_strides(shaped, request.sizes),
-        request.given,
-        request.backend,
-        request.check,
-    )
+    call = load("tc.tuning.canonical").canonical_call(request, shaped)
 
     def pass_over(error: InputError) -> None:
         told.append(f"Passed over in {path}: what cannot be read ({error.cause}).")

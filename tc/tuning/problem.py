@@ -11,6 +11,7 @@ from tc.backends.base import Backend
 from tc.errors import InputError
 from tc.options import Options
 from tc.pipeline import check_module, element_strides, parse_source, shape_program
+from tc.runtime.fallback import Request
 from tc.runtime.sizes import CallSizes
 from tc.semantics.program import Program, ShapedProgram
 from tc.source import Source
@@ -59,6 +60,12 @@ class Problem:
     def program(self) -> Program:
         """Parsed and checked again: ParseError, CheckError."""
         return check_module(parse_source(Source(self.text)), self.entry)
+
+    def request(self, options: Options | None = None) -> Request:
+        """What `tc.pipeline.compile_for` compiles for this problem, with the program parsed and
+        checked again."""
+        given, options = frozenset(self.given), options or Options()
+        return Request(self.program(), self.sizes, given, self.backend, options, self.check)
 
     def shaped(self) -> ShapedProgram:
         return shape_program(self.program(), self.sizes)

@@ -20,9 +20,9 @@ from tc.kernel.ir import For
 from tc.kernel.printer import to_text
 from tc.kernel.walk import every_statement
 from tc.options import FUSIONS, Options
-from tc.pipeline import target_of
+from tc.pipeline import lower_for, shape_program, target_of
 from tc.polyhedral.decisions import Decisions
-from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.polyhedral.lowering import Lowering
 from tc.tuning.features import features_of
 from tc.tuning.problem import Problem
 
@@ -68,8 +68,8 @@ class SearchSpace:
     genes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._shaped = self.problem.shaped()
-        self._strides = self.problem.element_strides(self._shaped)
+        self._request = self.problem.request()
+        self._shaped = shape_program(self._request.program, self._request.sizes)
         self._target = target_of(self.backend.device())
         statements = [s.statement.name for s in self._shaped.statements]
         bits, launches = self._device_bits(), self._target.launches
@@ -131,14 +131,8 @@ class SearchSpace:
         return Candidate(point, plan, digest, features_of(kernel))
 
     def _lowered(self, options: Options, decisions: Decisions) -> Lowering:
-        return trace_lowering(
-            self._shaped,
-            self._strides,
-            replace(self._target, decider=decisions),
-            initial=frozenset(self.problem.given),
-            check=self.problem.check,
-            options=options,
-        )
+        request = replace(self._request, options=options)
+        return lower_for(request, self._shaped, replace(self._target, decider=decisions))
 
     def _device_bits(self) -> int:
         return int(getattr(self._target.device, "vector_bits", 0))

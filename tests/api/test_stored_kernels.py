@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc import cache, specialiser, stored_texts
+from tc import cache, pipeline, stored_texts
 from tc.backends.numba import objects
 from tc.polyhedral.strategies import scheduler as strategies
 from tc.runtime import object_files
@@ -43,9 +43,9 @@ def forbidden(*_, **__):
     raise AssertionError("this process compiles")
 
 if WARM:
-    from tc import specialiser
+    from tc import pipeline
     from tc.backends.numba import objects
-    specialiser.trace_lowering = forbidden
+    pipeline.trace_lowering = forbidden
     objects.compile_regions = forbidden
 
 warnings.simplefilter("ignore", tc.TCWarning)
@@ -123,7 +123,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiles(*_: object, **__: object) -> None:
         raise Forbidden
 
-    monkeypatch.setattr(specialiser, "trace_lowering", compiles)
+    monkeypatch.setattr(pipeline, "trace_lowering", compiles)
     monkeypatch.setattr(objects, "compile_regions", compiles)
 
 

@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 
 import tc
-from tc import cache, specialiser
+from tc import cache, pipeline
 from tc.backends.numba import objects
 from tests.jax.layers import in_64_bits
 from tests.support.bounds import assert_within
@@ -238,7 +238,7 @@ def nothing_is_made(backend: str) -> Iterator[None]:
         raise AssertionError(f"it is made again for {backend}")
 
     with (
-        mock.patch.object(specialiser, "trace_lowering", makes),
+        mock.patch.object(pipeline, "trace_lowering", makes),
         mock.patch.object(objects, "compile_regions", makes),
     ):
         yield

@@ -23,8 +23,7 @@ from tc.device import Device
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.options import Options
-from tc.pipeline import target_of
-from tc.polyhedral.lowering import trace_lowering
+from tc.pipeline import compile_for, shape_program
 from tc.runtime import cache as disk
 from tc.runtime.loaded import CompiledKernel
 from tc.tuning.measuring.fork_server import Task
@@ -167,16 +166,9 @@ def compile_here(
     """The text of a candidate and what its machine code is kept as: a task."""
     entries: dict[str, bytes] = {}
     disk.enable_in_memory(entries)
-    compiler, shaped = backend_named(backend), problem.shaped()
-    lowering = trace_lowering(
-        shaped,
-        problem.element_strides(shaped),
-        target_of(device),
-        initial=frozenset(problem.given),
-        check=problem.check,
-        options=options,
-    )
-    text = compiler.emit(lowering.kernel, options)
+    compiler, request = backend_named(backend), problem.request(options)
+    shaped = shape_program(request.program, request.sizes)
+    _, text = compile_for(request, shaped, compiler, device)
     compiler.load(text)
     code = hashlib.sha256(f"{options.threads}\n{text.source}".encode()).hexdigest()
     return {"digest": code}, [zlib.compress(pickle.dumps(text), 1), pickle.dumps(entries)]
