@@ -5,157 +5,64 @@ variable, a tensor under its name in the program), but the types of temporaries 
 outputs are still open. `flatten` makes it and `type_program` and `lower_statement` read it.
 
     Flat      ::= FlatTensor* SizeDef* Equality* FlatStatement*
-    Resolved  ::= Number | Size | Extent | Index | Read | Unary | Binary | Compare | Logical
-                | Conditional | Cast | Function | Pad | BindingUse
+
+Expressions are those of `tc.semantics.program` with `OPEN` where a type will stand, and with two
+forms that typing removes: a use of a binding (`use_of`), and `pad` without its condition
+(`pad_of`). Uses share the value of their binding, so an expression is a graph, which grows no
+faster than the text: what is known of its nodes is kept by their identity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
-from tc.dtypes import DType
-from tc.semantics.program import Equality, Expr, ProgramWarning, SizeDef
+from tc.dtypes import BOOL, DType
+from tc.semantics.program import (
+    Equality,
+    Expr,
+    Literal,
+    ProgramWarning,
+    Read,
+    Select,
+    SizeDef,
+    Unary,
+    children,
+)
 from tc.source import Span
 
+OPEN = DType("open", "open", 0)
+"""Stands for a type that is not known yet."""
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Node:
-    span: Span
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Number(Node):
-    value: int | float
+USE = "use"
+"""The operator of a use of a binding."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Size(Node):
-    name: str
+def use_of(value: Expr, span: Span) -> Unary:
+    """A use, at `span`, of a binding of the where clause: its value stands here (T5)."""
+    return Unary(USE, value, OPEN, span=span)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Extent(Node):
-    tensor: str
-    axis: int
+def is_use(expr: Expr) -> bool:
+    """Whether an expression is a use of a binding."""
+    return isinstance(expr, Unary) and expr.op == USE
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Index(Node):
-    name: str
+def pad_of(inside: Expr, outside: Expr, span: Span) -> Select:
+    """`pad(inside, outside)` (G9): what decides between them follows from the reads in `inside`."""
+    unknown = Literal(True, BOOL, span=inside.span)
+    return Select(unknown, inside, outside, OPEN, padded=True, span=span)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Read(Node):
-    tensor: str
-    subscripts: tuple[Resolved, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Unary(Node):
-    """`op` is "-" or "+"; "!" is a Logical."""
-
-    op: str
-    operand: Resolved
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Binary(Node):
-    """`op` is one of + - * / % min max."""
-
-    op: str
-    left: Resolved
-    right: Resolved
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Compare(Node):
-    op: str
-    left: Resolved
-    right: Resolved
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Logical(Node):
-    """`op` is "&&" or "||" with two operands, or "!" with one."""
-
-    op: str
-    operands: tuple[Resolved, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Conditional(Node):
-    condition: Resolved
-    then: Resolved
-    otherwise: Resolved
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cast(Node):
-    dtype: DType
-    operand: Resolved
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Function(Node):
-    """A function of tc.builtins by its canonical name; `keeps` where its type is its argument's
-    (`abs`), otherwise it computes in a floating type (Y2)."""
-
-    name: str
-    keeps: bool
-    args: tuple[Resolved, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pad(Node):
-    """`pad(inside, outside)` (G9)."""
-
-    inside: Resolved
-    outside: Resolved
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BindingUse(Node):
-    """A use of a binding of the where clause: its value stands here (T5). Uses share the value,
-    so what is resolved is a graph, and grows no faster than the text."""
-
-    value: Resolved
-    height: int
-
-
-Resolved: TypeAlias = (
-    Number | Size | Extent | Index | Read | Unary | Binary | Compare | Logical | Conditional | Cast
-    | Function | Pad | BindingUse
-)  # fmt: skip
-
-
-def operands(expr: Resolved) -> tuple[Resolved, ...]:
-    """The direct operands, in text order; subscripts count."""
-    match expr:
-        case Read(subscripts=subscripts):
-            return subscripts
-        case Binary(left=left, right=right) | Compare(left=left, right=right):
-            return (left, right)
-        case Unary(operand=operand) | Cast(operand=operand):
-            return (operand,)
-        case Logical(operands=several) | Function(args=several):
-            return several
-        case Conditional(condition=condition, then=then, otherwise=otherwise):
-            return (condition, then, otherwise)
-        case Pad(inside=inside, outside=outside):
-            return (inside, outside)
-        case BindingUse(value=value):
-            return (value,)
-        case _:
-            return ()
-
-
-def height(expr: Resolved) -> int:
-    """How deep the tree is where bindings are substituted; a leaf counts 0."""
-    if isinstance(expr, BindingUse):
-        return expr.height
-    return max((1 + height(operand) for operand in operands(expr)), default=0)
+def height(expr: Expr, of_bindings: Mapping[int, int]) -> int:
+    """How deep the tree is where bindings are substituted; a leaf counts 0. `of_bindings` has the
+    heights of the values of bindings, by identity."""
+    if isinstance(expr, Unary) and is_use(expr):
+        return of_bindings[id(expr.operand)]
+    found = 0
+    for operand in children(expr):
+        found = max(found, 1 + height(operand, of_bindings))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +82,8 @@ class FlatTensor:
 @dataclass(frozen=True, slots=True)
 class FlatRange:
     variable: str
-    begin: Resolved
-    end: Resolved
+    begin: Expr
+    end: Expr
     span: Span
 
 
@@ -190,13 +97,13 @@ class FlatStatement:
 
     target: str
     target_text: str
-    subscripts: tuple[Resolved, ...]
+    subscripts: tuple[Expr, ...]
     outer: tuple[str, ...]
     variables: Mapping[str, Span]
     op: str
     init: bool
     continues: str
-    rhs: Resolved
+    rhs: Expr
     where: tuple[FlatRange, ...]
     exists: tuple[Read, ...]
     reads: frozenset[str]  # the tensors that the right-hand side reads

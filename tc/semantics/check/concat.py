@@ -13,7 +13,7 @@ from tc.semantics.check.builder import Builder
 from tc.semantics.check.calls import argument, call_targets
 from tc.semantics.check.declarations import MAX_JOINED
 from tc.semantics.check.scope import CallFrame, Seen
-from tc.semantics.resolved import Binary, Extent, FlatStatement, FlatTensor, Index, Read, Resolved
+from tc.semantics.resolved import OPEN, FlatStatement, FlatTensor
 from tc.semantics.suggest import counted, element, one_line
 
 
@@ -57,11 +57,11 @@ def add_concat(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> N
     calls = frame.calls
     names = _fresh_indices(rank, {*frame.signature.sizes, *frame.signature.tensors()})
     for position, (arg, read) in enumerate(zip(call.args, args, strict=True)):
-        indices = [Index(name, span=arg.span) for name in names]
-        last: Resolved = indices[-1]
+        indices = [p.Index(name, span=arg.span) for name in names]
+        last: p.Expr = indices[-1]
         for before, shown in zip(args[:position], call.args, strict=False):
-            extent = Extent(before, rank - 1, span=shown.span)
-            last = Binary("+", last, extent, span=arg.span)
+            extent = p.Extent(before, rank - 1, span=shown.span)
+            last = p.Binary("+", last, extent, OPEN, span=arg.span)
         builder.statements.append(
             FlatStatement(
                 target,
@@ -72,7 +72,7 @@ def add_concat(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> N
                 "=",
                 False,
                 "",
-                Read(read, tuple(indices), span=arg.span),
+                p.Read(read, tuple(indices), OPEN, -1, span=arg.span),
                 (),
                 (),
                 frozenset((read,)),

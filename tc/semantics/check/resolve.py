@@ -8,6 +8,7 @@ from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.expression_parser import MAX_HEIGHT
+from tc.semantics import program as p
 from tc.semantics import resolved as r
 from tc.semantics.check import name_errors
 from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD
@@ -20,7 +21,7 @@ _LOGICAL = frozenset(("&&", "||"))
 
 def resolve(
     expr: ast.Expr, scope: NameScope, findings: Findings, in_subscript: bool = False
-) -> r.Resolved:
+) -> p.Expr:
     """The expression with every name resolved.
 
     Adds the index variables and reads that it mentions to `findings`. Raises CheckError for
@@ -38,32 +39,33 @@ def resolve(
             left = resolve(expr.left, scope, findings, in_subscript)
             right = resolve(expr.right, scope, findings, in_subscript)
             if op in COMPARISONS:
-                return r.Compare(op, left, right, span=expr.span)
+                return p.Compare(op, left, right, span=expr.span)
             if op in _LOGICAL:
-                return r.Logical(op, (left, right), span=expr.span)
-            return r.Binary(op, left, right, span=expr.span)
+                return p.Logical(op, (left, right), span=expr.span)
+            return p.Binary(op, left, right, r.OPEN, span=expr.span)
         case ast.Number():
-            return r.Number(expr.value, span=expr.span)
+            return p.Literal(expr.value, r.OPEN, span=expr.span)
         case ast.Dim():
             return _dim(expr, scope)
         case ast.Unary(op=op):
             operand = resolve(expr.operand, scope, findings, in_subscript)
             if op == "!":
-                return r.Logical(op, (operand,), span=expr.span)
-            return r.Unary(op, operand, span=expr.span)
+                return p.Logical(op, (operand,), span=expr.span)
+            return p.Unary(op, operand, r.OPEN, span=expr.span)
         case ast.Cast():
             operand = resolve(expr.operand, scope, findings, in_subscript)
-            return r.Cast(SPELLINGS[expr.spelling], operand, span=expr.span)
+            return p.Convert(operand, SPELLINGS[expr.spelling], written=True, span=expr.span)
         case ast.Conditional():
-            return r.Conditional(
+            return p.Select(
                 resolve(expr.condition, scope, findings, in_subscript),
                 resolve(expr.then, scope, findings, in_subscript),
                 resolve(expr.otherwise, scope, findings, in_subscript),
+                r.OPEN,
                 span=expr.span,
             )
 
 
-def resolve_read(expr: ast.Apply, scope: NameScope, findings: Findings) -> r.Read:
+def resolve_read(expr: ast.Apply, scope: NameScope, findings: Findings) -> p.Read:
     """The read of a tensor after `exists`."""
     name = expr.name.text
     if not scope.frame.signature.is_tensor(name):
@@ -84,12 +86,17 @@ def resolve_binding(expr: ast.Expr, scope: NameScope) -> BindingValue:
     """The value of a binding, in the scope of those before it."""
     findings = Findings()
     value = resolve(expr, scope, findings)
-    return BindingValue(value, r.height(value), findings)
+    return BindingValue(value, height_in(value, scope), findings)
 
 
-def check_height(value: r.Resolved, span: Span) -> None:
+def height_in(value: p.Expr, scope: NameScope) -> int:
+    """How deep an expression is with the bindings of a scope substituted."""
+    return r.height(value, {id(b.value): b.height for b in scope.bindings.values()})
+
+
+def check_height(height: int, span: Span) -> None:
     """Raise CheckError where substituted bindings make an expression too deep for later passes."""
-    if r.height(value) > MAX_HEIGHT:
+    if height > MAX_HEIGHT:
         raise CheckError(
             f"with its bindings substituted, the expression is more than {MAX_HEIGHT} "
             "operations deep",
@@ -99,7 +106,7 @@ def check_height(value: r.Resolved, span: Span) -> None:
         )
 
 
-def _name(expr: ast.Name, scope: NameScope, findings: Findings, in_subscript: bool) -> r.Resolved:
+def _name(expr: ast.Name, scope: NameScope, findings: Findings, in_subscript: bool) -> p.Expr:
     name = expr.text
     signature = scope.frame.signature
     if name in scope.bindings:
@@ -113,16 +120,16 @@ def _name(expr: ast.Name, scope: NameScope, findings: Findings, in_subscript: bo
                 read = Seen(seen.tensor, seen.text, seen.span, seen.in_subscript or in_subscript)
                 if read not in known:
                     findings.reads.append(read)
-        return r.BindingUse(binding.value, binding.height, span=expr.span)
+        return r.use_of(binding.value, expr.span)
     if name in signature.sizes:
-        return r.Size(scope.frame.prefix + name, span=expr.span)
+        return p.Size(scope.frame.prefix + name, span=expr.span)
     if signature.is_tensor(name):
         rank = signature.ranks.get(name, 0)
         if rank:
             name_errors.no_subscripts(expr, rank, scope)
         tensor = scope.frame.tensors[name]
         findings.reads.append(Seen(tensor, name, expr.span, in_subscript))
-        return r.Read(tensor, (), span=expr.span)
+        return p.Read(tensor, (), r.OPEN, -1, span=expr.span)
     if name == scope.binding:
         raise CheckError(
             f"the binding '{name}' uses itself",
@@ -141,10 +148,10 @@ def _name(expr: ast.Name, scope: NameScope, findings: Findings, in_subscript: bo
             notes=((scope.hidden[name], f"'{name}' is bound here"),),
         )
     findings.variables.setdefault(name, expr.span)
-    return r.Index(name, span=expr.span)
+    return p.Index(name, span=expr.span)
 
 
-def _apply(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: bool) -> r.Resolved:
+def _apply(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: bool) -> p.Expr:
     name = expr.name.text
     if scope.frame.signature.is_tensor(name):
         return _read(expr, scope, findings, in_subscript)
@@ -155,8 +162,8 @@ def _apply(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: 
         first = resolve(expr.args[0], scope, findings, in_subscript)
         second = resolve(expr.args[1], scope, findings, in_subscript)
         if name == PAD:
-            return r.Pad(first, second, span=expr.span)
-        return r.Binary(name, first, second, span=expr.span)
+            return r.pad_of(first, second, expr.span)
+        return p.Binary(name, first, second, r.OPEN, span=expr.span)
     builtin = builtins.lookup(name)
     if builtin is None:
         name_errors.unknown_function(expr, scope)
@@ -164,10 +171,10 @@ def _apply(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: 
     args = []
     for arg in expr.args:
         args.append(resolve(arg, scope, findings, in_subscript))
-    return r.Function(builtin.name, builtin.rule == "keep", tuple(args), span=expr.span)
+    return p.Call(builtin.name, tuple(args), r.OPEN, span=expr.span)
 
 
-def _read(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: bool) -> r.Read:
+def _read(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: bool) -> p.Read:
     name = expr.name.text
     signature = scope.frame.signature
     rank = signature.ranks.get(name, len(expr.args))
@@ -188,10 +195,10 @@ def _read(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: b
     subscripts = []
     for arg in expr.args:
         subscripts.append(resolve(arg, scope, findings, True))
-    return r.Read(tensor, tuple(subscripts), span=expr.span)
+    return p.Read(tensor, tuple(subscripts), r.OPEN, -1, span=expr.span)
 
 
-def _dim(expr: ast.Dim, scope: NameScope) -> r.Extent:
+def _dim(expr: ast.Dim, scope: NameScope) -> p.Extent:
     name = expr.tensor.text
     signature = scope.frame.signature
     if not signature.is_tensor(name):
@@ -218,4 +225,4 @@ def _dim(expr: ast.Dim, scope: NameScope) -> r.Extent:
             repair=f"use a size of a parameter, move the statement below the one that defines "
             f"'{name}', or declare its shape: -> (float(N) {name})",
         )
-    return r.Extent(tensor, expr.axis, span=expr.span)
+    return p.Extent(tensor, expr.axis, span=expr.span)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tc.frontend import ast
 from tc.semantics.check.declarations import DefSignature
-from tc.semantics.resolved import Resolved
+from tc.semantics.program import Expr
 from tc.source import Span
 
 
@@ -50,7 +50,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class BindingValue:
-    value: Resolved
+    value: Expr
     height: int
     findings: Findings
 

@@ -9,9 +9,10 @@ from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.left_sides import walk
+from tc.semantics import program as p
 from tc.semantics import resolved as r
 from tc.semantics.check.declarations import DefSignature
-from tc.semantics.check.resolve import check_height, resolve, resolve_read
+from tc.semantics.check.resolve import check_height, height_in, resolve, resolve_read
 from tc.semantics.check.scope import CallFrame, Findings, NameScope, Seen
 from tc.semantics.check.unbound_names import check_loose
 from tc.semantics.check.where_clauses import resolve_bindings, resolve_range
@@ -55,9 +56,9 @@ def resolve_statement(
     inside = NameScope(frame, defs, shaped, bindings, {}, statement=statement)
     rhs = resolve(statement.rhs, inside, right)
     if bindings:
-        check_height(rhs, statement.rhs.span)
+        check_height(height_in(rhs, inside), statement.rhs.span)
     where: list[r.FlatRange] = []
-    exists: list[r.Read] = []
+    exists: list[p.Read] = []
     rest = Findings()
     used = {*outer, *right.variables}
     firsts: dict[str, ast.RangeClause] = {}
@@ -96,7 +97,7 @@ def resolve_statement(
     resolved = r.FlatStatement(
         target,
         statement.target.text,
-        tuple(r.Index(name, span=span) for name, span in outer.items()),
+        tuple(p.Index(name, span=span) for name, span in outer.items()),
         tuple(outer),
         variables,
         "=" if initialises and not reduces else op,

@@ -13,16 +13,8 @@ from typing import TypeAlias
 from tc.errors import CheckError
 from tc.frontend.tokens import CONSTANTS
 from tc.semantics.check.declarations import DefSignature
-from tc.semantics.program import Expr
-from tc.semantics.resolved import (
-    BindingUse,
-    FlatStatement,
-    FlatTensor,
-    Index,
-    Read,
-    Resolved,
-    operands,
-)
+from tc.semantics.program import Expr, Index, Read, Unary, children
+from tc.semantics.resolved import FlatStatement, FlatTensor, is_use
 from tc.semantics.suggest import listed, nearest, number_written, product_written
 from tc.source import Span
 
@@ -82,23 +74,23 @@ Dimension: TypeAlias = tuple[int, Expr | None]
 """Which read of a statement, and the size of a dimension that a variable alone indexes there."""
 
 
-def _below(expr: Resolved) -> Iterator[Resolved]:
+def _below(expr: Expr) -> Iterator[Expr]:
     """An expression and all that it consists of, in text order; a binding once."""
     stack, seen = [expr], set[int]()
     while stack:
         node = stack.pop()
-        if isinstance(node, BindingUse):
-            if id(node.value) in seen:
+        if isinstance(node, Unary) and is_use(node):
+            if id(node.operand) in seen:
                 continue
-            seen.add(id(node.value))
+            seen.add(id(node.operand))
         yield node
-        stack += reversed(operands(node))
+        stack += reversed(children(node))
 
 
 def check_loose(
     variables: Mapping[str, Span],
     bounded: Container[str],
-    exprs: Iterable[Resolved],
+    exprs: Iterable[Expr],
     signature: DefSignature,
 ) -> list[str]:
     """The variables that are neither `bounded` nor in a subscript of a read in `exprs`.
@@ -151,19 +143,19 @@ def _no_size(name: str, span: Span, signature: DefSignature) -> CheckError:
     )
 
 
-def _subscripted(exprs: Iterable[Resolved]) -> set[str]:
+def _subscripted(exprs: Iterable[Expr]) -> set[str]:
     """The index variables in the subscripts of reads."""
     found: set[str] = set()
     stack = [(expr, False) for expr in exprs]
     seen: set[tuple[int, bool]] = set()
     while stack:
         node, inside = stack.pop()
-        if isinstance(node, BindingUse):  # shared by its uses
-            if (id(node.value), inside) in seen:
+        if isinstance(node, Unary) and is_use(node):  # shared by its uses
+            if (id(node.operand), inside) in seen:
                 continue
-            seen.add((id(node.value), inside))
+            seen.add((id(node.operand), inside))
         if isinstance(node, Index) and inside:
             found.add(node.name)
         inside = inside or isinstance(node, Read)
-        stack += [(child, inside) for child in operands(node)]
+        stack += [(child, inside) for child in children(node)]
     return found

@@ -10,6 +10,7 @@ from tc.errors import CheckError
 from tc.frontend import ast
 from tc.frontend.left_sides import walk
 from tc.frontend.repairs import intersection
+from tc.semantics import program as p
 from tc.semantics import resolved as r
 from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.resolve import check_height, resolve, resolve_binding
@@ -46,7 +47,7 @@ def resolve_bindings(
         hidden = {key: span for key, span in scope.hidden.items() if key not in bindings}
         inner = NameScope(scope.frame, scope.defs, scope.shaped, bindings, hidden, name)
         value = resolve_binding(clause.value, inner)
-        check_height(value.value, clause.span)
+        check_height(value.height, clause.span)
         bindings = {**bindings, name: value}
     return bindings
 
@@ -123,29 +124,29 @@ def _bound(
     scope: NameScope,
     tensors: Mapping[str, r.FlatTensor],
     indices_used: set[str],
-) -> r.Resolved:
+) -> p.Expr:
     """A bound of a range, which must be a size expression (G8); `test` says what it bounds."""
     bound = resolve(expr, scope, Findings())
     stack = [bound]
     while stack:
         node = stack.pop()
         match node:
-            case r.Index(name=name):
+            case p.Index(name=name):
                 said = f"{variable} {test} {one_line(expr.span)}"
                 _index_in_bound(name, node.span, variable, said, scope, name in indices_used)
-            case r.Read(tensor=tensor):
+            case p.Read(tensor=tensor):
                 _check_scalar(node, tensors[tensor])
-            case r.Function() | r.Pad():
+            case p.Call() | p.Select(padded=True):
                 _no_size_expression(
                     node.span, "no other functions", "pass the value as an input: int n"
                 )
-            case r.Number(value=float()):
+            case p.Literal(value=float()):
                 _no_size_expression(node.span, "only whole numbers", _int_text(node.span), True)
-            case r.Cast(dtype=dtype) if not dtype.is_integer:
+            case p.Convert(dtype=dtype) if not dtype.is_integer:
                 _no_size_expression(node.span, "only integers", "write an integer")
             case _:
                 pass
-        stack.extend(reversed(r.operands(node)))
+        stack.extend(reversed(p.children(node)))
     return bound
 
 
@@ -155,7 +156,7 @@ def _int_text(span: Span) -> str | None:
     return str(int(value)) if value == int(value) else None
 
 
-def _check_scalar(read: r.Read, tensor: r.FlatTensor) -> None:
+def _check_scalar(read: p.Read, tensor: r.FlatTensor) -> None:
     """Raise unless the read in a where bound is an integer rank 0 input of the entry."""
     text = one_line(read.span)
     if tensor.rank:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import TypeAlias
 
 from tc.builtins.operators import ARITHMETIC
-from tc.semantics import resolved as r
+from tc.semantics import program as p
 
 Constants: TypeAlias = MutableMapping[int, int | float | None]
 """Values of nodes by identity."""
@@ -15,22 +15,22 @@ MAX_BITS = 256
 MAX_DOUBLE = 1.7976931348623157e308
 
 
-def constant(expr: r.Resolved, memo: Constants) -> int | float | None:
+def constant(expr: p.Expr, memo: Constants) -> int | float | None:
     """The value of an expression of literals alone, integers exactly; None for any other.
 
     Division by zero and results beyond the doubles are left to the program.
     """
     match expr:
-        case r.Number(value=value):
+        case p.Literal(value=value):
             return value
-        case r.Unary() | r.Binary() | r.BindingUse():
+        case p.Unary() | p.Binary():
             if id(expr) not in memo:
                 memo[id(expr)] = _value(expr, memo)
             return memo[id(expr)]
     return None
 
 
-def integer_literals(expr: r.Resolved) -> Iterator[int]:
+def integer_literals(expr: p.Expr) -> Iterator[int]:
     """The values of the whole-number constants that a weak expression is made of."""
     memo: Constants = {}
     stack = [expr]
@@ -45,25 +45,23 @@ def integer_literals(expr: r.Resolved) -> Iterator[int]:
             yield value
             continue
         match node:
-            case r.Conditional(then=then, otherwise=otherwise):
+            case p.Select(then=then, otherwise=otherwise):
                 stack += [then, otherwise]
-            case r.Cast() | r.Read() | r.Compare() | r.Logical():
+            case p.Convert() | p.Read() | p.Compare() | p.Logical():
                 pass
             case _:
-                stack += r.operands(node)
+                stack += p.children(node)
 
 
-def _value(expr: r.Unary | r.Binary | r.BindingUse, memo: Constants) -> int | float | None:
+def _value(expr: p.Unary | p.Binary, memo: Constants) -> int | float | None:
     match expr:
-        case r.Unary(op=op, operand=operand):
+        case p.Unary(op=op, operand=operand):
             inner = constant(operand, memo)
             return -inner if inner is not None and op == "-" else inner
-        case r.Binary(op=op, left=left, right=right):
+        case p.Binary(op=op, left=left, right=right):
             first = constant(left, memo)
             second = None if first is None else constant(right, memo)
             return None if first is None or second is None else _fold(op, first, second)
-        case r.BindingUse(value=bound):
-            return constant(bound, memo)
 
 
 def _fold(op: str, left: int | float, right: int | float) -> int | float | None:

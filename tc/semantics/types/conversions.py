@@ -24,7 +24,7 @@ from tc.dtypes import (
 )
 from tc.errors import CheckError
 from tc.semantics import program as p
-from tc.semantics import resolved as r
+from tc.semantics.resolved import is_use
 from tc.semantics.suggest import one_line
 from tc.semantics.types.affine_form import is_affine_form
 from tc.semantics.types.lowering_context import (
@@ -46,7 +46,7 @@ VALUE = Mode()
 INDEX = Mode(index=True)
 
 
-def lower_to(expr: r.Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p.Expr:
+def lower_to(expr: p.Expr, want: Type, mode: Mode, cx: LoweringContext) -> p.Expr:
     """The expression, converted to the type that `want` is computed in.
 
     A weak expression takes `want` where that is a DType: literals are folded and must fit it
@@ -66,7 +66,7 @@ def lower_to(expr: r.Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p
     if value is not None:
         return literal(value, want, expr.span, mode)
     match expr:
-        case r.Conditional():
+        case p.Select(padded=False):
             return p.Select(
                 condition(expr.condition, mode, cx),
                 lower_to(expr.then, want, mode, cx),
@@ -74,7 +74,7 @@ def lower_to(expr: r.Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p
                 compute_dtype(want),
                 span=expr.span,
             )
-        case r.BindingUse(value=bound):
+        case p.Unary(operand=bound) if is_use(expr):
             return lower_to(bound, want, mode, cx)
         case _:
             if want.is_float:
@@ -83,7 +83,7 @@ def lower_to(expr: r.Resolved, want: Type, mode: Mode, cx: LoweringContext) -> p
             return convert(lower(expr, weak_mode, cx), compute_dtype(want))
 
 
-def lower_index(expr: r.Resolved, mode: Mode, cx: LoweringContext, what: str) -> p.Expr:
+def lower_index(expr: p.Expr, mode: Mode, cx: LoweringContext, what: str) -> p.Expr:
     """An integer expression in INT64 (Y9); raises CheckError for bool and floats (Y2)."""
     found = cx.type(expr)
     if not is_integer_type(found):
@@ -109,42 +109,46 @@ def is_integer_type(dtype: Type) -> bool:
     return dtype is not Weak.FLOAT if isinstance(dtype, Weak) else dtype.is_integer
 
 
-def lower(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
+def lower(expr: p.Expr, mode: Mode, cx: LoweringContext) -> p.Expr:
     """The expression in the type in which its own type is computed."""
     cx.room[0] -= 1
     if cx.room[0] < 0:
         raise too_large(expr.span)
     span, found = expr.span, cx.type(expr)
-    if isinstance(expr, r.Binary | r.Unary) and isinstance(found, Weak):
+    if isinstance(expr, p.Binary | p.Unary) and isinstance(found, Weak) and not is_use(expr):
         constant = folded(expr, cx)
         if constant is not None:
             return literal(constant, own_dtype(found, mode), span, mode)
     match expr:
-        case r.Number(value=value):
+        case p.Literal(value=value):
             return literal(value, own_dtype(found, mode), span, mode)
-        case r.Read(tensor=tensor):
+        case p.Read(tensor=tensor):
             if mode.index and tensor in cx.scalars:
                 cx.static.add(tensor)
             return convert(lower_read(expr, mode, cx), own_dtype(cx.tensors[tensor], mode))
-        case r.Index(name=name):
+        case p.Index(name=name):
             return p.Index(name, span=span)
-        case r.Binary():
+        case p.Binary():
             return _binary(expr, mode, cx)
-        case r.Function():
+        case p.Call():
             args = []
             for arg in expr.args:
                 args.append(lower_to(arg, found, mode, cx))
-            return p.Call(expr.name, tuple(args), own_dtype(found, mode), span=span)
-        case r.Unary():
+            return p.Call(expr.function, tuple(args), own_dtype(found, mode), span=span)
+        case p.Unary(operand=bound) if is_use(expr):
+            return lower(bound, mode, cx)
+        case p.Unary():
             operand = lower_to(expr.operand, found, mode, cx)
             if expr.op == "+":
                 return operand
             return p.Unary("-", operand, own_dtype(found, mode), span=span)
-        case r.Size(name=name):
+        case p.Size(name=name):
             return p.Size(name, span=span)
-        case r.Extent(tensor=tensor, axis=axis):
+        case p.Extent(tensor=tensor, axis=axis):
             return p.Extent(tensor, axis, span=span)
-        case r.Conditional():
+        case p.Select(padded=True):
+            return _pad(expr, mode, cx)
+        case p.Select():
             if not mode.index:
                 warn_of_mix(cx.type(expr.then), cx.type(expr.otherwise), "? :", span, cx)
             return p.Select(
@@ -154,29 +158,25 @@ def lower(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
                 own_dtype(found, mode),
                 span=span,
             )
-        case r.Compare():
+        case p.Compare():
             return _compare(expr, mode, cx)
-        case r.Logical(op=op, operands=several):
+        case p.Logical(op=op, operands=several):
             parts = []
             for part in several:
                 parts.append(condition(part, mode, cx))
             return p.Logical(op, tuple(parts), span=span)
-        case r.Cast():
+        case p.Convert():
             return _cast(expr, mode, cx)
-        case r.Pad():
-            return _pad(expr, mode, cx)
-        case r.BindingUse(value=bound):
-            return lower(bound, mode, cx)
 
 
-def condition(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr:
+def condition(expr: p.Expr, mode: Mode, cx: LoweringContext) -> p.Expr:
     """The truth of an expression, BOOL: nonzero is true (Y2). Affine forms count in INT64 (Y9)."""
     if not mode.index and is_affine_form(expr, cx.scalars):
         mode = mode.as_index()
     return convert(lower(expr, mode.with_weak_float(FLOAT64), cx), BOOL)
 
 
-def lower_read(expr: r.Read, mode: Mode, cx: LoweringContext) -> p.Read:
+def lower_read(expr: p.Read, mode: Mode, cx: LoweringContext) -> p.Read:
     """The read of one element, in the tensor's own type."""
     subscripts = []
     for subscript in expr.subscripts:
@@ -192,7 +192,7 @@ def lower_read(expr: r.Read, mode: Mode, cx: LoweringContext) -> p.Read:
     )
 
 
-def _binary(expr: r.Binary, mode: Mode, cx: LoweringContext) -> p.Expr:
+def _binary(expr: p.Binary, mode: Mode, cx: LoweringContext) -> p.Expr:
     found = cx.type(expr)
     dtype = own_dtype(found, mode)
     if not mode.index:
@@ -203,7 +203,7 @@ def _binary(expr: r.Binary, mode: Mode, cx: LoweringContext) -> p.Expr:
     return p.Binary(expr.op, left, right, dtype, next(cx.sites) if divides else -1, span=expr.span)
 
 
-def _compare(expr: r.Compare, mode: Mode, cx: LoweringContext) -> p.Expr:
+def _compare(expr: p.Compare, mode: Mode, cx: LoweringContext) -> p.Expr:
     left, right = cx.type(expr.left), cx.type(expr.right)
     common = (join if expr.op in ("==", "!=") else promote)(left, right)
     if not mode.index and is_affine_form(expr, cx.scalars):
@@ -220,7 +220,7 @@ def _compare(expr: r.Compare, mode: Mode, cx: LoweringContext) -> p.Expr:
     )
 
 
-def _cast(expr: r.Cast, mode: Mode, cx: LoweringContext) -> p.Expr:
+def _cast(expr: p.Convert, mode: Mode, cx: LoweringContext) -> p.Expr:
     """A cast: a weak value is converted directly, without the check that it fits (Y1)."""
     dtype = expr.dtype
     value = folded(expr.operand, cx)
@@ -234,47 +234,47 @@ def _cast(expr: r.Cast, mode: Mode, cx: LoweringContext) -> p.Expr:
     return convert(cast, own_dtype(dtype, mode))
 
 
-def _pad(expr: r.Pad, mode: Mode, cx: LoweringContext) -> p.Expr:
+def _pad(expr: p.Select, mode: Mode, cx: LoweringContext) -> p.Expr:
     """`pad(e, v)`: a Select on whether the reads that e makes are in bounds (G9)."""
     found = cx.type(expr)
     inner, outer = replace(mode, bare_only=True), replace(mode, late=True)
     if not mode.index:
-        warn_of_mix(cx.type(expr.inside), cx.type(expr.outside), "pad", expr.span, cx)
+        warn_of_mix(cx.type(expr.then), cx.type(expr.otherwise), "pad", expr.span, cx)
     return p.Select(
-        _in_bounds(expr.inside, inner, cx) or p.Literal(True, BOOL, span=expr.inside.span),
-        lower_to(expr.inside, found, inner, cx),
-        lower_to(expr.outside, found, outer, cx),
+        _in_bounds(expr.then, inner, cx) or p.Literal(True, BOOL, span=expr.then.span),
+        lower_to(expr.then, found, inner, cx),
+        lower_to(expr.otherwise, found, outer, cx),
         own_dtype(found, mode),
         padded=True,
         span=expr.span,
     )
 
 
-def _in_bounds(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr | None:
+def _in_bounds(expr: p.Expr, mode: Mode, cx: LoweringContext) -> p.Expr | None:
     """Whether all reads that evaluating an expression makes are in bounds; None if always.
 
     The conditions stand in the order of evaluation, so that a read in a later one (of a gather)
     is reached only where those before it hold.
     """
     span = expr.span
-    if isinstance(expr, r.Pad):
-        outside = _in_bounds(expr.outside, mode, cx)
-        inside = _in_bounds(expr.inside, mode, cx) if outside is not None else None
+    if isinstance(expr, p.Select) and expr.padded:
+        outside = _in_bounds(expr.otherwise, mode, cx)
+        inside = _in_bounds(expr.then, mode, cx) if outside is not None else None
         if outside is None or inside is None:
             return None
         return p.Logical("||", (inside, outside), span=span)
     guards = []
-    for operand in r.operands(expr):
+    for operand in p.children(expr):
         guards.append(_in_bounds(operand, mode, cx))
     match expr:
-        case r.Read():
+        case p.Read():
             for axis, subscript in enumerate(expr.subscripts):
                 guards += _inside(expr, axis, subscript, mode, cx)
-        case r.Logical(op="&&" | "||", operands=(left, _)) if guards[1] is not None:
+        case p.Logical(op="&&" | "||", operands=(left, _)) if guards[1] is not None:
             test = condition(left, mode, cx)
             skips = p.Logical("!", (test,), span=span) if expr.op == "&&" else test
             guards[1] = p.Logical("||", (skips, guards[1]), span=span)
-        case r.Conditional() if guards[1] is not None or guards[2] is not None:
+        case p.Select() if guards[1] is not None or guards[2] is not None:
             true = p.Literal(True, BOOL, span=span)
             test = condition(expr.condition, mode, cx)
             then, otherwise = guards[1] or true, guards[2] or true
@@ -283,7 +283,7 @@ def _in_bounds(expr: r.Resolved, mode: Mode, cx: LoweringContext) -> p.Expr | No
 
 
 def _inside(
-    read: r.Read, axis: int, subscript: r.Resolved, mode: Mode, cx: LoweringContext
+    read: p.Read, axis: int, subscript: p.Expr, mode: Mode, cx: LoweringContext
 ) -> tuple[p.Expr, p.Expr]:
     """The two conditions that one subscript of a read lies in its dimension."""
     span = read.span

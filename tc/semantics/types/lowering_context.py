@@ -20,7 +20,7 @@ from tc.dtypes import (
 )
 from tc.errors import CheckError
 from tc.semantics import program as p
-from tc.semantics import resolved as r
+from tc.semantics.resolved import is_use
 from tc.semantics.suggest import one_line
 from tc.semantics.types.constants import Constants, constant
 from tc.semantics.types.type_inference import Memo, type_of
@@ -69,7 +69,7 @@ class LoweringContext:
     constants: Constants = field(default_factory=dict)
     room: list[int] = field(default_factory=lambda: [MAX_NODES])
 
-    def type(self, expr: r.Resolved) -> Type:
+    def type(self, expr: p.Expr) -> Type:
         """The type of a node; every tensor has one by now."""
         found = type_of(expr, self.tensors, self.types)
         assert found is not None
@@ -136,25 +136,25 @@ def shown(value: int | float) -> str:
     return repr(value)
 
 
-def folded(expr: r.Resolved, cx: LoweringContext) -> int | float | None:
+def folded(expr: p.Expr, cx: LoweringContext) -> int | float | None:
     """The value of an expression of literals alone, with Y1's warning where it loses a rest."""
     value = constant(expr, cx.constants)
-    if value is None or isinstance(expr, r.Number):
+    if value is None or isinstance(expr, p.Literal):
         return value
-    stack: list[r.Resolved] = [expr]
+    stack: list[p.Expr] = [expr]
     seen = {id(expr)}
     while stack:
         node = stack.pop()
-        if isinstance(node, r.Binary) and node.op == "/":
+        if isinstance(node, p.Binary) and node.op == "/":
             _warn_of_truncation(node, cx)
-        for operand in r.operands(node):
+        for operand in p.children(node):
             if id(operand) not in seen:
                 seen.add(id(operand))
                 stack.append(operand)
     return value
 
 
-def _warn_of_truncation(expr: r.Binary, cx: LoweringContext) -> None:
+def _warn_of_truncation(expr: p.Binary, cx: LoweringContext) -> None:
     """Warn where a division of whole literals loses its rest: `1/2` is 0 (Y1)."""
     left, right = constant(expr.left, cx.constants), constant(expr.right, cx.constants)
     if isinstance(left, int) and isinstance(right, int) and left % right:
@@ -167,18 +167,18 @@ def _warn_of_truncation(expr: r.Binary, cx: LoweringContext) -> None:
         )
 
 
-def warn_of_share(expr: r.Resolved, cx: LoweringContext) -> None:
+def warn_of_share(expr: p.Expr, cx: LoweringContext) -> None:
     """Warn where a number is divided by a size and the quotient becomes a float: `1/N` is 0
     wherever N is more than 1 (Y1)."""
-    while isinstance(expr, r.BindingUse):
-        expr = expr.value
-    if not isinstance(expr, r.Binary) or expr.op != "/" or cx.type(expr) is Weak.FLOAT:
+    while isinstance(expr, p.Unary) and is_use(expr):
+        expr = expr.operand
+    if not isinstance(expr, p.Binary) or expr.op != "/" or cx.type(expr) is Weak.FLOAT:
         return
     left = constant(expr.left, cx.constants)
     if not isinstance(left, int) or left == 0 or not _of_sizes(expr.right):
         return
     text, divisor = one_line(expr.span), one_line(expr.right.span, "N")
-    if isinstance(expr.right, r.Binary):
+    if isinstance(expr.right, p.Binary):
         divisor = f"({divisor})"
     limit = f"beyond {divisor} = {left}" if left > 0 else f"unless {divisor} divides {left}"
     cx.warn(
@@ -190,11 +190,11 @@ def warn_of_share(expr: r.Resolved, cx: LoweringContext) -> None:
     )
 
 
-def _of_sizes(expr: r.Resolved) -> bool:
+def _of_sizes(expr: p.Expr) -> bool:
     """Whether an expression is a product of sizes."""
-    if isinstance(expr, r.Binary) and expr.op == "*":
+    if isinstance(expr, p.Binary) and expr.op == "*":
         return _of_sizes(expr.left) and _of_sizes(expr.right)
-    return isinstance(expr, r.Size | r.Extent)
+    return isinstance(expr, p.Size | p.Extent)
 
 
 def warn_of_mix(left: Type, right: Type, op: str, span: Span, cx: LoweringContext) -> None:
@@ -208,10 +208,10 @@ def warn_of_mix(left: Type, right: Type, op: str, span: Span, cx: LoweringContex
         )
 
 
-def warn_of_negation(value: r.Resolved, cx: LoweringContext) -> None:
+def warn_of_negation(value: p.Expr, cx: LoweringContext) -> None:
     """Warn where `o(i) =! x(i)` assigns a negation: it looks like `+=!` and `!=` (T4)."""
     text, start = value.span.source.text, value.span.start
-    is_negation = isinstance(value, r.Logical) and value.op == "!"
+    is_negation = isinstance(value, p.Logical) and value.op == "!"
     if not is_negation or text[start - 1] != "=" or not text[start + 1].isspace():
         return
     inside = one_line(value.span, "!x").removeprefix("!").strip()
@@ -223,12 +223,12 @@ def warn_of_negation(value: r.Resolved, cx: LoweringContext) -> None:
     )
 
 
-def warn_of_chain(expr: r.Compare, cx: LoweringContext) -> None:
+def warn_of_chain(expr: p.Compare, cx: LoweringContext) -> None:
     """Warn where a comparison without parentheses compares the outcome of another: `0 < x < 2`
     is true for all x, as in C (T4, Y2)."""
     left = expr.left
     equalities = {"==", "!="}
-    if not isinstance(left, r.Compare) or left.span.start != expr.span.start:
+    if not isinstance(left, p.Compare) or left.span.start != expr.span.start:
         return
     if (expr.op in equalities) != (left.op in equalities) or cx.type(expr.right) == BOOL:
         return

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
+from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT32, INT32, INT64, DType, Type, Weak, fits, join, promote
 from tc.errors import CheckError, Notes
+from tc.semantics import program as p
 from tc.semantics import resolved as r
 from tc.semantics.suggest import element, indices
 from tc.semantics.types.constants import integer_literals
@@ -80,7 +82,7 @@ def infer_types(flat: r.Flat) -> Types:
     return Types(known, tuple(nodes))
 
 
-def type_of(expr: r.Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
+def type_of(expr: p.Expr, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
     """The type of an expression; None where a tensor of unknown type decides it.
 
     Numbers are weak; comparisons are BOOL; arithmetic promotes; `?:`, min, max and pad join (Y2).
@@ -92,43 +94,43 @@ def type_of(expr: r.Resolved, tensors: Mapping[str, Type | None], memo: Memo) ->
     return found
 
 
-def _type_of(expr: r.Resolved, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
+def _type_of(expr: p.Expr, tensors: Mapping[str, Type | None], memo: Memo) -> Type | None:
     types = []
-    for operand in r.operands(expr):
+    for operand in p.children(expr):
         types.append(type_of(operand, tensors, memo))
     match expr:
-        case r.Read():
+        case p.Read():
             return tensors[expr.tensor]
-        case r.Index() | r.Size() | r.Extent():
+        case p.Index() | p.Size() | p.Extent():
             return Weak.SIZE
-        case r.Number(value=value):
+        case p.Literal(value=value):
             return Weak.FLOAT if isinstance(value, float) else Weak.LITERAL
-        case r.Compare() | r.Logical():
+        case p.Compare() | p.Logical():
             return BOOL
-        case r.Cast():
+        case p.Convert():
             return expr.dtype
-        case r.BindingUse():
+        case p.Unary() if r.is_use(expr):
             return types[0]
     parts = _parts(expr, types)
     known = [found for found in parts if found is not None]
     return _of_parts(expr, known) if len(known) == len(parts) else None
 
 
-def _parts(expr: r.Resolved, operands: Sequence[Type | None]) -> Sequence[Type | None]:
+def _parts(expr: p.Expr, operands: Sequence[Type | None]) -> Sequence[Type | None]:
     """Of the types of operands, those that the type of the expression follows from."""
-    return operands[1:] if isinstance(expr, r.Conditional) else operands
+    return operands[1:] if isinstance(expr, p.Select) else operands
 
 
-def _of_parts(expr: r.Resolved, types: Sequence[Type]) -> Type:
+def _of_parts(expr: p.Expr, types: Sequence[Type]) -> Type:
     """What comes of several types; a function computes in a floating type, FLOAT32 for integers,
     but `abs` keeps its type (Y2)."""
-    if not isinstance(expr, r.Function):
-        arithmetic = isinstance(expr, r.Unary | r.Binary) and expr.op not in ("min", "max")
+    if not isinstance(expr, p.Call):
+        arithmetic = isinstance(expr, p.Unary | p.Binary) and expr.op not in ("min", "max")
         return (promote if arithmetic else join)(types[0], types[-1])
     result = types[0]
     for found in types:
         result = promote(result, found)
-    if expr.keeps:
+    if BUILTINS[expr.function].rule == "keep":
         return result
     if isinstance(result, Weak):
         return Weak.FLOAT
@@ -188,20 +190,20 @@ def _seed(
 
 
 def _type_without_unknown(
-    expr: r.Resolved, tensors: Mapping[str, Type | None], memo: Memo, guesses: Memo
+    expr: p.Expr, tensors: Mapping[str, Type | None], memo: Memo, guesses: Memo
 ) -> Type | None:
     """The type of an expression without its operands of unknown type; None if none is left."""
     known = type_of(expr, tensors, memo)
     if known is not None or id(expr) in guesses:
         return known or guesses[id(expr)]
-    args = () if isinstance(expr, r.Read) else r.operands(expr)
+    args = () if isinstance(expr, p.Read) else p.children(expr)
     found = [_type_without_unknown(arg, tensors, memo, guesses) for arg in args]
     types = [dtype for dtype in _parts(expr, found) if dtype is not None]
     guesses[id(expr)] = _of_parts(expr, types) if types else None
     return guesses[id(expr)]
 
 
-def _alone(weak: Weak, values: Iterable[r.Resolved]) -> DType:
+def _alone(weak: Weak, values: Iterable[p.Expr]) -> DType:
     """The type of a weak value that meets nothing else (Y1)."""
     if weak is Weak.FLOAT:
         return FLOAT32
