@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tc.backends.base import Backend
-from tc.errors import BackendError
+from tc.errors import BackendError, InternalError
 from tc.kernel.ir import For
 from tc.kernel.printer import to_text
 from tc.kernel.walk import every_statement
@@ -23,13 +23,17 @@ from tc.options import FUSIONS, Options
 from tc.pipeline import lower_for, shape_program, target_of
 from tc.polyhedral.decisions import Decisions
 from tc.polyhedral.lowering import Lowering
+from tc.runtime.fallback import is_fault
 from tc.tuning.features import features_of
-from tc.tuning.problem import Problem
+from tc.tuning.problem import Problem, Trial
 
 Point: TypeAlias = Mapping[str, str]
 
 OPTION = "option "
 """What the names of genes that are options begin with."""
+
+NO_KERNEL = "tc makes no kernel of it"
+"""What the failure of a point begins with of which tc, which is at fault, makes no kernel."""
 
 KNOWN = f"{OPTION}known"
 """The gene of plans that are known: of other genes only options matter beside it, and it is handed
@@ -49,23 +53,27 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class RefusedPoint:
-    """A point that is no candidate, and why."""
+    """A point that is no candidate, and why: the device has no room for it, or tc `is_at_fault`."""
 
     point: Point
     reason: str
+    is_at_fault: bool = False
 
 
 @dataclass
 class SearchSpace:
     """The candidates of a problem for the device of a backend. `genes` are those that were met so
     far, with their values, the default first: each candidate that is made may add some. `known` are
-    options with plans that were found before, for these sizes or for others."""
+    options with plans that were found before, for these sizes or for others. `faults` are trials of
+    the points that were met of which tc, which is at fault then, makes no kernel: their options
+    have no plan, and what was decided stands in the failure."""
 
     problem: Problem
     backend: Backend
     base: Options = field(default_factory=Options)
     known: Sequence[Options] = ()
     genes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    faults: list[Trial] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._request = self.problem.request()
@@ -95,10 +103,11 @@ class SearchSpace:
 
     @property
     def default(self) -> Candidate:
-        """What tc chooses itself. BackendError where the device has no room for it."""
+        """What tc chooses itself. BackendError where the device has no room for it, InternalError
+        where tc makes no kernel of it."""
         found = self.make({})
         if isinstance(found, RefusedPoint):
-            raise BackendError(found.reason)
+            raise (InternalError if found.is_at_fault else BackendError)(found.reason)
         return found
 
     @property
@@ -119,6 +128,10 @@ class SearchSpace:
             lowering = self._lowered(options, decisions)
         except BackendError as error:
             return RefusedPoint(point, error.cause)
+        except Exception as error:
+            if not is_fault(error):
+                raise
+            return self._fault(point, options, error)
         for name, asked in decisions.asked.items():
             if len(asked.values) > 1:
                 known = self.genes.get(name, ())
@@ -129,6 +142,14 @@ class SearchSpace:
         threads = plan.threads if shared else None
         digest = hashlib.sha256(f"{to_text(kernel)}\n{threads}".encode()).hexdigest()
         return Candidate(point, plan, digest, features_of(kernel))
+
+    def _fault(self, point: Point, options: Options, error: Exception) -> RefusedPoint:
+        """A point of which no kernel is made, as tc is at fault: the search goes on without it."""
+        cause = error.cause if isinstance(error, InternalError) else str(error)
+        decided = "".join(f"\n{name} = {value}" for name, value in sorted(point.items()))
+        failure = f"{NO_KERNEL}: {type(error).__name__}: {cause}{decided}"
+        self.faults.append(Trial(options, failure=failure))
+        return RefusedPoint(point, cause, is_at_fault=True)
 
     def _lowered(self, options: Options, decisions: Decisions) -> Lowering:
         request = replace(self._request, options=options)

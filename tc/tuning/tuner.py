@@ -267,14 +267,9 @@ class _Run:
         search.tell(default, measurer.default.time)
         self._keep(measurer.default, replace(self.found, default=measurer.default), measurer.best)
         until = self._begin + self._budget.seconds
-        for trial in measurer.measure(self._candidates(search, until), until=until):
+        for trial in measurer.measure(self._candidates(search, measurer, until), until=until):
             search.tell(self._waiting.pop(trial.options), FAILED if trial.failure else trial.time)
-            found = replace(
-                self.found,
-                trials=(*self.found.trials, trial),
-                moments=(*self.found.moments, self._moment(measurer.best)),
-            )
-            self._keep(trial, found, measurer.best)
+            self._keep(trial, self._found_with(trial, measurer.best), measurer.best)
         chosen = replace(measurer.default, options=self._own)
         if not self.found.trials and search.ask() is None:
             self._keep(chosen, self.found, measurer.best, confirmed=True)
@@ -300,9 +295,20 @@ class _Run:
     def _moment(self, best: Trial) -> Moment:
         return Moment(time.perf_counter() - self._begin, best.time)
 
-    def _candidates(self, search: Search, until: float) -> Iterator[Options]:
+    def _found_with(self, trial: Trial, best: Trial) -> TuningResult:
+        return replace(
+            self.found,
+            trials=(*self.found.trials, trial),
+            moments=(*self.found.moments, self._moment(best)),
+        )
+
+    def _candidates(self, search: Search, measurer: Measurer, until: float) -> Iterator[Options]:
+        faults = search.space.faults
         while self._asked < self._budget.candidates and time.perf_counter() < until:
             candidate = search.ask()
+            while faults:
+                found = self._found_with(faults.pop(0), measurer.best)
+                self._keep(None, found, measurer.best)
             if candidate is None:
                 return
             self._asked += 1
@@ -310,10 +316,13 @@ class _Run:
             yield candidate.options
 
     def _keep(
-        self, trial: Trial, found: TuningResult, best: Trial, *, confirmed: bool = False
+        self, trial: Trial | None, found: TuningResult, best: Trial, *, confirmed: bool = False
     ) -> None:
+        """Keeps what was found, and in the database a trial, if there is one: what was not
+        measured has no plan, by which the database knows it."""
         with self._keeping:
             self.stopper.check()
-            self._kept(trial, confirmed=confirmed)
+            if trial is not None:
+                self._kept(trial, confirmed=confirmed)
             self.found = replace(found, best=best)
             self._told(self.found)

@@ -72,11 +72,15 @@ class Trials:
         """What tc chooses itself, and so many candidates at random, each with the reason why its
         trial failed, None where it did not. Each is checked on all `inputs`, which are real ones by
         name, or None for those that the tuner draws; errors of the program on these are raised."""
-        search = RandomSearch(SearchSpace(problem, self.backend), seed)
+        space = SearchSpace(problem, self.backend)
+        search = RandomSearch(space, seed)
         os.ftruncate(self._memory, 0)
         references = tuple(r for each in inputs for r in self._references(problem, each))
         for _ in range(1 + candidates):
             candidate = search.ask()
+            for fault in space.faults:
+                yield fault.options, fault.failure
+            space.faults.clear()
             if candidate is None:
                 return
             yield candidate.options, self._failure(problem, references, candidate.options)

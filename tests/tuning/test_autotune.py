@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 import tc
-from tc.errors import TCError
+from tc.errors import InternalError, TCError
+from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.tuning import space
 from tc.tuning.database import TuningDatabase
+from tc.tuning.reporting.report import report
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 
@@ -33,6 +36,45 @@ def test_a_contraction(tmp_path: Path) -> None:
     assert len(kept) >= 4
     assert {m.search for m in kept} == {"random"}
     assert str(result).startswith(f"mm: {1e3 * result.best.time:.4g} ms, the default ")
+
+
+@pytest.mark.parametrize("search", ["genetic", "guided", "random"])
+def test_candidates_of_which_no_kernel_is_made(
+    search: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second candidate meets a fault of tc's: each has its reason, and the search goes on."""
+    seen = []
+
+    def faulty(*arguments: Any, **named: Any) -> Lowering:
+        seen.append(named["options"])
+        if len(seen) % 2 == 0:
+            raise (InternalError("no such panels") if len(seen) % 4 else KeyError("l"))
+        return trace_lowering(*arguments, **named)
+
+    monkeypatch.setattr(space, "trace_lowering", faulty)
+    path = tmp_path / "tuned.db"
+    _, result = tc.autotune(
+        MM, M=40, K=30, N=50, search=search, max_candidates=4, max_seconds=120, database=path
+    )
+    reasons = [str(trial.failure) for trial in result.failures]
+    own = "tc makes no kernel of it: "
+    told = {reason.splitlines()[0] for reason in reasons}
+    assert told == {f"{own}InternalError: no such panels", f"{own}KeyError: 'l'"}
+    assert all(" = " in reason for reason in reasons)  # what was decided
+    assert len(result.trials) == len(result.moments) == 4 + len(reasons)
+    assert "no such panels" in report(result)
+    assert {m.trial.failure for m in TuningDatabase(path).measurements()} == {None}
+
+
+def test_a_default_of_which_no_kernel_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(*_: Any, **__: Any) -> Lowering:
+        raise InternalError("no such panels")
+
+    monkeypatch.setattr(space, "trace_lowering", faulty)
+    with pytest.raises(InternalError, match="no such panels"):
+        tc.autotune(MM, M=4, K=3, N=5, database=tmp_path / "tuned.db")
 
 
 def test_it_ends_in_time(tmp_path: Path) -> None:

@@ -35,13 +35,13 @@ def _lines(result: TuningResult) -> Iterator[str]:
 
 
 def failures(result: TuningResult) -> Iterator[str]:
-    """The reasons for which candidates failed, the most frequent first. Those that differ in
-    numbers alone are one, told by the first."""
+    """The reasons for which candidates failed, the most frequent first. Those whose first lines
+    differ in numbers alone are one, told by the first."""
     told: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for trial in result.failures:
         reason = " ".join(str(trial.failure).split())
-        kind = re.sub(r"-?\d[\d.e+-]*", "0", reason)
+        kind = re.sub(r"-?\d[\d.e+-]*", "0", str(trial.failure).partition("\n")[0])
         counts[kind] += 1
         told.setdefault(kind, reason)
     ranked = counts.most_common()
