@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
 from tabulate import tabulate
 
+from tc.backends.base import LANGUAGES
 from tc.errors import InputError
 from tc.pipeline import Trace
 from tc.polyhedral.narrative import Story, tell
@@ -80,7 +82,17 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return as_html(str(self))
+        """The text of `stage`; without one, the ranges, and below them the other stages, closed."""
+        if self.stage is not None:
+            return _stage_html(self, self.stage)
+        text = self.shaped.program.source.text.strip("\n")
+        parts = [as_html(text, "tc"), as_html(self.stages["ranges"])]
+        for stage in self.stages:
+            if stage != "ranges":
+                title = f"{stage}: {escape(TITLES[stage])}"
+                body = _stage_html(self, stage)
+                parts.append(f"<details><summary>{title}</summary>{body}</details>")
+        return "\n".join(parts)
 
 
 class _Stages(Mapping[str, str]):
@@ -105,6 +117,16 @@ class _Stages(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _stage_html(explanation: Explanation, stage: str) -> str:
+    """One stage for notebooks, or all of them; code is in colours."""
+    if stage == "all":
+        return as_html(_joined(explanation.stages, STAGES))
+    language = "json" if stage == "plan" else None
+    if stage == "source" and explanation.trace is not None:
+        language = LANGUAGES.get(explanation.trace.text.backend)
+    return as_html(explanation.stages[stage], language)
 
 
 def _joined(stages: Mapping[str, str], wanted: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from tc.backends import registry
-from tc.backends.base import AnyBackend, Backend, GpuBackend
+from tc.backends.base import LANGUAGES, AnyBackend, Backend, GpuBackend
 from tc.call_times import CallTime, time_of
 from tc.errors import BackendError, InputError, TCError, ends_at_caller
 from tc.explanation import Explanation
@@ -362,7 +362,7 @@ class Compiled:
         special = self._specialised(sizes, tuple(n for n in self.program.outputs if n in needed))
         if special.runner is None:
             raise runs_text(self.backend)
-        return ShownText(special.runner.source)
+        return ShownText(special.runner.source, LANGUAGES.get(self.backend, "text"))
 
     def _compiled_alike(self, program: Program) -> Compiled:
         """Another program, compiled as this one is, but for a plan, which is for its loops."""

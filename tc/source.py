@@ -165,7 +165,8 @@ def _excerpt(line: str, begin: int, end: int) -> tuple[str, int, int]:
 
 
 class ShownText(str):
-    """A text that Python's shell shows as it is printed, not escaped on one line.
+    """A text that Python's shell shows as it is printed, not escaped on one line, and notebooks in
+    colours.
 
     >>> ShownText("def f(float x) -> (y) {\\n  y = x\\n}")
     def f(float x) -> (y) {
@@ -173,17 +174,50 @@ class ShownText(str):
     }
     """
 
-    __slots__ = ()
+    __slots__ = ("_language",)
+    _language: str
+
+    def __new__(cls, text: str, language: str = "tc") -> ShownText:
+        """The text; `language` is the name of its language for Pygments."""
+        shown = super().__new__(cls, text)
+        shown._language = language
+        return shown
 
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        return as_html(self, self._language)
 
-def as_html(text: str) -> str:
+
+_PRE = "font-family: monospace; white-space: pre"
+
+
+def as_html(text: str, language: str | None = None) -> str:
     """A text in columns, for notebooks and what converts them, which may have a font of its own
-    for `<pre>`.
+    for `<pre>`; in the colours of `language` where Pygments is there, as in every notebook.
 
     >>> as_html("a < b")
     '<pre style="font-family: monospace; white-space: pre">a &lt; b</pre>'
     """
-    return f'<pre style="font-family: monospace; white-space: pre">{escape(text)}</pre>'
+    return f'<pre style="{_PRE}">{_coloured(text, language) or escape(text)}</pre>'
+
+
+def _coloured(text: str, language: str | None) -> str | None:
+    """The text as HTML with colours; None without Pygments, or where Pygments does not know the
+    language, as it does not know "tc" where tc is not installed but only on the path."""
+    if language is None:
+        return None
+    try:
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import get_lexer_by_name
+        from pygments.util import ClassNotFound
+    except ImportError:
+        return None
+    try:
+        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+    found: str = highlight(text, lexer, HtmlFormatter(nowrap=True, noclasses=True))
+    return found

@@ -19,6 +19,9 @@ from tc.runtime.arrays.device_array import Place
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
 from tc.source import as_html
 
+LANGUAGES = {"numba": "python", "c": "c", "cuda": "cuda", "opencl": "c"}
+"""The languages of the backends' texts, by their names in Pygments."""
+
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
@@ -36,7 +39,7 @@ class KernelText:
         return self.source
 
     def _repr_html_(self) -> str:
-        return as_html(self.source)
+        return as_html(self.source, LANGUAGES.get(self.backend))
 
 
 class _Named(Protocol):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
+import html
 import inspect
 import logging
+import pickle
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -15,6 +19,7 @@ import numpy as np
 import pytest
 
 import tc
+from tc.source import as_html
 from tests.api.evaluating import NEEDS_C, EvaluateBackend
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
@@ -22,6 +27,7 @@ TWICE = "def twice(float(N) x) -> (y) { y(i) = 2 * x(i) }"
 SCALARS = """def scalars(float a, int k, bool on, half(N) x) -> (y) {
   y(i) = on ? a * k + x(i) : x(i)
 }"""
+PRODUCT = "def square(float(N) x) -> (y) { y(i) = x(i) * x(i) }"
 SHIFT = "def shift(int k, float(N) x) -> (y) { y(i) = x(i+k) }"
 A, B = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
 X = np.arange(4, dtype=np.float32)
@@ -141,14 +147,51 @@ def test_signatures() -> None:
     assert next(iter(inspect.signature(tc.Compiled).parameters)) == "program"
 
 
+PRE = '<pre style="font-family: monospace; white-space: pre">'
+
+
+def shown_text(markup: str) -> str:
+    """What a browser shows of markup: the text without tags."""
+    return html.unescape(re.sub("<[^>]*>", "", markup))
+
+
 def test_notebooks_show_columns() -> None:
     text = "def f(float(N) x) -> (o) { o(i) = x(i) < 1 ? 1 : 2 }"
-    for shown in (tc.explain(text, N=3), tc.emit(text, N=3)):
-        markup = shown._repr_html_()
-        start = '<pre style="font-family: monospace; white-space: pre">'
-        assert markup.startswith(start)
-        assert "&lt;" in markup
-        assert "<" not in markup.removeprefix(start).removesuffix("</pre>")
+    emitted = tc.emit(text, N=3)
+    for value in (emitted, tc.explain(text, N=3, stage="ranges"), tc.grad(PRODUCT)):
+        markup = value._repr_html_()
+        assert markup.startswith(PRE)
+        assert shown_text(markup).strip() == str(value).strip()
+    assert "&lt;" in emitted._repr_html_()
+
+
+def test_notebooks_show_an_explanation_with_its_stages_closed() -> None:
+    text = "def f(float(N) x) -> (o) { o(i) = x(i) < 1 ? 1 : 2 }"
+    explanation = tc.explain(text, N=3)
+    first, *others = explanation._repr_html_().split("<details>")
+    shown = shown_text(first)
+    assert shown.startswith(text)
+    assert explanation.stages["ranges"] in shown
+    names = [name for name in explanation.stages if name != "ranges"]
+    assert [re.search(r"<summary>(\w+):", part)[1] for part in others] == names  # type: ignore[index]
+    times = re.compile(r"[\d.]+ ms")  # passes are timed
+    for part, name in zip(others, names, strict=True):
+        expected = times.sub("", explanation.stages[name])
+        assert expected.strip() in times.sub("", shown_text(part))
+
+
+def test_notebooks_show_colours_where_pygments_knows_the_language() -> None:
+    pytest.importorskip("pygments")
+    assert "<span style" in tc.emit(PRODUCT, N=3)._repr_html_()
+    assert as_html("a < b", "no such language") == as_html("a < b")
+
+
+def test_shown_texts_are_copied_with_their_language() -> None:
+    text = tc.grad(PRODUCT)
+    for again in (copy.copy(text), pickle.loads(pickle.dumps(text))):
+        assert again == text
+        assert repr(again) == str(text)
+        assert shown_text(again._repr_html_()) == shown_text(text._repr_html_())
 
 
 def test_public_names() -> None:

@@ -43,10 +43,25 @@ def test_links_of_the_readme_work_elsewhere_too() -> None:
 
 
 def test_what_is_offered_does_something() -> None:
-    """An extra is there for arrays, GPUs, searches, tests or timings; nothing that is still to be
-    written."""
-    extras = {"test", "torch", "jax", "opencl", "cuda", "pycuda", "tune", "bench"}
+    """An extra is there for arrays, GPUs, searches, tests, timings or the site; nothing that is
+    still to be written."""
+    extras = {"test", "torch", "jax", "opencl", "cuda", "pycuda", "tune", "bench", "docs"}
     assert set(METADATA["optional-dependencies"]) == extras
+
+
+def test_lexers_are_there() -> None:
+    for name, place in METADATA["entry-points"]["pygments.lexers"].items():
+        module, _, lexer = place.partition(":")
+        found = getattr(pytest.importorskip(module), lexer)
+        assert name in found.aliases
+
+
+def test_the_library_needs_nothing_of_the_site() -> None:
+    extras = METADATA["optional-dependencies"]
+    needed = {Requirement(line).name for line in (*METADATA["dependencies"], *extras["test"])}
+    for line in extras["docs"]:
+        name = Requirement(line).name
+        assert name not in needed or name == "matplotlib"
 
 
 def test_floors_are_those_that_are_tested() -> None:
