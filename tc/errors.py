@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 
 from tc.edits import Edit, apply, described
 from tc.source import Span, visible
@@ -50,6 +50,17 @@ def ends_at_caller(function: F) -> F:
             raise error
 
     return cast(F, called)
+
+
+class ErrorDetails(TypedDict, total=False):
+    """What an error may have beside its cause, its rule and its span (`TCError`)."""
+
+    repair: str | None
+    notes: Notes
+    paste: str | None
+    edits: tuple[Edit, ...]
+    idiom: str | None
+    example: tuple[Edit, ...]
 
 
 class TCError(Exception):

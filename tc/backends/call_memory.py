@@ -12,8 +12,8 @@ import numpy as np
 from tc.backends.scratch import ALIGNMENT
 from tc.kernel.ir import Failure
 from tc.runtime.arrays import address, empty
+from tc.runtime.native import WORD_BYTES
 
-_WORD = 8
 _BYTE = np.dtype(np.uint8)
 
 
@@ -35,7 +35,7 @@ class CallMemory:
         self.words[buffers] = address(self.scratch)
         self._rows = range(buffers + 1, buffers + 1 + parts * width, width or 1)
         self.arguments = ctypes.addressof(self.words)
-        self.failures = self.arguments + (buffers + 1) * _WORD
+        self.failures = self.arguments + (buffers + 1) * WORD_BYTES
         self.pack = struct.Struct(f"={buffers}q").pack_into
 
     def take_failure(self) -> Failure | None:
@@ -45,7 +45,7 @@ class CallMemory:
             return None
         site = self.words[found] - 1
         values = self.words[found + 1 : found + 1 + self._values[site]]
-        ctypes.memset(self.failures, 0, len(self._rows) * self._rows.step * _WORD)
+        ctypes.memset(self.failures, 0, len(self._rows) * self._rows.step * WORD_BYTES)
         return Failure(site, tuple(values))
 
 
@@ -68,7 +68,7 @@ class MemoryPool:
     @property
     def record(self) -> int:
         """The bytes of a failure record, 0 where nothing can fail."""
-        return record_words(self.values) * _WORD
+        return record_words(self.values) * WORD_BYTES
 
     def new(self) -> CallMemory:
         return CallMemory(self.buffers, self.values, self.private, self.parts())

@@ -22,8 +22,8 @@ from cuda.bindings import driver
 from tc.backends.cuda_driver import DriverError, Launcher, gpu_of
 from tc.backends.geometry import LaunchGeometry
 from tc.gpu import Gpu
+from tc.runtime.native import WORD_BYTES
 
-_WORD = 8
 _NAME = 256  # bytes that the name of a device may have
 _FUNCTION = driver.CUfunction_attribute
 
@@ -191,8 +191,8 @@ class _Parameters:
         self.module = module
         self.words = (ctypes.c_uint64 * (2 * count))()
         start = ctypes.addressof(self.words)
-        self.pointers = start + _WORD * count
-        self.words[count:] = [start + _WORD * place for place in range(count)]
+        self.pointers = start + WORD_BYTES * count
+        self.words[count:] = [start + WORD_BYTES * place for place in range(count)]
         self.set: Callable[..., None] = partial(
             struct.Struct(f"={count}Q").pack_into, self.words, 0
         )

@@ -20,8 +20,7 @@ from tc.gpu import Gpu
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.runtime.arrays.device_array import Place
 from tc.runtime.device_calls import Copies
-
-_WORD = 8
+from tc.runtime.native import WORD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class CudaKernel:
             if words is not None:
                 arguments = [*arguments, words] if step.fails else [*arguments]
                 if step.waits:
-                    arguments.append(words + _WORD * record_words(self.values))
+                    arguments.append(words + WORD_BYTES * record_words(self.values))
             try:
                 step.launch(arguments, stream)
             except DriverError as error:
@@ -138,8 +137,8 @@ class CudaKernel:
                 driver.copy_in(memory.address, address - span.start, span.size, 0)
         words = None
         if self.words:
-            words = driver.allocate(self.words * _WORD)
-            driver.fill(words.address, bytes(self.words * _WORD), 0)
+            words = driver.allocate(self.words * WORD_BYTES)
+            driver.fill(words.address, bytes(self.words * WORD_BYTES), 0)
         failure = self.enqueue(pointers, words and words.address, 0)
         for buffer, address, memory, size in taken:
             if buffer.role == "output" and size:

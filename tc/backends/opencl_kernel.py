@@ -27,8 +27,7 @@ from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.runtime.arrays.device_array import DeviceArray, Place
 from tc.runtime.arrays.opencl_arrays import alignment
 from tc.runtime.device_calls import Copies
-
-_WORD = 8
+from tc.runtime.native import WORD_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +218,7 @@ class OpenCLArraysKernel:
         return bool(self.values)
 
     def fill(self, pointer: DeviceArray, content: bytes, stream: Any) -> None:
-        pattern = content if len(content) <= _WORD else bytes(_WORD)
+        pattern = content if len(content) <= WORD_BYTES else bytes(WORD_BYTES)
         with self._reported():
             self._keep_order(stream)
             self.device.library.enqueue_fill_buffer(

@@ -19,8 +19,8 @@ from tc.process.uninterrupted import load
 Formula: TypeAlias = Callable[..., Array]
 
 _SPLITTER = 134217729.0  # 2**27 + 1: splits a float64 into two halves of 26 bits (Dekker)
-_SQRT_HALF = 0.7071067811865476
-_SQRT_HALF_REST = -4.833646656726457e-17  # sqrt(1/2) is the sum of the two
+SQRT_HALF = 0.7071067811865476
+SQRT_HALF_REST = -4.833646656726457e-17  # sqrt(1/2) is the sum of the two
 _SMALLEST_NORMAL = 2.2250738585072014e-308
 
 
@@ -188,8 +188,8 @@ def erfcx(x: Array) -> Array:
 @in_double
 def normcdf(x: Array) -> Array:
     bounded = np.clip(x, -39.0, 39.0)  # 0 and 1 are reached before
-    scaled, error = two_product(bounded, np.float64(-_SQRT_HALF))
-    rest = error - bounded * _SQRT_HALF_REST
+    scaled, error = two_product(bounded, np.float64(-SQRT_HALF))
+    rest = error - bounded * SQRT_HALF_REST
     tail = erfc(scaled)
     # erfc(z + rest) is erfc(z) (1 - 2 z rest) but for terms that do not count
     return 0.5 * np.where(bounded < -1.0, tail - 2.0 * scaled * rest * tail, tail)

@@ -52,3 +52,37 @@ UFUNCS: Mapping[str, np.ufunc] = {
     "max": np.maximum,
 }
 """On arrays; integers are divided by `np.floor_divide`."""
+
+_LOOSEST_FIRST = (
+    ("?:",),
+    ("||",),
+    ("&&",),
+    ("not",),
+    ("==", "!="),
+    ("<", "<=", ">", ">="),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("<<", ">>"),
+    ("+", "-"),
+    ("*", "/", "//", "%"),
+)
+LEVEL: Mapping[str, int] = {op: level for level, ops in enumerate(_LOOSEST_FIRST) for op in ops}
+"""How strongly operators bind, by their names in the language, in kernels and in Python. All texts
+that tc prints agree on it: only C has bit operators below comparisons, and gets parentheses there.
+"""
+
+UNARY_LEVEL = len(_LOOSEST_FIRST)
+ATOM_LEVEL = UNARY_LEVEL + 1
+"""The level of what needs no parentheses anywhere, as names and calls."""
+
+
+def bracketed(printed: tuple[str, int], level: int) -> str:
+    """A text with the level of its outermost operator, in parentheses where that binds less than
+    `level`.
+
+    >>> bracketed(("a + b", LEVEL["+"]), LEVEL["*"]), bracketed(("a * b", LEVEL["*"]), LEVEL["+"])
+    ('(a + b)', 'a * b')
+    """
+    text, own = printed
+    return text if own >= level else f"({text})"

@@ -12,6 +12,7 @@ equals the first one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -87,6 +88,30 @@ class Conditional(Node):
 
 
 Expr: TypeAlias = Number | Name | Dim | Apply | Cast | Unary | Binary | Conditional
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct operands of an expression, in text order."""
+    match expr:
+        case Apply(args=args):
+            return args
+        case Cast(operand=operand) | Unary(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right):
+            return (left, right)
+        case Conditional(condition=condition, then=then, otherwise=otherwise):
+            return (condition, then, otherwise)
+        case _:
+            return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and all below it, each before its operands, the last operand first."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(children(node))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tc.edits import Edit, described
-from tc.errors import Notes, ParseError, shortened
+from tc.errors import ErrorDetails, Notes, ParseError, shortened
 from tc.frontend.ast import Expr, Name, TensorType
 from tc.frontend.lexer import scan
 from tc.frontend.repairs import PYTHON_WORDS, from_python
 from tc.frontend.tokens import FOREIGN, Kind, Token
 from tc.source import Source, Span
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 NESTS = {"(": 1, ")": -1, "[": 1, "]": -1}
 """How much deeper in brackets the next token is."""
@@ -146,15 +148,9 @@ class Cursor:
         *,
         rule: str = "T4",
         span: Span | None = None,
-        repair: str | None = None,
-        notes: Notes = (),
-        paste: str | None = None,
-        edits: tuple[Edit, ...] = (),
-        idiom: str | None = None,
-        example: tuple[Edit, ...] = (),
+        **details: Unpack[ErrorDetails],
     ) -> ParseError:
-        """A ParseError, at the current token where no span is given; `paste` and the rest are
-        those of TCError.
+        """A ParseError, at the current token where no span is given.
 
         Where the tokens end because of an error of the lexer, that error is the cause.
         """
@@ -163,20 +159,10 @@ class Cursor:
         if span is None and self.at_end:
             span = self.span(self.previous_end, self.previous_end)
         span = span or self.span_of(self.token)
-        if paste is not None:
-            edits = (Edit(span, paste),)
-        if edits and repair is None:
-            repair = described(edits)
-        return ParseError(
-            shortened(cause),
-            rule=rule,
-            span=span,
-            repair=shortened(repair) if repair else None,
-            notes=notes,
-            edits=edits,
-            idiom=shortened(idiom) if idiom else None,
-            example=example,
-        )
+        error = ParseError(shortened(cause), rule=rule, span=span, **details)
+        error.repair = shortened(error.repair) if error.repair else None
+        error.idiom = shortened(error.idiom) if error.idiom else None
+        return error
 
     def unexpected(
         self,

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tc.edits import Edit
 from tc.errors import ParseError
-from tc.frontend.ast import Apply, Binary, Cast, Conditional, Expr, Name, Number, Unary
+from tc.frontend.ast import Apply, Binary, Conditional, Expr, Name, Number, walk
 from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.expression_parser import close_bracket, parse_part
 from tc.frontend.lexer import number_value
@@ -244,22 +244,3 @@ def fresh(cursor: Cursor, *names: str) -> str:
     words = {token.text for token in cursor.tokens}
     numbered = (f"{names[0]}{count}" for count in range(2, len(words) + 3))
     return next(name for name in (*names, *numbered) if name not in words)
-
-
-def walk(expr: Expr) -> Iterator[Expr]:
-    """An expression and all that it consists of."""
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        yield node
-        match node:
-            case Apply(args=args):
-                stack += args
-            case Cast(operand=operand) | Unary(operand=operand):
-                stack.append(operand)
-            case Binary(left=left, right=right):
-                stack += [left, right]
-            case Conditional(condition=condition, then=then, otherwise=otherwise):
-                stack += [condition, then, otherwise]
-            case _:
-                pass

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tc.frontend.ast import Apply, Binary, Cast, Conditional, Expr, Number, Unary
+from tc.frontend.ast import Binary, Expr, Number, children
 from tc.frontend.cursor import DeclaredNames, ParsedExpr
 from tc.frontend.foreign import kind_of
 
@@ -76,16 +76,4 @@ def _is_float(term: Expr, names: DeclaredNames) -> bool:
 
 
 def _height(expr: Expr) -> int:
-    parts: tuple[Expr, ...]
-    match expr:
-        case Binary(left=left, right=right):
-            parts = (left, right)
-        case Unary(operand=operand) | Cast(operand=operand):
-            parts = (operand,)
-        case Conditional(condition=condition, then=then, otherwise=otherwise):
-            parts = (condition, then, otherwise)
-        case Apply(args=args):
-            parts = args
-        case _:
-            parts = ()
-    return max((1 + _height(part) for part in parts), default=0)
+    return max((1 + _height(part) for part in children(expr)), default=0)

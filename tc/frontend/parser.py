@@ -24,7 +24,7 @@ from tc.frontend.constructs import continued, operator_word, statement_word, str
 from tc.frontend.cursor import Cursor, DeclaredNames, describe
 from tc.frontend.expression_parser import close_bracket, parse_apply, parse_part
 from tc.frontend.foreign import kind_of
-from tc.frontend.left_sides import left_side, walk
+from tc.frontend.left_sides import left_side
 from tc.frontend.rejections import reject_brackets
 from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written
 from tc.frontend.signatures import parse_params, parse_returns
@@ -273,7 +273,7 @@ def _no_reduction(cursor: Cursor, names: tuple[ast.Name, ...], start: int) -> Pa
     value = part.span.line
     if "#" in cursor.span(begin, part.end).text or len(value) > 120:
         return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
-    mentioned = {node.text for node in walk(part.expr) if isinstance(node, ast.Name)}
+    mentioned = {node.text for node in ast.walk(part.expr) if isinstance(node, ast.Name)}
     indices = {name.text for name in names}
     reduces = any(text not in indices and not _is_known(cursor, text) for text in mentioned)
     whole = cursor.span(start, part.end)

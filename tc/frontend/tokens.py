@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from tc.builtins.operators import LEVEL, UNARY_LEVEL
 from tc.dtypes import SPELLINGS
 
 
@@ -36,24 +37,12 @@ RESERVED = frozenset({"def", "where", "exists", *SPELLINGS})
 ASSIGNMENTS = frozenset({"=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!"})
 
 PRECEDENCE = {
-    "||": 1,
-    "&&": 2,
-    "==": 3,
-    "!=": 3,
-    "<": 4,
-    "<=": 4,
-    ">": 4,
-    ">=": 4,
-    "+": 5,
-    "-": 5,
-    "*": 6,
-    "/": 6,
-    "%": 6,
+    op: LEVEL[op] for op in ("||", "&&", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%")
 }
 """How strongly each binary operator binds, as in C (T4); all are left associative."""
 
-TERNARY_PRECEDENCE = 0
-PREFIX_PRECEDENCE = 7
+TERNARY_PRECEDENCE = LEVEL["?:"]
+PREFIX_PRECEDENCE = UNARY_LEVEL
 PREFIXES = frozenset("-+!")
 
 FOREIGN = {

@@ -144,27 +144,7 @@ def rebuilt(expr: p.Expr, change: Callable[[p.Expr], p.Expr | None]) -> p.Expr:
     changed = change(expr)
     if changed is not None:
         return changed
-
-    def inside(node: p.Expr) -> p.Expr:
-        return rebuilt(node, change)
-
-    match expr:
-        case p.Read(subscripts=subscripts):
-            return replace(expr, subscripts=tuple(map(inside, subscripts)))
-        case p.Unary(operand=operand) | p.Convert(operand=operand):
-            return replace(expr, operand=inside(operand))
-        case p.Binary(left=left, right=right) | p.Compare(left=left, right=right):
-            return replace(expr, left=inside(left), right=inside(right))
-        case p.Logical(operands=operands):
-            return replace(expr, operands=tuple(map(inside, operands)))
-        case p.Select(condition=condition, then=then, otherwise=otherwise):
-            return replace(
-                expr, condition=inside(condition), then=inside(then), otherwise=inside(otherwise)
-            )
-        case p.Call(args=args):
-            return replace(expr, args=tuple(map(inside, args)))
-        case _:
-            return expr
+    return p.with_children(expr, tuple(rebuilt(part, change) for part in p.children(expr)))
 
 
 def substituted(expr: p.Expr, values: Mapping[str, p.Expr]) -> p.Expr:

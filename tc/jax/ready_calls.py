@@ -39,6 +39,7 @@ from tc.process.uninterrupted import Once
 from tc.runtime.arguments import read_number, were_given
 from tc.runtime.arrays import address
 from tc.runtime.loaded import Direct, MachineKernel
+from tc.runtime.native import WORD_BYTES
 from tc.runtime.sizes import CallSizes
 from tc.runtime.specialisation import Specialisation, access_error, run_specialised
 from tc.semantics.suggest import counted
@@ -52,7 +53,6 @@ MOST_READY = 512
 REMEMBERED = 256
 """Kinds of calls that Python serves without looking their texts up."""
 
-_WORD = 8
 
 CallKind = tuple[int, tuple[tuple[int, ...], ...]]
 """The digest of texts, and the shapes of the arguments."""
@@ -244,7 +244,9 @@ class ReadyCalls:
         row = 1 + hashed(kind[0] & ((1 << 64) - 1), kind[1]) % ROWS
         entry[6] = self.table[row]
         self.entries += 1
-        self.handler.publish(ctypes.addressof(self.table) + row * _WORD, ctypes.addressof(entry))
+        self.handler.publish(
+            ctypes.addressof(self.table) + row * WORD_BYTES, ctypes.addressof(entry)
+        )
         return known
 
     def _add_slot(self, known: KnownCall) -> bool:
@@ -264,18 +266,20 @@ class ReadyCalls:
         fixed = dict(known.call.numbers)
         fixed |= {first + at: array for at, array in enumerate(temporaries)}
         for at, array in fixed.items():
-            ctypes.c_int64.from_address(direct.addresses + at * _WORD).value = address(array)
+            ctypes.c_int64.from_address(direct.addresses + at * WORD_BYTES).value = address(array)
         slot = (ctypes.c_int64 * (SLOT_WORDS + 1))(
             0, 0, direct.function, *direct.arguments, direct.addresses, 1
         )
-        always = ctypes.addressof(slot) + SLOT_WORDS * _WORD  # the address of a word that is not 0
+        always = (
+            ctypes.addressof(slot) + SLOT_WORDS * WORD_BYTES
+        )  # the address of a word that is not 0
         slot[1] = direct.ready or always
         self.kept.append((slot, direct, temporaries, special))
         self.failing[ctypes.addressof(slot)] = special, direct
         known.slots.append(slot)
         number = len(known.slots)
         known.entry[7 + number - 1] = ctypes.addressof(slot)
-        self.handler.publish(ctypes.addressof(known.entry) + 4 * _WORD, number)
+        self.handler.publish(ctypes.addressof(known.entry) + 4 * WORD_BYTES, number)
         return True
 
     def renew_in_child(self) -> None:

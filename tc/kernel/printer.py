@@ -14,28 +14,14 @@ import math
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64
 from tc.kernel import ir
 
 PrintedNode: TypeAlias = ir.Expr | ir.Stmt | str
 """What an error is about; a string names what is no node."""
 
-_LEVELS = (
-    ("?:",),
-    ("||",),
-    ("&&",),
-    ("==", "!="),
-    ("<", "<=", ">", ">="),
-    ("|",),
-    ("^",),
-    ("&",),
-    ("<<", ">>"),
-    ("+", "-"),
-    ("*", "/", "%"),
-)
-_LEVEL = {op: level for level, ops in enumerate(_LEVELS) for op in ops}
-_UNARY = len(_LEVELS)
-_ATOM = _UNARY + 1
+_CHOICE, _LOGICAL = LEVEL["?:"], LEVEL["||"]
 
 
 def to_text(kernel: ir.Kernel) -> str:
@@ -133,36 +119,36 @@ def node_text(node: PrintedNode) -> str:
 def _expression(expr: ir.Expr) -> tuple[str, int]:
     match expr:
         case ir.Const():
-            return _constant(expr), _ATOM
+            return _constant(expr), ATOM_LEVEL
         case ir.Var(name=name):
-            return name, _ATOM
+            return name, ATOM_LEVEL
         case ir.Load(buffer=buffer, indices=indices, mask=mask):
-            return _element(buffer, indices, mask), _ATOM
+            return _element(buffer, indices, mask), ATOM_LEVEL
         case ir.Binary(op="min" | "max" as op, left=left, right=right):
-            return f"{op}({_list((left, right))})", _ATOM
+            return f"{op}({_list((left, right))})", ATOM_LEVEL
         case ir.Call(function=function, args=args):
-            return f"{function}({_list(args)})", _ATOM
+            return f"{function}({_list(args)})", ATOM_LEVEL
         case ir.Cast(operand=operand, dtype=dtype) | ir.Broadcast(operand=operand, dtype=dtype):
-            return f"{dtype}({expression_text(operand)})", _ATOM
+            return f"{dtype}({expression_text(operand)})", ATOM_LEVEL
         case ir.Bits(operand=operand, dtype=dtype):
-            return f"{dtype}.bits({expression_text(operand)})", _ATOM
+            return f"{dtype}.bits({expression_text(operand)})", ATOM_LEVEL
         case ir.Ramp(base=base, step=step, dtype=dtype):
-            return f"{dtype}.ramp({expression_text(base)}, {step})", _ATOM
+            return f"{dtype}.ramp({expression_text(base)}, {step})", ATOM_LEVEL
         case ir.Reduce(op=op, operand=operand):
-            return f"reduce({op}, {expression_text(operand)})", _ATOM
+            return f"reduce({op}, {expression_text(operand)})", ATOM_LEVEL
         case ir.Shuffle(left=left, right=right, lanes=lanes):
-            return f"shuffle({_list((left, right))}, {list(lanes)})", _ATOM
+            return f"shuffle({_list((left, right))}, {list(lanes)})", ATOM_LEVEL
         case ir.Unary(op=op, operand=operand) | ir.Logical(op="!" as op, operands=(operand,)):
-            return f"{op}{_at_least(operand, _ATOM)}", _UNARY
+            return f"{op}{_at_least(operand, ATOM_LEVEL)}", UNARY_LEVEL
         case ir.Binary(op=op, left=left, right=right) | ir.Compare(op=op, left=left, right=right):
             return _infix(op, left, right)
         case ir.Logical(op=op, operands=(left, right)):
             return _infix(op, left, right)
         case ir.Select(condition=condition, then=then, otherwise=otherwise):
-            parts = _at_least(condition, 1), _at_least(then, 1), _at_least(otherwise, 0)
-            return "{} ? {} : {}".format(*parts), 0
+            test, chosen = (_at_least(part, _LOGICAL) for part in (condition, then))
+            return f"{test} ? {chosen} : {expression_text(otherwise)}", _CHOICE
         case ir.Logical(op=op, operands=operands):
-            return f"{op}({_list(operands)})", _ATOM
+            return f"{op}({_list(operands)})", ATOM_LEVEL
         case _:
             raise ir.unknown_node(expr)
 
@@ -178,7 +164,7 @@ def _subscript(index: ir.Expr) -> str:
         return expression_text(index)
     step = "" if index.step == 1 else f":{index.step}"
     end = _shifted(index.base, index.step * index.dtype.lanes)
-    return f"{_at_least(index.base, 1)}:{_at_least(end, 1)}{step}"
+    return f"{_at_least(index.base, _LOGICAL)}:{_at_least(end, _LOGICAL)}{step}"
 
 
 def _shifted(expr: ir.Expr, distance: int) -> ir.Expr:
@@ -194,13 +180,12 @@ def _shifted(expr: ir.Expr, distance: int) -> ir.Expr:
 
 
 def _infix(op: str, left: ir.Expr, right: ir.Expr) -> tuple[str, int]:
-    level = _LEVEL.get(op, 0)
+    level = LEVEL.get(op, _CHOICE)
     return f"{_at_least(left, level)} {op} {_at_least(right, level + 1)}", level
 
 
 def _at_least(expr: ir.Expr, level: int) -> str:
-    text, own = _expression(expr)
-    return text if own >= level else f"({text})"
+    return bracketed(_expression(expr), level)
 
 
 def _constant(const: ir.Const) -> str:

@@ -16,7 +16,7 @@ from math import gcd
 
 from tc.affine.forms import Form, LinearForm
 from tc.affine.intervals import Box, closed
-from tc.polyhedral.rewrite.rewriting import unused_name, with_operands
+from tc.polyhedral.rewrite.rewriting import unused_name
 from tc.polyhedral.scop.scop import (
     Access,
     Gather,
@@ -126,7 +126,7 @@ class _Naming:
             return p.Index(f"d{self.forms.index(form)}", expr.dtype, span=expr.span)
         if isinstance(expr, p.Read):
             return self.read(expr)
-        named = with_operands(expr, tuple(map(self._named, p.children(expr))))
+        named = p.with_children(expr, tuple(map(self._named, p.children(expr))))
         return replace(named, site=-1) if isinstance(named, p.Binary) else named
 
 

@@ -16,6 +16,9 @@ import sys
 from collections.abc import Callable, Container
 from typing import Any
 
+WORD_BYTES = 8
+"""The bytes of a word of machine code: an address, or an int64."""
+
 VARIABLE = "TC_NATIVE_CALLS"
 """The environment variable: "0" for the twins."""
 

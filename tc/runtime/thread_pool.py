@@ -27,8 +27,8 @@ import numba
 
 from tc.process.processors import default_threads
 from tc.process.uninterrupted import uninterrupted
+from tc.runtime.native import WORD_BYTES
 
-_WORD = 8
 _REGION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 _FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS"}
 
@@ -62,13 +62,13 @@ def perform(
     for region, place, shared in regions.steps:
         if not (shared and launch and launch(place, arguments, failures, width, parts)):
             region(arguments, failures, 0, 1)
-        if width and any(_words_at(failures, parts * width)[:: width // _WORD]):
+        if width and any(_words_at(failures, parts * width)[:: width // WORD_BYTES]):
             return True
     return False
 
 
 def _words_at(address: int, size: int) -> Any:
-    return (ctypes.c_int64 * (size // _WORD)).from_address(address)
+    return (ctypes.c_int64 * (size // WORD_BYTES)).from_address(address)
 
 
 def thread_count() -> int:

@@ -19,7 +19,7 @@ of a half tensor and of a `Convert` that rounds to half, each directly below a
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -190,6 +190,25 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return ()
 
 
+def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
+    """The expression with other direct operands, in text order."""
+    match expr:
+        case Read():
+            return replace(expr, subscripts=new)
+        case Logical():
+            return replace(expr, operands=new)
+        case Call():
+            return replace(expr, args=new)
+        case Unary() | Convert():
+            return replace(expr, operand=new[0])
+        case Binary() | Compare():
+            return replace(expr, left=new[0], right=new[1])
+        case Select():
+            return replace(expr, condition=new[0], then=new[1], otherwise=new[2])
+        case _:
+            return expr
+
+
 def walk(expr: Expr) -> Iterator[Expr]:
     """The expression and all below it, outermost first, in text order."""
     stack = [expr]
@@ -204,6 +223,11 @@ def conjuncts(condition: Expr) -> list[Expr]:
     if isinstance(condition, Logical) and condition.op == "&&":
         return [part for operand in condition.operands for part in conjuncts(operand)]
     return [condition]
+
+
+def is_zero(expr: Expr) -> bool:
+    """Whether an expression is a literal 0 that adds nothing, which -0.0 is not."""
+    return isinstance(expr, Literal) and repr(float(expr.value)) == "0.0"
 
 
 def index_names(expr: Expr) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def selected_variables(statement: p.Statement) -> Mapping[str, frozenset[str]]:
 def _equalities(statement: p.Statement) -> Iterator[tuple[p.Expr, p.Expr]]:
     """The sides, in both orders, of the equalities that a term other than 0 is conditional on."""
     rhs = statement.rhs
-    if not isinstance(rhs, p.Select) or not _is_zero(rhs.otherwise):
+    if not isinstance(rhs, p.Select) or not p.is_zero(rhs.otherwise):
         return
     for test in p.conjuncts(rhs.condition):
         if isinstance(test, p.Compare) and test.op == "==":
@@ -57,10 +57,6 @@ def _converted(expr: p.Expr) -> p.Expr:
     while isinstance(expr, p.Convert) and expr.dtype.is_integer and expr.operand.dtype.is_integer:
         expr = expr.operand
     return expr
-
-
-def _is_zero(expr: p.Expr) -> bool:
-    return isinstance(expr, p.Literal) and repr(float(expr.value)) == "0.0"
 
 
 def comparison_warnings(shaped: p.ShapedProgram, *, check: bool) -> Iterator[p.ProgramWarning]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tc.backends import printing
+from tc.builtins.operators import ATOM_LEVEL, BITWISE, LEVEL, UNARY_LEVEL
 from tc.dtypes import DType
 from tc.kernel.ir import Expr, Grid, Kernel, Let, Prefetch, Stmt, Store
 
@@ -15,20 +16,17 @@ Printed: TypeAlias = tuple[str, int]
 """The text of an expression, and the precedence of its outermost operator."""
 
 # precedence, loosest first
-CHOICE, OR, AND, BITS, EQUAL, RELATION, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(11)
-LEVELS = {
-    "||": OR, "&&": AND, "&": BITS, "|": BITS, "^": BITS, "==": EQUAL, "!=": EQUAL, "<": RELATION,
-    "<=": RELATION, ">": RELATION, ">=": RELATION, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM,
-    "*": PRODUCT, "/": PRODUCT, "%": PRODUCT,
-}  # fmt: skip
+CHOICE, OR, AND, EQUAL, RELATION = (LEVEL[op] for op in ("?:", "||", "&&", "==", "<"))
+BITS, SHIFT, SUM, PRODUCT = (LEVEL[op] for op in ("|", "<<", "+", "*"))
+UNARY, ATOM = UNARY_LEVEL, ATOM_LEVEL
 
 
 def operand_levels(op: str) -> tuple[int, int]:
     """The precedence that the operands of an infix operation need."""
-    level = LEVELS[op]
+    level = LEVEL[op]
     if level in (EQUAL, RELATION):
         return SUM, SUM
-    if level in (BITS, SHIFT):  # compilers doubt their precedence
+    if op in BITWISE:  # compilers doubt their precedence, and C has another one
         return UNARY, UNARY
     return (level, level) if level in (OR, AND) else (level, level + 1)
 

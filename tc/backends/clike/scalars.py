@@ -18,7 +18,6 @@ from tc.backends.clike.dialect import (
     ATOM,
     CHOICE,
     EQUAL,
-    LEVELS,
     OR,
     PRODUCT,
     SHIFT,
@@ -31,6 +30,7 @@ from tc.backends.clike.dialect import (
 )
 from tc.backends.printing import offset_text
 from tc.builtins import BUILTINS
+from tc.builtins.operators import LEVEL
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType, limits
 from tc.errors import BackendError
 from tc.kernel import ir
@@ -69,7 +69,7 @@ def _bare_at_least(expr: ir.Expr, level: int, context: Context) -> str:
 def _infix(op: str, left: ir.Expr, right: ir.Expr, context: Context) -> Printed:
     """An infix operation; where one operand is no constant, it fixes the type of the other (but
     not that of what is shifted)."""
-    level, least = LEVELS[op], operand_levels(op)
+    level, least = LEVEL[op], operand_levels(op)
     first = at_least if isinstance(right, ir.Const) or level == SHIFT else _bare_at_least
     texts = first(left, least[0], context), _bare_at_least(right, least[1], context)
     if op == "||":  # compilers doubt a && b || c
@@ -184,7 +184,7 @@ def ring(expr: ir.Expr, ops: Sequence[str], unsigned: Callable[[ir.Expr], str]) 
     for side, least in zip((expr.left, expr.right), operand_levels(expr.op), strict=True):
         text, own = ring(side, ops, unsigned)
         texts.append(text if own >= least else f"({text})")
-    return f" {expr.op} ".join(texts), LEVELS[expr.op]
+    return f" {expr.op} ".join(texts), LEVEL[expr.op]
 
 
 def _unsigned(expr: ir.Expr, dtype: DType, context: Context) -> str:

@@ -9,7 +9,6 @@ from functools import partial
 from tc.backends.clike.dialect import (
     ATOM,
     CHOICE,
-    LEVELS,
     OR,
     UNARY,
     Context,
@@ -21,6 +20,7 @@ from tc.backends.clike.masks import bits_of, mask_at_least, mask_printed, mask_t
 from tc.backends.clike.scalars import at_least, bare, function_name, ring, text_of
 from tc.backends.clike.types import c_type, mask_type, memory_type
 from tc.backends.clike.vector_memory import load_printed, store_text
+from tc.builtins.operators import LEVEL
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
@@ -98,7 +98,7 @@ def _binary(expr: ir.Binary, context: Context) -> Printed:
         return f"({c_type(dtype)})({text})", UNARY
     levels = zip(operands, operand_levels(op), strict=True)
     texts = (at_least(operand, level, context) for operand, level in levels)
-    return f" {op} ".join(texts), LEVELS[op]
+    return f" {op} ".join(texts), LEVEL[op]
 
 
 def _unsigned(expr: ir.Expr, context: Context) -> str:

@@ -21,12 +21,10 @@ from numba.extending import intrinsic, overload
 from scipy.special import cython_special
 
 from tc.builtins import formulas
+from tc.builtins.formulas import SQRT_HALF, SQRT_HALF_REST
 
 _OPTIONS = {"error_model": "numpy", "nogil": True}
 _compiled = njit(**_OPTIONS)
-
-_SQRT_HALF = 0.7071067811865476
-_SQRT_HALF_REST = -4.833646656726457e-17  # sqrt(1/2) is the sum of the two
 
 
 def _chosen_by_type(choose: Callable[..., Callable[..., Any]]) -> Any:
@@ -327,8 +325,8 @@ def normcdf(x: Any) -> Any:
     bounded = min(max(x, -39.0), 39.0)  # 0 and 1 are reached before
     if x != x:
         return x
-    scaled = bounded * -_SQRT_HALF
-    rest = fma(bounded, -_SQRT_HALF, -scaled) - bounded * _SQRT_HALF_REST
+    scaled = bounded * -SQRT_HALF
+    rest = fma(bounded, -SQRT_HALF, -scaled) - bounded * SQRT_HALF_REST
     tail = math.erfc(scaled)
     if bounded < -1.0:  # erfc(z + rest) is erfc(z) (1 - 2 z rest) but for terms that do not count
         tail -= 2.0 * scaled * rest * tail

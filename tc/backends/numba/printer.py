@@ -24,6 +24,7 @@ from tc.backends.printing import (
     used_buffers,
 )
 from tc.backends.spellings import Spellings
+from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
 from tc.errors import InternalError
 from tc.kernel import ir
@@ -31,8 +32,9 @@ from tc.kernel.intervals import never_overflows
 from tc.kernel.walk import assigned_in
 
 # precedence of Python's operators, loosest first
-_CHOICE, _OR, _AND, _NOT, _RELATION, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
-_LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
+_CHOICE, _OR, _AND, _NOT = (LEVEL[op] for op in ("?:", "||", "&&", "not"))
+_RELATION, _SUM, _PRODUCT = (LEVEL[op] for op in ("==", "+", "*"))
+_SIGN, _ATOM = UNARY_LEVEL, ATOM_LEVEL
 _RING = ("+", "-", "*")
 
 _MODULES = (
@@ -151,8 +153,7 @@ def _list(exprs: tuple[ir.Expr, ...], context: TextContext) -> str:
 
 
 def _at_least(expr: ir.Expr, level: int, context: TextContext) -> str:
-    text, own = _expression(expr, context)
-    return text if own >= level else f"({text})"
+    return bracketed(_expression(expr, context), level)
 
 
 def _expression(expr: ir.Expr, context: TextContext) -> tuple[str, int]:
@@ -213,7 +214,7 @@ def _binary(expr: ir.Binary, context: TextContext) -> tuple[str, int]:
             if dtype.kind == "int" and not never_overflows(expr, context.known):
                 return f"{dtype}({_ring(expr, context, unsigned=True)})", _ATOM
             text = _ring(expr, context)
-            return (text, _LEVELS[op]) if _is_exact(dtype) else (f"{dtype}({text})", _ATOM)
+            return (text, LEVEL[op]) if _is_exact(dtype) else (f"{dtype}({text})", _ATOM)
 
 
 def _is_exact(dtype: DType) -> bool:
@@ -225,12 +226,12 @@ def _ring(expr: ir.Binary, context: TextContext, *, unsigned: bool = False) -> s
     """A sum or product before the cast to its type. Of sums and products of one type only the
     whole needs a cast, as the low bits of a result depend on the low bits of its terms alone.
     Signed ones that may leave int64 are computed `unsigned`: LLVM knows no signed overflow."""
-    level = _LEVELS[expr.op]
+    level = LEVEL[expr.op]
     texts = []
     for side, least in ((expr.left, level), (expr.right, level + 1)):
         if isinstance(side, ir.Binary) and side.op in _RING:
             text = _ring(side, context, unsigned=unsigned)
-            texts.append(text if _LEVELS[side.op] >= least else f"({text})")
+            texts.append(bracketed((text, LEVEL[side.op]), least))
         elif unsigned:
             text = str(side.value) if isinstance(side, ir.Const) else _text(side, context)
             texts.append(f"uint64({text})")

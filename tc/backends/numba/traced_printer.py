@@ -21,6 +21,7 @@ from tc.backends.printing import (
 )
 from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
 from tc.backends.spellings import Spellings
+from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
 from tc.dtypes import BOOL, FLOAT32, DType
 from tc.errors import InternalError
 from tc.kernel import ir
@@ -28,11 +29,8 @@ from tc.kernel.analysis.lane_offsets import LaneOffsets
 from tc.kernel.walk import assigned_in
 
 # precedence of Python's operators, loosest first
-_RELATION, _OR, _XOR, _AND, _SHIFT, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
-_LEVELS = {
-    "|": _OR, "^": _XOR, "&": _AND, "<<": _SHIFT, ">>": _SHIFT, "+": _SUM, "-": _SUM,
-    "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT,
-}  # fmt: skip
+_RELATION, _OR, _PRODUCT = (LEVEL[op] for op in ("==", "|", "*"))
+_SIGN, _ATOM = UNARY_LEVEL, ATOM_LEVEL
 
 BITWISE = ("&", "|", "^", "<<", ">>")
 
@@ -173,12 +171,7 @@ def _text(expr: ir.Expr, context: _Context) -> str:
 
 
 def _at_least(expr: ir.Expr, level: int, context: _Context) -> str:
-    return _bracketed(_expression(expr, context), level)
-
-
-def _bracketed(printed: tuple[str, int], level: int) -> str:
-    text, own = printed
-    return text if own >= level else f"({text})"
+    return bracketed(_expression(expr, context), level)
 
 
 def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
@@ -201,7 +194,7 @@ def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
             return _infix("//" if whole else op, left, right, context)
         case ir.Compare(op=op, left=left, right=right):
             first, second = _numbers_once((left, right), context)
-            return f"{_bracketed(first, _OR)} {op} {_bracketed(second, _OR)}", _RELATION
+            return f"{bracketed(first, _OR)} {op} {bracketed(second, _OR)}", _RELATION
         case ir.Logical():
             return _logical(expr, context)
         case ir.Select(condition=condition, then=then, otherwise=otherwise):
@@ -260,9 +253,9 @@ def _reads(expr: ir.Expr) -> bool:
 
 
 def _infix(op: str, left: ir.Expr, right: ir.Expr, context: _Context) -> tuple[str, int]:
-    level = _LEVELS[op]
+    level = LEVEL[op]
     first, second = _numbers_once((left, right), context)
-    return f"{_bracketed(first, level)} {op} {_bracketed(second, level + 1)}", level
+    return f"{bracketed(first, level)} {op} {bracketed(second, level + 1)}", level
 
 
 def _operands(exprs: Sequence[ir.Expr], context: _Context) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tc.builtins.formulas import SQRT_HALF, SQRT_HALF_REST
 from tc.kernel.math.coefficients import ERF, ERFC
 from tc.kernel.math.exponentials import exp_of_sum, rough_expm1
 from tc.kernel.math.vector import Vector, fma, horner, polynomial, select
 
-_SQRT_HALF = 0.7071067811865476
-_SQRT_HALF_REST = {32: 1.2101617485882548e-08, 64: -4.833646656726457e-17}
+_REST = {32: 1.2101617485882548e-08, 64: SQRT_HALF_REST}
 
 
 def erf(x: Vector) -> Vector:
@@ -29,9 +29,9 @@ def normcdf(x: Vector) -> Vector:
     """erfc(-x / sqrt(2)) / 2, its argument as a sum of two numbers."""
     limit = 1.5 * ERFC[x.dtype.bits].is_zero
     bounded = x.at_least(-limit).at_most(limit)
-    scaled = bounded * -_SQRT_HALF
-    error = fma(bounded, -_SQRT_HALF, -scaled)
-    return _tail(scaled, fma(bounded, -_SQRT_HALF_REST[x.dtype.bits], error), 0.5)
+    scaled = bounded * -SQRT_HALF
+    error = fma(bounded, -SQRT_HALF, -scaled)
+    return _tail(scaled, fma(bounded, -_REST[x.dtype.bits], error), 0.5)
 
 
 def _tail(x: Vector, rest: Vector | None, factor: float) -> Vector:

@@ -91,7 +91,7 @@ class _Part:
     @property
     def is_zero(self) -> bool:
         """Whether it adds 0 to 0."""
-        return self.adds_from_zero and _is_zero(self.statement.rhs)
+        return self.adds_from_zero and p.is_zero(self.statement.rhs)
 
 
 @dataclass
@@ -210,7 +210,7 @@ class _Splitting:
         """The values of a reduction variable that guards of it alone leave."""
         left, rhs = part.ranges[variable], part.statement.rhs
         begin, end = left.begin, left.end
-        if isinstance(rhs, p.Select) and _is_zero(rhs.otherwise):
+        if isinstance(rhs, p.Select) and p.is_zero(rhs.otherwise):
             for test in p.conjuncts(rhs.condition):
                 found = values_where(test, variable, (begin, end), self.known)
                 begin, end = (begin, end) if found is None else found
@@ -248,10 +248,6 @@ def _is_walked(statement: p.Statement, variable: str) -> bool:
     reads = (n.subscripts for n in p.walk(statement.rhs) if isinstance(n, p.Read))
     last = (subscripts[-1] for subscripts in (statement.subscripts, *reads) if subscripts)
     return any(variable in p.index_names(subscript) for subscript in last)
-
-
-def _is_zero(expr: p.Expr) -> bool:
-    return isinstance(expr, p.Literal) and repr(expr.value) in ("0", "0.0")
 
 
 def _zero(part: _Part) -> _Part:

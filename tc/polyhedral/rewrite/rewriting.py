@@ -35,27 +35,8 @@ def rewrite(expr: p.Expr, change: Callable[[p.Expr], p.Expr]) -> p.Expr:
     old = p.children(expr)
     new = tuple(rewrite(operand, change) for operand in old)
     if any(one is not other for one, other in zip(new, old, strict=True)):
-        expr = with_operands(expr, new)
+        expr = p.with_children(expr, new)
     return change(expr)
-
-
-def with_operands(expr: p.Expr, new: tuple[p.Expr, ...]) -> p.Expr:
-    """The expression with other operands."""
-    match expr:
-        case p.Read():
-            return replace(expr, subscripts=new)
-        case p.Logical():
-            return replace(expr, operands=new)
-        case p.Call():
-            return replace(expr, args=new)
-        case p.Unary() | p.Convert():
-            return replace(expr, operand=new[0])
-        case p.Binary() | p.Compare():
-            return replace(expr, left=new[0], right=new[1])
-        case p.Select():
-            return replace(expr, condition=new[0], then=new[1], otherwise=new[2])
-        case _:
-            return expr
 
 
 def statement_text(statement: p.Statement) -> str:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from tc.edits import Edit
 from tc.errors import CheckError
 from tc.frontend import ast
-from tc.frontend.left_sides import walk
 from tc.semantics import program as p
 from tc.semantics import suggest
 from tc.semantics.check.builder import Builder, declared
@@ -213,7 +212,7 @@ def _no_tensor(arg: ast.Expr, call: ast.CallStatement, signature: DefSignature) 
     callee, text = call.callee.text, suggest.one_line(arg.span)
     t = suggest.unused("t", arg.span)
     edits: tuple[Edit, ...] = (suggest.before(call.span, f"{t} = {text}"), Edit(arg.span, t))
-    names = {n.text for n in walk(arg) if isinstance(n, ast.Name)}
+    names = {n.text for n in ast.walk(arg) if isinstance(n, ast.Name)}
     if not all(name in signature.sizes or signature.is_tensor(name) for name in names):
         edits = ()  # of index variables there would be none here
     if isinstance(arg, ast.Name) and arg.text not in signature.sizes:

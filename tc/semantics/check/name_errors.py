@@ -8,7 +8,6 @@ from tc import builtins
 from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
-from tc.frontend.left_sides import walk
 from tc.semantics.check import whole_tensors
 from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD, DefSignature
 from tc.semantics.check.foreign_functions import (
@@ -64,7 +63,7 @@ def no_subscripts(expr: ast.Name, rank: int, scope: NameScope) -> NoReturn:
 def _is_read_in(statement: ast.Comprehension, name: str) -> bool:
     """Whether a statement has a tensor with subscripts beside its bare name, which then was meant
     for an index variable."""
-    nodes = walk(statement.rhs)
+    nodes = ast.walk(statement.rhs)
     return any(isinstance(node, ast.Apply) and node.name.text == name for node in nodes)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from tc.edits import Edit
 from tc.errors import CheckError
 from tc.frontend import ast
-from tc.frontend.left_sides import walk
 from tc.semantics.suggest import before, indices, listed
 from tc.source import Span
 
@@ -125,8 +124,8 @@ def _subscripts(statement: ast.Comprehension, tensors: set[str]) -> set[str]:
         *(c.value for c in statement.where if isinstance(c, ast.Binding)),
     )
     for part in parts:
-        for node in walk(part):
+        for node in ast.walk(part):
             if isinstance(node, ast.Apply) and node.name.text in tensors:
-                inner = (n for arg in node.args for n in walk(arg))
+                inner = (n for arg in node.args for n in ast.walk(arg))
                 found |= {n.text for n in inner if isinstance(n, ast.Name)}
     return found

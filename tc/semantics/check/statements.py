@@ -8,7 +8,6 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
-from tc.frontend.left_sides import walk
 from tc.semantics import program as p
 from tc.semantics import resolved as r
 from tc.semantics.check.declarations import DefSignature
@@ -255,7 +254,7 @@ def _is_contraction(
         if isinstance(node, ast.Binary) and node.op == "*":
             stack += [node.left, node.right]
         elif isinstance(node, ast.Apply) and signature.is_tensor(node.name.text):
-            factors.append({n.text for n in walk(node) if isinstance(n, ast.Name)})
+            factors.append({n.text for n in ast.walk(node) if isinstance(n, ast.Name)})
     if statement.indices is None and (
         statement.target.text not in signature.returns or len(reduced) > 1
     ):

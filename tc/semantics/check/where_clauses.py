@@ -8,7 +8,6 @@ from typing import NoReturn
 from tc.edits import Edit, within
 from tc.errors import CheckError
 from tc.frontend import ast
-from tc.frontend.left_sides import walk
 from tc.frontend.repairs import intersection
 from tc.semantics import program as p
 from tc.semantics import resolved as r
@@ -69,7 +68,7 @@ def _renamed(
     if taken != "a size" or any(isinstance(c, ast.RangeClause) for c in statement.where):
         return ()
     fresh = unused(f"{name}_2", clause.span)
-    meant = [n for n in walk(statement.rhs) if isinstance(n, ast.Name) and n.text == name]
+    meant = [n for n in ast.walk(statement.rhs) if isinstance(n, ast.Name) and n.text == name]
     return within(statement.span, tuple(Edit(n.span, fresh) for n in (*meant, clause.name)))
 
 

@@ -11,7 +11,6 @@ from tc.edits import Edit, within
 from tc.frontend import ast
 from tc.frontend.cursor import DeclaredNames
 from tc.frontend.foreign import MATRIX_PRODUCTS, kind_of
-from tc.frontend.left_sides import walk
 from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.foreign_functions import MEANS, REDUCTIONS, TRUTHS, as_operand
 from tc.semantics.suggest import before, unused
@@ -90,7 +89,7 @@ def _subscripts(
 def _sizes_of(expr: ast.Expr, names: list[str], signature: DefSignature) -> dict[str, str]:
     """The declared sizes of indices: of parameters read at them, and of whole ones of full rank."""
     sizes: dict[str, str] = {}
-    for node in walk(expr):
+    for node in ast.walk(expr):
         name = node.name.text if isinstance(node, ast.Apply) else ""
         param = signature.params.get(node.text if isinstance(node, ast.Name) else name)
         dims = (param.type.dims or ()) if param else ()
@@ -236,7 +235,7 @@ def names_of(signature: DefSignature) -> DeclaredNames:
 
 def _bare(expr: ast.Expr, signature: DefSignature) -> Iterator[ast.Name]:
     """The tensors of rank 1 and more in an expression that have no subscripts."""
-    for node in walk(expr):
+    for node in ast.walk(expr):
         if isinstance(node, ast.Name) and signature.ranks.get(node.text, 0):
             yield node
 
@@ -244,7 +243,7 @@ def _bare(expr: ast.Expr, signature: DefSignature) -> Iterator[ast.Name]:
 def _indices_in(expr: ast.Expr, signature: DefSignature) -> dict[str, None]:
     """The index variables in an expression, in the order of the text."""
     names = sorted(
-        (node for node in walk(expr) if isinstance(node, ast.Name)), key=lambda n: n.span.start
+        (node for node in ast.walk(expr) if isinstance(node, ast.Name)), key=lambda n: n.span.start
     )
     return {
         name.text: None
@@ -270,7 +269,7 @@ def _elsewhere(statement: ast.Comprehension, signature: DefSignature, rank: int)
 def _fresh(statement: ast.Comprehension, rank: int, signature: DefSignature) -> list[str]:
     """Names of index variables that are neither in the statement nor of sizes and tensors."""
     taken = (*signature.sizes, *signature.tensors())
-    used = {n.text for n in walk(statement.rhs) if isinstance(n, ast.Name)} | {*taken}
+    used = {n.text for n in ast.walk(statement.rhs) if isinstance(n, ast.Name)} | {*taken}
     free = [letter for letter in _LETTERS if letter not in used]
     return free[:rank] if len(free) >= rank else [f"i_{axis}" for axis in range(rank)]
 
@@ -289,12 +288,12 @@ def _count(
 ) -> str | None:
     """How many values some index variables take together, where each indexes a tensor alone."""
     found: dict[str, str] = {}
-    for node in walk(arg):
+    for node in ast.walk(arg):
         if isinstance(node, ast.Apply) and signature.is_tensor(node.name.text):
             for axis, subscript in enumerate(node.args):
                 if isinstance(subscript, ast.Name):
                     found.setdefault(subscript.text, f"{node.name.text}.{axis}")
-                elif any(isinstance(n, ast.Name) and n.text in over for n in walk(subscript)):
+                elif any(isinstance(n, ast.Name) and n.text in over for n in ast.walk(subscript)):
                     return None
         if names is not None and isinstance(node, ast.Name) and signature.ranks.get(node.text):
             for axis, name in enumerate(names):

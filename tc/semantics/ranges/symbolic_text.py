@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tc.frontend.tokens import PRECEDENCE
+from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
 from tc.semantics import program as p
 
-_TERNARY, _PREFIX = 0, 7
+_TERNARY = LEVEL["?:"]
 
 
 def to_text(expr: p.Expr, *, compact: bool = False) -> str:
@@ -28,11 +28,11 @@ def _text(expr: p.Expr, least: int, gap: str) -> str:
     def inside(node: p.Expr, binding: int = _TERNARY) -> str:
         return _text(node, binding, gap)
 
-    binding = 8
+    binding = ATOM_LEVEL
     match expr:
         case p.Literal(value=value):
             text = str(int(value)) if isinstance(value, int) else repr(value)
-            binding = _PREFIX if text.startswith("-") else 8
+            binding = UNARY_LEVEL if text.startswith("-") else ATOM_LEVEL
         case p.Size(name=name) | p.Index(name=name):
             text = name
         case p.Extent(tensor=tensor, axis=axis):
@@ -41,25 +41,25 @@ def _text(expr: p.Expr, least: int, gap: str) -> str:
             listed = ", ".join(map(inside, subscripts))
             text = f"{tensor}({listed})" if subscripts else tensor
         case p.Unary(op=op, operand=operand):
-            text, binding = op + inside(operand, _PREFIX), _PREFIX
+            text, binding = op + inside(operand, UNARY_LEVEL), UNARY_LEVEL
         case p.Binary(op=("min" | "max") as op, left=left, right=right):
             text = f"{op}({inside(left)}, {inside(right)})"
         case p.Binary(op=op, left=left, right=right) | p.Compare(op=op, left=left, right=right):
-            binding = PRECEDENCE[op]
+            binding = LEVEL[op]
             text = f"{inside(left, binding)}{gap}{op}{gap}{inside(right, binding + 1)}"
         case p.Logical(op="!", operands=(operand,)):
-            text, binding = "!" + inside(operand, _PREFIX), _PREFIX
+            text, binding = "!" + inside(operand, UNARY_LEVEL), UNARY_LEVEL
         case p.Logical(op=op, operands=operands):
-            binding = PRECEDENCE[op]
+            binding = LEVEL[op]
             parts = [inside(operands[0], binding), *(inside(o, binding + 1) for o in operands[1:])]
             text = f"{gap}{op}{gap}".join(parts)
         case p.Select(condition=condition, then=then, otherwise=otherwise):
             binding = _TERNARY
-            text = f"{inside(condition, 1)} ? {inside(then)} : {inside(otherwise)}"
+            text = f"{inside(condition, _TERNARY + 1)} ? {inside(then)} : {inside(otherwise)}"
         case p.Call(function=function, args=args):
             text = f"{function}({', '.join(map(inside, args))})"
         case p.Convert(operand=operand, dtype=dtype, written=written):
             if not written:
                 return _text(operand, least, gap)
             text = f"{dtype}({inside(operand)})"
-    return f"({text})" if binding < least else text
+    return bracketed((text, binding), least)
