@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from tc.backends.geometry import LaunchGeometry
 from tc.errors import BackendError
 from tc.gpu import Gpu
-from tc.process.uninterrupted import Once, load
+from tc.process.uninterrupted import Lazy, load
 
 INSTALL = (
     'pip install "tensor-comprehensions[cuda]" where there is a GPU of NVIDIA; elsewhere '
@@ -226,4 +226,4 @@ _DRIVERS = (
 )
 """In the order in which they are tried."""
 
-OPENED = Once(_open)
+OPENED = Lazy(_open)

@@ -12,7 +12,7 @@ from importlib import metadata
 from tc.backends.clike.cuda_dialect import FLAGS
 from tc.errors import BackendError
 from tc.process.forks import step
-from tc.process.uninterrupted import Once
+from tc.process.uninterrupted import Lazy
 
 _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 _LIBRARY = re.compile(r"libnvrtc\.so\.\d+|nvrtc64_\d+_\d+\.dll")
@@ -162,4 +162,4 @@ def _load() -> ctypes.CDLL | None:
     return None
 
 
-_LOADED = Once(_load)
+_LOADED = Lazy(_load)

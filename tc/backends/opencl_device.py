@@ -9,7 +9,7 @@ from typing import Any
 
 from tc.errors import BackendError
 from tc.gpu import Gpu
-from tc.process.uninterrupted import Once, load
+from tc.process.uninterrupted import Lazy, load
 from tc.runtime.arrays.device_array import Place
 
 REPLICATED = "POCL_FULL_REPLICATION_THRESHOLD"
@@ -129,4 +129,4 @@ def _devices(library: Any, platform: Any) -> list[Any]:
         return []
 
 
-_OPENED = Once(_open)
+_OPENED = Lazy(_open)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from tc.frontend.parser import parse
 from tc.function import Compiled
 from tc.gradient.batching import batch, batched_outputs
 from tc.gradient.forward_mode import tangents_alone
-from tc.process.uninterrupted import Once
+from tc.process.uninterrupted import LazyByKey
 from tc.semantics.check.checker import check
 from tc.source import Source
 
@@ -43,7 +42,7 @@ class Followers:
     def __init__(self, function: Compiled, stop: str) -> None:
         self.function = function
         self.stop = stop
-        self._made: dict[Any, Once[Any]] = {}
+        self._made: LazyByKey[Any] = LazyByKey()
 
     def tangents(self, wrt: tuple[int, ...]) -> TangentFunction:
         """What gives the tangents of the outputs, where inputs at these places have one.
@@ -58,7 +57,7 @@ class Followers:
             floating = [o for o in program.outputs if program.tensors[o].dtype.is_float]
             return TangentFunction(made, len(made.program.outputs) - len(floating))
 
-        found: TangentFunction = self._once(("tangents", wrt), make)
+        found: TangentFunction = self._made.get(("tangents", wrt), make)
         return found
 
     def batched(self, axes: BatchAxes) -> BatchFunction:
@@ -71,15 +70,9 @@ class Followers:
             batched = tuple(name in names for name in program.outputs)
             return BatchFunction(self._compiled(text, "batch"), batched)
 
-        found: BatchFunction = self._once(("batch", axes), make)
+        found: BatchFunction = self._made.get(("batch", axes), make)
         return found
 
     def _compiled(self, text: str, what: str) -> Compiled:
         source = Source(text, f"<{what} of {self.function.program.name}>")
         return self.function._compiled_alike(check(parse(source), None))
-
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        made = self._made.get(key)
-        if made is None:
-            made = self._made.setdefault(key, Once(make))
-        return made()

@@ -11,7 +11,7 @@ from tc.errors import GradError
 from tc.frontend.parser import parse
 from tc.function import Compiled
 from tc.gradient.reverse_mode import grad
-from tc.process.uninterrupted import Once
+from tc.process.uninterrupted import LazyByKey
 from tc.runtime.arguments import signature_of
 from tc.semantics.check.checker import check
 from tc.semantics.program import Program, Read, walk
@@ -59,7 +59,7 @@ class Gradients:
         self.save = save
         self.floating = tuple(_floating(program, program.outputs))
         self._read = _read_on(program)
-        self._made: dict[Any, Once[Gradient]] = {}
+        self._made: LazyByKey[Gradient] = LazyByKey()
         self._for_sizes_alone: set[tuple[int, ...]] = set()
 
     def of(self, wrt: tuple[int, ...], inputs: Sequence[Any]) -> Gradient:
@@ -85,10 +85,7 @@ class Gradients:
         return found if {*found.kept} <= {*whole.kept} else whole
 
     def _once(self, *key: Any) -> Gradient:
-        made = self._made.get(key)
-        if made is None:
-            made = self._made.setdefault(key, Once(lambda: self._gradient(*key)))
-        return made()
+        return self._made.get(key, lambda: self._gradient(*key))
 
     def _gradient(
         self, wrt: tuple[int, ...], constant: tuple[str, ...], sizes: CallShapes | None

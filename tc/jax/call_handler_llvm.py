@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tc.process.uninterrupted import Once
+from tc.process.uninterrupted import Lazy
 from tc.runtime.object_files import lasting_code
 
 SLOTS = 8
@@ -358,7 +358,7 @@ _KEPT: list[Any] = []
 """What the machine code calls: threads of XLA may do that to the end of the process."""
 
 
-@Once
+@Lazy
 def _compiled() -> tuple[int, ...]:
     on_x86 = platform.machine() in ("x86_64", "AMD64")
     text = CODE

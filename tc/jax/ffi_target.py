@@ -12,7 +12,7 @@ import jax
 from tc.derivatives.text_functions import texts_of
 from tc.function import Compiled
 from tc.jax.ready_calls import digest_of, digest_words, ready_calls
-from tc.process.uninterrupted import Once
+from tc.process.uninterrupted import Lazy
 
 TARGET = "tc_run"
 PLATFORM = "cpu"
@@ -23,7 +23,7 @@ _capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p,
 _KIND = b"xla._CUSTOM_CALL_TARGET"
 
 
-@Once
+@Lazy
 def register() -> None:
     """Tells XLA of the target, so that compiled and stored programs can call it."""
     handler = ready_calls().handler.address

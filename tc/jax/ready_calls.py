@@ -35,7 +35,7 @@ from tc.jax.call_handler_llvm import (
 )
 from tc.process.forks import renew_in_child
 from tc.process.threads import get_threads, on_change
-from tc.process.uninterrupted import Once
+from tc.process.uninterrupted import Lazy
 from tc.runtime.arguments import read_number, were_given
 from tc.runtime.arrays import address
 from tc.runtime.loaded import Direct, MachineKernel
@@ -326,7 +326,7 @@ def _apart(work: Callable[[], T]) -> T:
     return found.pop()
 
 
-@Once
+@Lazy
 def ready_calls() -> ReadyCalls:
     """The calls of this process."""
     made = ReadyCalls()

@@ -70,7 +70,7 @@ class _Gate:
     """
 
     def __init__(self) -> None:
-        self.stranded: str | None = None  # what keeps this process from taking steps
+        self.blocked_by: str | None = None  # what keeps this process from taking steps
         self.process = os.getpid()
         self.forking: dict[int, _Fork] = {}  # by thread
         self.renew()
@@ -81,7 +81,7 @@ class _Gate:
         depth = getattr(self, "inside", {}).get(here, 0)
         self.lock = threading.RLock()  # in C: in `Condition` a handler's error leaves it taken
         self.inside = {here: depth} if depth else {}
-        self.serving: dict[int, int] = {}  # threads that others wait for, by these
+        self.working_for: dict[int, int] = {}  # threads that others wait for, by these
 
     def enter(self) -> None:
         while not self._entered():
@@ -118,7 +118,7 @@ class _Gate:
             return  # as the first of the two calls has done all
         if fork is not None:
             fork.release()
-            self.stranded = self.stranded or fork.lacking
+            self.blocked_by = self.blocked_by or fork.lacking
         self.renew()
         _renew_properties()
         for renew in _RENEWED:
@@ -130,7 +130,7 @@ class _Gate:
         """Whether this thread is in a step now: not while another is about to fork."""
         here = threading.get_ident()
         with self.lock:
-            own = {here, self.serving.get(here)}
+            own = {here, self.working_for.get(here)}
             if here not in self.inside and self.forking.keys() - own:
                 return False
             self.inside[here] = self.inside.get(here, 0) + 1
@@ -164,31 +164,31 @@ def forker() -> int | None:
 
 
 @contextlib.contextmanager
-def serving(thread: int | None) -> Iterator[None]:
+def working_for(thread: int | None) -> Iterator[None]:
     """While this thread works for one that is about to fork, and that waits for it: its steps do
     not wait for that fork."""
     here = threading.get_ident()
     if thread is not None:
-        _GATE.serving[here] = thread
+        _GATE.working_for[here] = thread
     try:
         yield
     finally:
-        _GATE.serving.pop(here, None)
+        _GATE.working_for.pop(here, None)
 
 
 def check_child() -> None:
     """BackendError in a forked process in which compiling would wait for ever."""
-    if _GATE.stranded is not None:
+    if _GATE.blocked_by is not None:
         raise BackendError(
-            f"this process was forked while {_GATE.stranded}, and what that thread had locked "
+            f"this process was forked while {_GATE.blocked_by}, and what that thread had locked "
             "stays locked here: it runs what was compiled before, and compiles nothing",
             repair='multiprocessing.get_context("spawn")',
         )
 
 
-def is_stranded() -> bool:
+def is_blocked() -> bool:
     """Whether this is a forked process that cannot compile."""
-    return _GATE.stranded is not None
+    return _GATE.blocked_by is not None
 
 
 def renew_in_child(renew: Callable[[], object]) -> None:

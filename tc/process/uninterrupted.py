@@ -16,7 +16,7 @@ import _thread
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from importlib import import_module
 from types import FrameType, ModuleType
 from typing import Any, Generic, TypeVar
@@ -54,19 +54,19 @@ def _at_the_end(work: Callable[[], T]) -> T:
         ) from error
 
 
-def beside(work: Callable[[], T]) -> T:
-    """Runs what takes long in a thread of its own, while the main thread waits: an exception of a
-    signal handler comes out at once, and does not reach into `work`, which whoever catches it has
-    to stop. It does not keep the process from ending.
+def run_in_helper_thread(work: Callable[[], T]) -> T:
+    """What `work`, which takes long, returns or raises in a thread of its own, while the main
+    thread waits. An exception of a signal handler comes out at once and does not reach into `work`:
+    who catches the exception has to stop `work`. The thread does not keep the process from ending.
 
-    >>> beside(lambda: 6 * 7)
+    >>> run_in_helper_thread(lambda: 6 * 7)
     42
     """
     if sys.is_finalizing():
         return _at_the_end(work)
     if threading.current_thread() is not threading.main_thread() or _inside_compiler():
         return work()
-    return _Beside(work).result()
+    return _DetachedHelper(work).result()
 
 
 def load(name: str) -> ModuleType:
@@ -90,7 +90,7 @@ def stack() -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         yield frame
-        if frame.f_code in (_Helper._run.__code__, _Beside._run.__code__):
+        if frame.f_code in (_Helper._run.__code__, _DetachedHelper._run.__code__):
             frame = sys._current_frames().get(threading.main_thread().ident or 0)
             while frame is not None and frame.f_code is not _Helper.result.__code__:
                 frame = frame.f_back  # from where it waits
@@ -98,10 +98,10 @@ def stack() -> Iterator[FrameType]:
             frame = frame.f_back
 
 
-class Once(Generic[T]):
+class Lazy(Generic[T]):
     """A value made at the first call, in a step and uninterrupted, for all threads and forks.
 
-    >>> number = Once(lambda: 7)
+    >>> number = Lazy(lambda: 7)
     >>> number(), number()
     (7, 7)
     """
@@ -110,7 +110,7 @@ class Once(Generic[T]):
         self._make = make
         self.made: list[T] = []
         self._renew()
-        _ONCE.add(self)
+        _LAZY.add(self)
 
     def __call__(self) -> T:
         return self.made[0] if self.made else uninterrupted(self._first)
@@ -125,13 +125,33 @@ class Once(Generic[T]):
         self._lock = threading.RLock()
 
 
-_ONCE: weakref.WeakSet[Once[Any]] = weakref.WeakSet()
-"""All that there are; each goes with what holds it, as a function with its gradients."""
+_LAZY: weakref.WeakSet[Lazy[Any]] = weakref.WeakSet()
+"""All lazy values; each goes with the object that holds it, such as a function with its gradients.
+"""
+
+
+class LazyByKey(Generic[T]):
+    """Values by key, each made once, as a `Lazy` value is.
+
+    >>> squares: LazyByKey[int] = LazyByKey()
+    >>> squares.get(7, lambda: 49), squares.get(7, lambda: 50)
+    (49, 49)
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Lazy[T]] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of a key: what the first `make` for this key has returned."""
+        made = self._made.get(key)
+        if made is None:
+            made = self._made.setdefault(key, Lazy(make))
+        return made()
 
 
 def _renew_all() -> None:
-    for once in _ONCE:
-        once._renew()
+    for value in _LAZY:
+        value._renew()
 
 
 forks.renew_in_child(_renew_all)
@@ -213,7 +233,7 @@ class _Helper(Generic[T]):
 
     def _run(self) -> None:
         try:
-            with forks.serving(self.forker), _TURN[0]:
+            with forks.working_for(self.forker), _TURN[0]:
                 if not self.abandoned:
                     self.values.append(self.work())
         except BaseException as error:
@@ -223,8 +243,8 @@ class _Helper(Generic[T]):
             self.latch.release()
 
 
-class _Beside(_Helper[T]):
-    """Work beside which the main thread may have helpers, too: they do not wait for it."""
+class _DetachedHelper(_Helper[T]):
+    """A helper beside which the main thread may have other helpers, which do not wait for it."""
 
     daemon = True
 

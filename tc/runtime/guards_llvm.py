@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tc.dtypes import Array
-from tc.process.uninterrupted import Once
+from tc.process.uninterrupted import Lazy
 from tc.runtime import native
 from tc.runtime.arrays import numpy_records
 from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, KIND, WORD, WRITABLE
@@ -74,7 +74,7 @@ def _record(wanted: Wanted) -> tuple[int, ...]:
     return (*start, *wanted.shape, *strides)
 
 
-@Once
+@Lazy
 def _methods() -> tuple[int, int]:
     """The addresses of what Python's functions refer to. They may outlive this module, so that is
     in the memory of the code, which is never freed."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from tc.process.forks import renew_in_child
 from tc.process.processors import available
-from tc.process.uninterrupted import Once, uninterrupted
+from tc.process.uninterrupted import Lazy, uninterrupted
 from tc.runtime import native
 from tc.runtime.loaded import PERFORM
 from tc.runtime.object_files import lasting_code
@@ -159,7 +159,7 @@ def compile_pool() -> PoolCode:
     return PoolCode(_LAUNCH(launch), launch, performs, work, attempt, _Memory.from_address(memory))
 
 
-@Once
+@Lazy
 def performer() -> int:
     """The address of what runs regions, with threads or without (see `RUN_REGIONS`)."""
     return lasting_code(RUN_REGIONS, "perform")[0]
@@ -223,7 +223,7 @@ def _survives(attempt: int) -> bool:
 # --- the pool of this process -----------------------------------------------------------------
 
 
-pool = Once(new_pool)
+pool = Lazy(new_pool)
 """The pool of this process. BackendError in a forked child that can make none."""
 
 

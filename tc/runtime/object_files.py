@@ -18,8 +18,8 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tc.errors import InternalError
-from tc.process.forks import is_stranded, step
-from tc.process.uninterrupted import Once
+from tc.process.forks import is_blocked, step
+from tc.process.uninterrupted import Lazy
 
 _ELF = b"\x7fELF\x02\x01"
 """How ELF files of 64 bits begin, little-endian."""
@@ -130,8 +130,8 @@ class _Owner:
     def __init__(self, engine: Any) -> None:
         self.engine = engine
 
-    def __del__(self, _stranded: Callable[[], bool] = is_stranded) -> None:
-        if _stranded():
+    def __del__(self, _blocked: Callable[[], bool] = is_blocked) -> None:
+        if _blocked():
             self.engine.detach()
 
 
@@ -253,7 +253,7 @@ def _initialize() -> None:
     keep_masks()
 
 
-@Once
+@Lazy
 def keep_masks() -> None:
     """Has LLVM leave masked loads as they are, in all of this process.
 

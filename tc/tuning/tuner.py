@@ -16,7 +16,7 @@ from tc.backends.base import Backend
 from tc.dtypes import Array
 from tc.errors import BackendError, InputError
 from tc.options import Options
-from tc.process.uninterrupted import beside
+from tc.process.uninterrupted import run_in_helper_thread
 from tc.tuning.database import TuningDatabase
 from tc.tuning.measure import Limits, Measurer, Stopper
 from tc.tuning.problem import Problem, Trial
@@ -221,7 +221,7 @@ def tune(
             run.search(asked, first, measurer)
 
     try:
-        beside(work)
+        run_in_helper_thread(work)
     except KeyboardInterrupt:
         run.stop(interrupted=True)
     except BaseException:

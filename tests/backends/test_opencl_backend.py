@@ -21,7 +21,7 @@ from tc.dtypes import FLOAT32, FLOAT64
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.kernel.ir import Binary, Kernel, Load, Store
-from tc.process.uninterrupted import Once
+from tc.process.uninterrupted import Lazy
 from tests.kernel.grids import T0, T1, grid, launches, tmm
 from tests.kernel.marked import Array, add, dense, times
 from tests.support.grid_cases import GRIDS, failing, much_shared
@@ -261,7 +261,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """Makes a library the one that is imported."""
 
     def use(library: Any) -> None:
-        monkeypatch.setattr(opencl_device, "_OPENED", Once(opencl_device._open))
+        monkeypatch.setattr(opencl_device, "_OPENED", Lazy(opencl_device._open))
         monkeypatch.setitem(sys.modules, "pyopencl", library)
 
     return use

@@ -56,7 +56,7 @@ def test_values_made_once_are_freed_and_renewed() -> None:
     """0.12"""
     from tc.process import uninterrupted
 
-    once = uninterrupted.Once(lambda: 7)
+    once = uninterrupted.Lazy(lambda: 7)
     value, lock, reference = once(), once._lock, weakref.ref(once)
     uninterrupted._renew_all()  # as forks do
     is_renewed = once._lock is not lock

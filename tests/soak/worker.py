@@ -214,7 +214,7 @@ class Worker:
             chosen.call(draw)
         except tc.BackendError:
             full = self.full and chosen.backend == "c"  # gcc has files of its own
-            if not (full or forks.is_stranded()):
+            if not (full or forks.is_blocked()):
                 raise
             note("refused", full=full)
 

@@ -367,7 +367,7 @@ if child == 0:
     try:
         kept(path, tiled("i", 4), sizes={"M": 20, "K": 48, "N": 40})
         found = plan_of(tc.explain(MM, M=20, K=48, N=40))
-        status = 0 if found == tiled("i", 4).plan and not forks.is_stranded() else 2
+        status = 0 if found == tiled("i", 4).plan and not forks.is_blocked() else 2
     finally:
         os._exit(status)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from tc.process.uninterrupted import Once
+from tc.process.uninterrupted import Lazy
 from tc.runtime import native
 from tc.runtime.native import FAST_CALL, python_function
 from tc.runtime.object_files import lasting_code
@@ -47,7 +47,7 @@ def _new(asked: Sequence[int], wanted: Sequence[tuple[int, int]]) -> Find:
     return python_function(_method(), ctypes.addressof(words), words)
 
 
-@Once
+@Lazy
 def _method() -> int:
     return lasting_code(CODE, "method")[0]
 
