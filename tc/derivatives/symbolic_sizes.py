@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tc.builtins.operators import ARITHMETIC
 from tc.errors import GradError, InputError
 from tc.gradient.sampled_ranges import sampled_ranges
 from tc.semantics import program as p
@@ -87,19 +88,7 @@ class _Known:
                 return -self.value(operand)
             case p.Convert(operand=operand):
                 return self.value(operand)
-            case p.Binary(op="min", left=left, right=right):
-                return self.arithmetic.minimum(self.value(left), self.value(right))
-            case p.Binary(op="max", left=left, right=right):
-                return self.arithmetic.maximum(self.value(left), self.value(right))
-            case p.Binary(op=op, left=left, right=right) if op in _OPERATORS:
-                return _OPERATORS[op](self.value(left), self.value(right))
+            case p.Binary(op=op, left=left, right=right) if op in ARITHMETIC:
+                own = {"min": self.arithmetic.minimum, "max": self.arithmetic.maximum}
+                return own.get(op, ARITHMETIC[op])(self.value(left), self.value(right))
         raise InputError(f"the size {to_text(expr)} is no expression that symbols can carry")
-
-
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-}

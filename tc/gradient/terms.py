@@ -6,18 +6,20 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from tc.dtypes import FLOAT16, FLOAT64, INT64
 from tc.semantics import program as p
+from tc.semantics.ranges import polynomials
 from tc.semantics.ranges.polynomials import (
     NOTHING,
+    NOUGHT,
     ONE,
     Poly,
     Symbols,
     atom,
     constant,
-    is_of_sizes,
+    decide,
     quotient,
     to_expr,
     to_poly,
@@ -197,9 +199,8 @@ def _place(expr: p.Expr, sizes: Mapping[str, p.Expr]) -> Poly:
         case p.Binary(op=("/" | "%"), left=left, right=p.Literal(value=int(by))) if by > 0:
             inside = _place(left, sizes)
             rest = inside.remainder(by)
-            is_rest = _is_never_negative(rest, sizes) and _is_never_negative(
-                constant(by - 1) - rest, sizes
-            )
+            is_rest = polynomials.is_at_most(NOUGHT, rest, SYMBOLS, sizes)
+            is_rest = is_rest and bool(decide("<", rest, constant(by), SYMBOLS, sizes))
             if is_rest:
                 return quotient(inside - rest, constant(by), SYMBOLS) if expr.op == "/" else rest
             if expr.op == "/":
@@ -368,48 +369,40 @@ def difference(left: p.Expr, right: p.Expr) -> p.Expr:
 def within(begin: p.Expr, value: p.Expr, end: p.Expr, sizes: Mapping[str, p.Expr]) -> list[p.Expr]:
     """The conditions that a value lies in a range, without those that always hold, where each
     index in `sizes` is below its size."""
-    first, after = compare("<=", begin, value), compare("<", value, end)
-    low = to_poly(value, SYMBOLS) - to_poly(begin, SYMBOLS)
-    high = to_poly(end, SYMBOLS) - to_poly(value, SYMBOLS) - ONE
-    found = [(first, low), (after, high)]
-    return [condition for condition, poly in found if not _is_never_negative(poly, sizes)]
+    return [
+        compare(op, left, right)
+        for op, left, right in (("<=", begin, value), ("<", value, end))
+        if not decide(op, to_poly(left, SYMBOLS), to_poly(right, SYMBOLS), SYMBOLS, sizes)
+    ]
 
 
 def is_at_most(left: p.Expr, right: p.Expr) -> bool:
     """Whether it shows that one whole number is at most another, whatever the sizes."""
-    return _is_never_negative(to_poly(right, SYMBOLS) - to_poly(left, SYMBOLS), {})
+    return polynomials.is_at_most(to_poly(left, SYMBOLS), to_poly(right, SYMBOLS), SYMBOLS)
 
 
 def simplified(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> list[p.Expr]:
     """The condition, if any, that is left of one, where each index in `sizes` is below its size:
     comparisons of places are simplified, and those that always hold left out."""
-    if not isinstance(condition, p.Compare) or not all(map(_is_place, p.children(condition))):
+    if not _is_of_places(condition):
         return [condition]
-    left, right = (to_poly(side, SYMBOLS) for side in p.children(condition))
-    op = condition.op
-    room = left - right if op in (">", ">=") else right - left
-    if op in ("<", ">"):
-        room -= ONE
-    if op in ("<", "<=", ">", ">=") and _is_never_negative(room, sizes):
+    left, right = (to_poly(side, SYMBOLS) for side in (condition.left, condition.right))
+    if decide(condition.op, left, right, SYMBOLS, sizes):
         return []
-    return [compare(op, to_expr(left, SYMBOLS), to_expr(right, SYMBOLS))]
+    return [compare(condition.op, to_expr(left, SYMBOLS), to_expr(right, SYMBOLS))]
 
 
 def never_holds(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> bool:
     """Whether it shows that a comparison of places does not hold, where each index in `sizes` is
     below its size."""
-    if not isinstance(condition, p.Compare) or not all(map(_is_place, p.children(condition))):
+    if not _is_of_places(condition):
         return False
-    left, right = (to_poly(side, SYMBOLS) for side in p.children(condition))
-    above, below = left - right, right - left
-    apart = {
-        "<": [above],
-        "<=": [above - ONE],
-        ">": [below],
-        ">=": [below - ONE],
-        "==": [above - ONE, below - ONE],
-    }
-    return any(_is_never_negative(poly, sizes) for poly in apart.get(condition.op, []))
+    left, right = (to_poly(side, SYMBOLS) for side in (condition.left, condition.right))
+    return decide(condition.op, left, right, SYMBOLS, sizes) is False
+
+
+def _is_of_places(condition: p.Expr) -> TypeGuard[p.Compare]:
+    return isinstance(condition, p.Compare) and all(map(_is_place, p.children(condition)))
 
 
 def _is_place(expr: p.Expr, operators: str = "+-*") -> bool:
@@ -420,40 +413,6 @@ def _is_place(expr: p.Expr, operators: str = "+-*") -> bool:
         return True
     is_sum = isinstance(expr, p.Unary) or (isinstance(expr, p.Binary) and expr.op in operators)
     return is_sum and all(_is_place(child, operators) for child in p.children(expr))
-
-
-def _is_never_negative(poly: Poly, sizes: Mapping[str, p.Expr]) -> bool:
-    """Whether it shows that a polynomial is at least 0, where indices that have a size are at least
-    0 and below it: it is with 0 for those that it grows with, and the last for others."""
-    least = constant(poly.constant)
-    for atoms, c in poly.terms.items():
-        known = [a for a in atoms if isinstance(a, p.Size | p.Extent)]
-        others = [a for a in atoms if not isinstance(a, p.Size | p.Extent)]
-        ends = [_end(a, sizes) for a in others]
-        if None in ends:
-            return False
-        if c > 0 and others:
-            continue
-        term = Poly(0, {tuple(known): c}) if known else constant(c)
-        for end in ends:
-            assert end is not None
-            term *= to_poly(end, SYMBOLS) - ONE
-        least += term
-    return is_of_sizes(least)
-
-
-def _end(atom: p.Expr, sizes: Mapping[str, p.Expr]) -> p.Expr | None:
-    """What an index, or a quotient or remainder of one, is below, which is at least 0."""
-    match atom:
-        case p.Index(name=name):
-            return sizes.get(name)
-        case p.Binary(op="%", right=p.Literal(value=int(value)) as end) if value > 0:
-            return end
-        case p.Binary(op="/", left=p.Index(name=name), right=p.Literal(value=int(by))) if by > 0:
-            if name in sizes:
-                last = quotient(to_poly(sizes[name], SYMBOLS) - ONE, constant(by), SYMBOLS)
-                return to_expr(last + ONE, SYMBOLS)
-    return None
 
 
 def place(value: p.Expr, size: p.Expr) -> tuple[p.Expr, p.Expr] | None:

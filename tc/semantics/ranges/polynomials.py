@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc.affine.forms import Form
+from tc.builtins.operators import MIRRORED
 from tc.dtypes import INT64
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
@@ -64,15 +65,6 @@ def constant(value: int) -> Poly:
 def atom(expr: p.Expr) -> Poly:
     """The polynomial that is an expression of its own."""
     return Poly(0, {(expr,): 1})
-
-
-def is_of_sizes(poly: Poly) -> bool:
-    """Whether a polynomial shows that it is at least 0: sizes are, and it has no coefficient below
-    0 and no atoms but sizes."""
-    return poly.constant >= 0 and all(
-        c > 0 and all(isinstance(each, p.Size | p.Extent) for each in product)
-        for product, c in poly.terms.items()
-    )
 
 
 ONE = constant(1)
@@ -238,3 +230,88 @@ def _term(product: tuple[p.Expr, ...], coefficient: int, symbols: Symbols) -> p.
     numbers = () if product and coefficient == 1 else (symbols.number(coefficient),)
     term: p.Expr = functools.reduce(functools.partial(symbols.binary, "*"), (*numbers, *product))
     return term
+
+
+# --- what sizes alone decide ------------------------------------------------------------------
+
+
+def decide(
+    op: str, left: Poly, right: Poly, symbols: Symbols, ends: Mapping[str, p.Expr]
+) -> bool | None:
+    """What `left op right` is for all sizes, and for all values from 0 of the indices that have
+    `ends`, each below its end; None where it may be either, or where the forms do not show it."""
+    if op in (">", ">="):
+        op, left, right = MIRRORED[op], right, left
+    after = {"<": (left + ONE, right), "<=": (left, right)}.get(op)
+    if after is not None:
+        if is_at_most(*after, symbols, ends):
+            return True
+        return False if is_at_most(right, after[0] - ONE, symbols, ends) else None
+    if decide("<", left, right, symbols, ends) or decide("<", right, left, symbols, ends):
+        return op == "!="
+    return op == "==" if left == right else None
+
+
+def is_at_most(
+    left: Poly, right: Poly, symbols: Symbols, ends: Mapping[str, p.Expr] | None = None
+) -> bool:
+    """Whether the forms show that left <= right: sizes are at least 0, quotients by one divisor are
+    ordered as what they divide, and an index that has an end is at least 0 and below it."""
+    rest = right - left
+    for lesser in [q for q, c in rest.terms.items() if c == -1 and len(q) == 1]:
+        for greater in [q for q, c in rest.terms.items() if c == 1 and len(q) == 1]:
+            if _is_quotient_at_most(lesser[0], greater[0], symbols):
+                rest = rest.without(lesser).without(greater)
+                break
+    return is_of_sizes(_least(rest, symbols, ends)) if ends else is_of_sizes(rest)
+
+
+def is_of_sizes(poly: Poly) -> bool:
+    """Whether a polynomial shows that it is at least 0: sizes are, and it has no coefficient below
+    0 and no atoms but sizes."""
+    return poly.constant >= 0 and all(
+        c > 0 and all(isinstance(each, p.Size | p.Extent) for each in product)
+        for product, c in poly.terms.items()
+    )
+
+
+def _is_quotient_at_most(left: p.Expr, right: p.Expr, symbols: Symbols) -> bool:
+    match left, right:
+        case (
+            p.Binary(op="/", left=first, right=p.Literal() as divisor),
+            p.Binary(op="/", left=second, right=other),
+        ) if divisor == other:
+            plain = Symbols({}, {}, NOTHING, symbols.span)
+            return is_at_most(to_poly(first, plain), to_poly(second, plain), plain)
+        case _:
+            return False
+
+
+def _least(poly: Poly, symbols: Symbols, ends: Mapping[str, p.Expr]) -> Poly:
+    """A polynomial of sizes that another one is never below: with 0 for the indices with which that
+    grows, and the last value of others."""
+    least = constant(poly.constant)
+    for product, c in poly.terms.items():
+        sizes = tuple(a for a in product if isinstance(a, p.Size | p.Extent))
+        last = [_last(a, symbols, ends) for a in product if a not in sizes]
+        if any(each is None for each in last):
+            least += Poly(0, {product: c})  # which shows nothing
+        elif c < 0 or not last:
+            term = Poly(0, {sizes: c}) if sizes else constant(c)
+            for each in last:
+                term *= each or NOUGHT
+            least += term
+    return least
+
+
+def _last(expr: p.Expr, symbols: Symbols, ends: Mapping[str, p.Expr]) -> Poly | None:
+    """The last value of an index, or of a quotient or remainder of one, the first of which is 0."""
+    match expr:
+        case p.Index(name=name) if name in ends:
+            return to_poly(ends[name], symbols) - ONE
+        case p.Binary(op="%", right=p.Literal(value=int(value))) if value > 0:
+            return constant(value - 1)
+        case p.Binary(op="/", left=p.Index(name=name), right=p.Literal(value=int(by))) if by > 0:
+            if name in ends:
+                return quotient(to_poly(ends[name], symbols) - ONE, constant(by), symbols)
+    return None

@@ -12,12 +12,11 @@ from typing import TypeAlias
 
 from tc.semantics import program as p
 from tc.semantics.ranges.polynomials import (
-    NOTHING,
     NOUGHT,
     ONE,
     Poly,
     Symbols,
-    is_of_sizes,
+    is_at_most,
     linear,
     quotient,
     to_expr,
@@ -42,8 +41,8 @@ def least(exprs: list[p.Expr], symbols: Symbols) -> p.Expr:
     kept: list[Poly] = []
     for expr in exprs:
         poly = to_poly(expr, symbols)
-        if not any(_is_at_most(other, poly) for other in kept):
-            kept = [other for other in kept if not _is_at_most(poly, other)] + [poly]
+        if not any(is_at_most(other, poly, symbols) for other in kept):
+            kept = [other for other in kept if not is_at_most(poly, other, symbols)] + [poly]
     parts = (to_expr(poly, symbols) for poly in kept)
     return functools.reduce(functools.partial(symbols.binary, "min"), parts)
 
@@ -148,27 +147,3 @@ def _interval(
                 return None
             return to_poly(begin, symbols), to_poly(end, symbols) - ONE
     return None
-
-
-def _is_at_most(left: Poly, right: Poly) -> bool:
-    """Whether left <= right shows from the form: sizes are at least 0, and quotients by one
-    divisor are ordered as what they divide."""
-    rest = right - left
-    for lesser in [q for q, c in rest.terms.items() if c == -1 and len(q) == 1]:
-        for greater in [q for q, c in rest.terms.items() if c == 1 and len(q) == 1]:
-            if _is_quotient_at_most(lesser[0], greater[0]):
-                rest = rest.without(lesser).without(greater)
-                break
-    return is_of_sizes(rest)
-
-
-def _is_quotient_at_most(left: p.Expr, right: p.Expr) -> bool:
-    match left, right:
-        case (
-            p.Binary(op="/", left=first, right=p.Literal() as divisor),
-            p.Binary(op="/", left=second, right=other),
-        ) if divisor == other:
-            symbols = Symbols({}, {}, NOTHING, left.span)
-            return _is_at_most(to_poly(first, symbols), to_poly(second, symbols))
-        case _:
-            return False
