@@ -19,7 +19,7 @@ from tc.plan import BLOCK, PARALLEL, REGISTER, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.footprint import Box, Digits, Position, box, enter, start, trips_of, whole
 from tc.polyhedral.schedule import ArrayTile, Band, Member, Node, Promotion
-from tc.polyhedral.scop.scop import HalfOpen, Scop, ScopStatement, all_written, subtract
+from tc.polyhedral.scop.scop import Access, HalfOpen, Scop, ScopStatement, all_written, subtract
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +285,9 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
         return "loops around it were changed after it was promoted, and it must be copied otherwise"
     if tile.write_back and moved.limits != tile.limits:
         return "loops around it were changed after it was promoted, and others have its elements"
+    writers = (s for s in below.users(tensor) if s.write.tensor == tensor)
+    if any(_reaches_others(s.write, below.position(s)) for s in writers):
+        return "its last elements belong to other iterations where the tiles of loops are not full"
     last = {axis.dimension: axis.step for axis in tile.layout}
     if any(step % last.get(d, 1) for d, step in enumerate(exact.steps)):
         return "elements between those of the tile are touched"
@@ -333,6 +336,18 @@ def _fault_of_copies(tile: ArrayTile, below: Footprint) -> str | None:
             if member.role == BLOCK or (member.role == THREAD and tile.scope != SHARED):
                 return f"each {member.role} that runs {member.name} would write its own"
     return None
+
+
+def _reaches_others(write: Access, position: Position) -> bool:
+    """Whether a tile of what is written, whose loops are not full, holds elements of others: of
+    `q*4 + r`, an `r` that is too large is one of the next `q`; too large a `q` is beyond all that
+    is touched."""
+    for form in write.subscripts:
+        terms = {} if form is None else form.terms
+        most = max(map(abs, terms.values()), default=0)
+        if any(abs(c) < most and not position[v].exact for v, c in terms.items()):
+            return True
+    return False
 
 
 def _is_written_around(tensor: str, below: Footprint) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass, field
 from math import prod
 
-from tc.affine.forms import LinearForm
 from tc.plan import PACKED, REGISTER, SCRATCH
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, in_members
