@@ -1,5 +1,5 @@
-# `make demo` and `make test` set up everything they need in .venv: Python 3.10 or newer, pip and
-# make are enough.
+# `make demo`, `make test` and `make docs` set up everything they need in .venv: Python 3.10 or newer,
+# pip and make are enough.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -13,7 +13,7 @@ OPTIONS ?=
 MINUTES ?= 10
 SEED    ?= $(shell date +%s)
 
-.PHONY: demo test floors frameworks fuzz fuzz-plans fuzz-gpu-plans soak lint types layers check bench accept changelog clean
+.PHONY: demo docs test floors frameworks fuzz fuzz-plans fuzz-gpu-plans soak lint types layers check bench accept changelog clean
 
 # Where Python has no ensurepip, as Debian's, the pip beside it installs one.
 $(VENV)/.made:
@@ -31,8 +31,16 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
 
+$(VENV)/.docs: pyproject.toml | $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
 demo: $(VENV)/.library
 	$(BIN)/python -m bench.demo
+
+# The site: open build/site/index.html in a browser. Links that lead nowhere are errors.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test: $(VENV)/.installed
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -q $(PARALLEL) $(OPTIONS)

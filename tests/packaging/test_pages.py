@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 
+import tc
 from tc.rules import PAGES
 
 ROOT = Path(__file__).parents[2]
+REFERENCE = sorted((ROOT / "docs/pages/reference").glob("*.md"))
 PATHS = [
+    *REFERENCE,
     *sorted((ROOT / "spec").glob("*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *(ROOT / folder / "README.md" for folder in ("examples", "bench/results")),
 ]
 HOME = PAGES.removesuffix("spec")
+SITE = (ROOT / "mkdocs.yml").read_text("utf-8")
 
 
 def prose(path: Path) -> str:
@@ -48,3 +52,17 @@ def test_every_page_is_listed() -> None:
     pages = {path.name for path in (ROOT / "spec").glob("*.md")} - {"README.md"}
     assert pages - set(listed) <= {"tutorial.md", "glossary.md"}  # named above the table
     assert len(set(listed)) == len(listed)
+
+
+def test_every_page_is_on_the_site() -> None:
+    listed = re.findall(r"\b(?:spec|reference)/\w+\.md$", SITE, re.MULTILINE)
+    pages = [*(ROOT / "spec").glob("*.md"), *REFERENCE]
+    assert sorted(listed) == sorted(f"{path.parent.name}/{path.name}" for path in pages)
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = "".join(path.read_text("utf-8") for path in REFERENCE)
+    entries = set(re.findall(r"^::: tc\.([\w.]+)$", text, re.MULTILINE))
+    assert {name for name in entries if "." not in name} == {*tc.__all__} - {"plan"}
+    actions = {kind.__name__ for kind in tc.plan.ACTIONS}
+    assert actions <= {name.removeprefix("plan.") for name in entries}
