@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tc.errors import GradError, InputError, RangeError
@@ -12,7 +12,7 @@ from tc.gradient.terms import number
 from tc.runtime.arguments import NUMBERS, entry_sizes, is_sequence
 from tc.runtime.sizes import EXAMPLE_SIZE, CallSizes, resolve_sizes
 from tc.semantics import program as p
-from tc.semantics.ranges.range_inference import infer_ranges
+from tc.semantics.ranges.range_inference import RangeInference, infer_ranges
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.semantics.size_values import KnownSizes, evaluate
 from tc.semantics.suggest import nearest
@@ -137,7 +137,7 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
             )
             for axis in range(tensor.rank)
         )
-    return SampledRanges(ranges, shapes, samples, _edges(program, samples[0]))
+    return SampledRanges(ranges, shapes, samples, _edges(tried.inference, samples[0]))
 
 
 def _is_fixed(program: p.Program) -> bool:
@@ -172,7 +172,7 @@ def _without_ranges(program: p.Program, found: _Found) -> GradError:
         span, sizes, scalars = empty.statement.span, dict(best[0].sizes), dict(best[0].scalars)
     else:
         try:
-            infer_ranges(program, _shapes(program, sizes, scalars), scalars)
+            found.inference.at(_shapes(program, sizes, scalars), scalars)
         except (InputError, RangeError) as error:
             cause += f"; where all are 8, {error.cause}"
     return GradError(cause, rule="D4", span=span, repair=_at_sizes({**sizes, **scalars}))
@@ -213,6 +213,8 @@ class _Found:
 
     def __init__(self, program: p.Program) -> None:
         self.program = program
+        self.inference = RangeInference.of(program)
+        self.before = [self.inference.before(n) for n in range(len(program.statements))]
         self.equal = _equal_sizes(program)
         self.by_score: dict[tuple[int, bool], dict[tuple[int, ...], p.ShapedProgram]] = {}
 
@@ -233,7 +235,7 @@ class _Found:
         scalars = {n: values[n] for n in self.program.static_scalars}
         shapes = _shapes(self.program, sizes, scalars)
         try:
-            shaped = infer_ranges(self.program, shapes, scalars)
+            shaped = self.inference.at(shapes, scalars, warns=False)
         except InputError as error:
             return -2, 0, _place(error)
         except RangeError as error:
@@ -265,11 +267,8 @@ class _Found:
         self, count: int, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
     ) -> int | None:
         """The first of the statements before one that is empty, as far as that is known."""
-        before = replace(self.program, statements=self.program.statements[:count])
-        written = {s.target for s in before.statements}
-        kept = {n: t for n, t in before.tensors.items() if n in written or n in before.inputs}
         try:
-            return _first_empty(infer_ranges(replace(before, tensors=kept), shapes, scalars))
+            return _first_empty(self.before[count].at(shapes, scalars, warns=False))
         except (InputError, RangeError, KeyError):
             return None
 
@@ -351,20 +350,21 @@ def _climb(found: _Found, numbers: random.Random) -> None:
             return
 
 
-def _edges(program: p.Program, sample: p.ShapedProgram) -> tuple[p.ShapedProgram, ...]:
+def _edges(inference: RangeInference, sample: p.ShapedProgram) -> tuple[p.ShapedProgram, ...]:
     """The program where one size, or all, are 0 and the others those of a sample."""
+    program = inference.program
     names = [{name} for name in program.sizes] + [set(program.sizes)] * (len(program.sizes) > 1)
     sizes = ({n: 0 if n in none else v for n, v in sample.sizes.items()} for none in names)
-    found = (_shaped(program, each, sample.scalars) for each in sizes)
+    found = (_shaped(inference, each, sample.scalars) for each in sizes)
     return tuple(shaped for shaped in found if shaped is not None)
 
 
 def _shaped(
-    program: p.Program, sizes: Mapping[str, int], scalars: Mapping[str, int]
+    inference: RangeInference, sizes: Mapping[str, int], scalars: Mapping[str, int]
 ) -> p.ShapedProgram | None:
     """The program at these sizes; None where it has no ranges there."""
     try:
-        return infer_ranges(program, _shapes(program, sizes, scalars), scalars)
+        return inference.at(_shapes(inference.program, sizes, scalars), scalars, warns=False)
     except (InputError, RangeError):
         return None
 

@@ -14,7 +14,7 @@ from tc.gradient import terms as e
 from tc.gradient.def_text import FreshNames, Joined, printed
 from tc.semantics import program as p
 from tc.semantics.check.checker import check
-from tc.semantics.ranges.range_inference import infer_ranges
+from tc.semantics.ranges.range_inference import RangeInference
 from tc.source import Source
 
 ExprBounds: TypeAlias = tuple[p.Expr, p.Expr]
@@ -64,7 +64,8 @@ def without_idle_ranges(
     """
     try:
         program = check(parse(Source(body_text(head, statements))))
-        wanted = [(call, _ranges(program, call)) for call in calls]
+        whole = RangeInference.of(program)
+        wanted = [(call, _ranges(whole, call)) for call in calls]
     except _REFUSED as error:
         raise GradError(
             f"the text of the gradient would not be accepted: {error.cause}",
@@ -76,12 +77,12 @@ def without_idle_ranges(
     said = [names for statement in statements for names in _said(statement, shapes, fixed)]
     for call in edges:
         with contextlib.suppress(*_REFUSED):
-            wanted.append((call, _ranges(program, call)))
+            wanted.append((call, _ranges(whole, call)))
     while True:
-        kept = _without_idle_ranges(program, said, tried)
+        kept = _without_idle_ranges(whole, said, tried)
         other = next((known for known in wanted if not _is_same(kept, [known])), None)
         if other is None:
-            return list(_with_clauses_of(statements, kept))
+            return list(_with_clauses_of(statements, kept.program))
         tried.append(other)
 
 
@@ -91,47 +92,47 @@ Ranges: TypeAlias = tuple[object, ...]
 _REFUSED = (CheckError, InputError, RangeError)
 
 
-def _ranges(program: p.Program, call: SampleCall) -> Ranges:
-    shapes = {name: call.shapes[name] for name in program.inputs}
-    shaped = infer_ranges(program, shapes, call.scalars)
+def _ranges(inference: RangeInference, call: SampleCall) -> Ranges:
+    shapes = {name: call.shapes[name] for name in inference.program.inputs}
+    shaped = inference.at(shapes, call.scalars, warns=False)
     found = [{v: (r.begin, r.end) for v, r in s.ranges.items()} for s in shaped.statements]
     return shaped.shapes, found
 
 
-def _is_same(program: p.Program, wanted: Sequence[tuple[SampleCall, Ranges]]) -> bool:
+def _is_same(inference: RangeInference, wanted: Sequence[tuple[SampleCall, Ranges]]) -> bool:
     try:
-        return all(_ranges(program, call) == ranges for call, ranges in wanted)
+        return all(_ranges(inference, call) == ranges for call, ranges in wanted)
     except _REFUSED:
         return False
 
 
 def _without_idle_ranges(
-    program: p.Program,
+    whole: RangeInference,
     said: Sequence[set[str]],
     wanted: Sequence[tuple[SampleCall, Ranges]],
-) -> p.Program:
+) -> RangeInference:
     """Without as many of the clauses that are `said` as leave all the same, from the first
     statement to the last: those of all at once, else of each half, at last of one statement or
     variable."""
-    places = [n for n, s in enumerate(program.statements) if _clauses(s, said[n])]
+    places = [n for n, s in enumerate(whole.program.statements) if _clauses(s, said[n])]
 
-    def without(program: p.Program, places: Sequence[int]) -> p.Program:
+    def without(inference: RangeInference, places: Sequence[int]) -> RangeInference:
         if not places:
-            return program
-        attempt = _left_out(program, {n: said[n] for n in places})
+            return inference
+        attempt = _left_out(inference, {n: said[n] for n in places})
         if _is_same(attempt, wanted):
             return attempt
         if len(places) > 1:
             half = len(places) // 2
-            return without(without(program, places[:half]), places[half:])
+            return without(without(inference, places[:half]), places[half:])
         (place,) = places
-        variables = _clauses(program.statements[place], said[place])
+        variables = _clauses(inference.program.statements[place], said[place])
         for variable in variables if len(variables) > 1 else ():
-            attempt = _left_out(program, {place: {variable}})
-            program = attempt if _is_same(attempt, wanted) else program
-        return program
+            attempt = _left_out(inference, {place: {variable}})
+            inference = attempt if _is_same(attempt, wanted) else inference
+        return inference
 
-    return without(program, places)
+    return without(whole, places)
 
 
 def _clauses(statement: p.Statement, variables: Container[str]) -> list[str]:
@@ -139,13 +140,13 @@ def _clauses(statement: p.Statement, variables: Container[str]) -> list[str]:
     return [w.variable for w in statement.where if w.variable in variables]
 
 
-def _left_out(program: p.Program, variables: Mapping[int, Container[str]]) -> p.Program:
+def _left_out(inference: RangeInference, variables: Mapping[int, Container[str]]) -> RangeInference:
     """The program without the clauses of some variables, by the places of statements."""
-    statements = list(program.statements)
+    statements = list(inference.program.statements)
     for place, names in variables.items():
         where = tuple(w for w in statements[place].where if w.variable not in names)
         statements[place] = replace(statements[place], where=where)
-    return replace(program, statements=tuple(statements))
+    return inference.with_clauses_of(replace(inference.program, statements=tuple(statements)))
 
 
 def _fixed_dimensions(

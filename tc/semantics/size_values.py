@@ -202,7 +202,7 @@ def settle(program: p.Program, known: KnownSizes) -> KnownSizes:
     while True:
         sizes = dict(_size_values(program, known))
         shapes = dict(known.shapes)
-        known = replace(known, sizes=sizes)
+        known = KnownSizes(sizes, known.shapes, known.scalars, known.indices)
         for tensor in program.declared:
             if tensor.name not in shapes:
                 shape = _declared_shape(tensor, known)
@@ -211,7 +211,7 @@ def settle(program: p.Program, known: KnownSizes) -> KnownSizes:
                     shapes[tensor.name] = shape
         if len(shapes) == len(known.shapes):
             break
-        known = replace(known, shapes=shapes)
+        known = KnownSizes(sizes, shapes, known.scalars, known.indices)
     for equality in program.equalities:
         _check_equality(program, equality, known)
     return known

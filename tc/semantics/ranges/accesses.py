@@ -7,8 +7,11 @@ A guard is a condition that decides whether an expression is evaluated at all (Y
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from tc.builtins.operators import MIRRORED, NEGATED
+from tc.dtypes import INT64, limits
 from tc.semantics import program as p
 from tc.semantics.affine import Guard
 from tc.semantics.suggest import one_line
@@ -66,21 +69,32 @@ class SubscriptAccess:
         return f"{self.tensor}({','.join(written)})"
 
 
+Comparison: TypeAlias = tuple[str, p.Expr]
+"""An operator, and an expression of which the value of another is on the left side."""
+
+
 @dataclass(frozen=True, slots=True)
 class GuardedRead:
-    """A read with its subscripts (none at rank 0), evaluated where all guards have their value."""
+    """A read with its subscripts (none at rank 0), evaluated where all guards have their value.
+
+    No guard is a conjunction. `comparisons` are, for each subscript, what the guards say of its
+    value.
+    """
 
     read: p.Read
     accesses: tuple[SubscriptAccess, ...]
     guards: tuple[Guard, ...]
+    comparisons: tuple[tuple[Comparison, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """An integer division and its guards."""
+    """An integer division, its guards, none of them a conjunction, and what these say of the value
+    of the divisor."""
 
     node: p.Binary
     guards: tuple[Guard, ...]
+    comparisons: tuple[Comparison, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +110,16 @@ class Accesses:
     all: tuple[SubscriptAccess, ...]
     """With those of `where exists`, last."""
 
+    def with_clauses_of(self, statement: p.Statement) -> Accesses:
+        """The accesses of a statement of which those at hand are, but for its `where`."""
+        tensors, sizes = _needed(statement)
+        return replace(self, tensors=tensors, sizes=sizes)
+
 
 def accesses_of(statement: p.Statement) -> Accesses:
     """The accesses, integer divisions and needed shapes of a statement."""
     reads: list[GuardedRead] = []
     divisions: list[Division] = []
-    needed: list[p.Expr] = []
     everything: list[SubscriptAccess] = []
 
     def accesses(
@@ -116,29 +134,30 @@ def accesses_of(statement: p.Statement) -> Accesses:
         return tuple(everything[first:])
 
     written = accesses(statement.target, statement.subscripts, _target_span(statement), None)
-    for node, guards in _evaluated(statement.rhs, ()):
-        needed.append(node)
+    for node, conditions in _evaluated(statement.rhs, ()):
         match node:
             case p.Read():
                 found = accesses(node.tensor, node.subscripts, node.span, node)
-                reads.append(GuardedRead(node, found, guards))
+                guards = tuple(_conjuncts(conditions))
+                said = tuple(_comparisons(subscript, guards) for subscript in node.subscripts)
+                reads.append(GuardedRead(node, found, guards, said))
             case p.Binary(op=("/" | "%"), dtype=dtype) if dtype.is_integer:
-                divisions.append(Division(node, guards))
+                guards = tuple(_conjuncts(conditions))
+                divisions.append(Division(node, guards, _comparisons(node.right, guards)))
     for node in (n for read in statement.exists for n in p.walk(read)):
-        needed.append(node)
         if isinstance(node, p.Read):
             accesses(node.tensor, node.subscripts, node.span, node)
-    for clause in statement.where:
-        needed += (*p.walk(clause.begin), *p.walk(clause.end))
-    tensors = {n.tensor for n in needed if isinstance(n, p.Read | p.Extent)}
-    return Accesses(
-        written,
-        tuple(reads),
-        tuple(divisions),
-        frozenset(tensors - {statement.target}),
-        frozenset(n.name for n in needed if isinstance(n, p.Size)),
-        tuple(everything),
-    )
+    tensors, sizes = _needed(statement)
+    return Accesses(written, tuple(reads), tuple(divisions), tensors, sizes, tuple(everything))
+
+
+def _needed(statement: p.Statement) -> tuple[frozenset[str], frozenset[str]]:
+    """The tensors other than the target whose shapes a statement needs, and the sizes."""
+    bounds = (bound for clause in statement.where for bound in (clause.begin, clause.end))
+    nodes = [n for expr in (statement.rhs, *statement.exists, *bounds) for n in p.walk(expr)]
+    tensors = {n.tensor for n in nodes if isinstance(n, p.Read | p.Extent)}
+    sizes = {n.name for n in nodes if isinstance(n, p.Size)}
+    return frozenset(tensors - {statement.target}), frozenset(sizes)
 
 
 def _evaluated(
@@ -159,14 +178,14 @@ def _evaluated(
                 yield from _evaluated(child, guards)
 
 
-def facts(guards: tuple[Guard, ...]) -> Iterator[Guard]:
+def _conjuncts(guards: tuple[Guard, ...]) -> Iterator[Guard]:
     """The guards taken apart: conditions whose conjunction they are."""
     for condition, value in guards:
         match condition:
             case p.Logical(op="!", operands=(operand,)):
-                yield from facts(((operand, not value),))
+                yield from _conjuncts(((operand, not value),))
             case p.Logical(op=op, operands=operands) if op == ("&&" if value else "||"):
-                yield from facts(tuple((operand, value) for operand in operands))
+                yield from _conjuncts(tuple((operand, value) for operand in operands))
             case _:
                 yield condition, value
 
@@ -186,3 +205,38 @@ def _outside_remainders(expr: p.Expr) -> Iterator[str]:
     elif not (isinstance(expr, p.Binary) and expr.op == "%"):
         for child in p.children(expr):
             yield from _outside_remainders(child)
+
+
+def _comparisons(expr: p.Expr, guards: tuple[Guard, ...]) -> tuple[Comparison, ...]:
+    """What guards say of the value of one expression."""
+    same = _unconverted(expr) if guards else ()
+    found: list[Comparison] = []
+    for condition, value in guards:
+        match condition:
+            case p.Compare(op=op, left=left, right=right):
+                op = op if value else NEGATED[op]
+                sides = ((op, left, right), (MIRRORED[op], right, left))
+                found += [(op, other) for op, side, other in sides if _unconverted(side) == same]
+            case p.Convert(operand=operand) if _unconverted(operand) == same:
+                zero = p.Literal(0, INT64, span=operand.span)
+                found.append(("!=" if value else "==", zero))
+    return tuple(found)
+
+
+def _unconverted(expr: p.Expr) -> tuple[object, ...]:
+    """What identifies the value of an expression: its form below conversions that keep every
+    value, whatever the sites in it."""
+    while isinstance(expr, p.Convert) and expr.operand.dtype.is_integer and expr.dtype.is_integer:
+        (low, high), (least, largest) = limits(expr.operand.dtype), limits(expr.dtype)
+        if low < least or high > largest:
+            break
+        expr = expr.operand
+    return _form(expr)
+
+
+def _form(expr: p.Expr) -> tuple[object, ...]:
+    own = (getattr(expr, name, None) for name in _IDENTIFYING)
+    return (type(expr), *own, *map(_form, p.children(expr)))
+
+
+_IDENTIFYING = ("dtype", "op", "function", "tensor", "name", "axis", "value")

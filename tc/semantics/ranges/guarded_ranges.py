@@ -21,7 +21,7 @@ from tc.affine.intervals import is_empty
 from tc.semantics import affine
 from tc.semantics import program as p
 from tc.semantics.affine import Guard, linear_form
-from tc.semantics.ranges.accesses import SubscriptAccess, facts
+from tc.semantics.ranges.accesses import SubscriptAccess
 from tc.semantics.ranges.preconditions import LeavesTensor, check_accesses, is_usable
 from tc.semantics.ranges.rounds import (
     Bound,
@@ -76,7 +76,7 @@ def usable_guards(situation: Situation) -> dict[int, tuple[Guard, ...]]:
         if read.read.bare_only or not read.guards or not read.accesses:
             continue
         guards = []
-        for condition, value in facts(read.guards):
+        for condition, value in read.guards:
             names = p.index_names(condition)
             box = dict.fromkeys(names, (0, _ANY - 1))
             if names and is_usable((condition, value), known, box):

@@ -17,7 +17,7 @@ from tc.edits import Edit
 from tc.errors import RangeError
 from tc.semantics import affine
 from tc.semantics.program import Index, Range
-from tc.semantics.ranges.accesses import GuardedRead, facts
+from tc.semantics.ranges.accesses import GuardedRead
 from tc.semantics.ranges.preconditions import is_exact, is_usable
 from tc.semantics.ranges.rounds import Situation
 from tc.semantics.size_values import evaluate
@@ -78,7 +78,7 @@ def _conflict(
 ) -> tuple[dict[str, int], dict[str, int]] | None:
     """Two different instances of which the first reads what the second writes."""
     statement, known = situation.statement, situation.known
-    guards = tuple(g for g in facts(read.guards) if is_usable(g, known, space))
+    guards = tuple(g for g in read.guards if is_usable(g, known, space))
     names = tuple(space)
     others = tuple(name + _OTHER for name in names)
     with sets.bounded():

@@ -81,6 +81,10 @@ class Symbols:
     known: KnownSizes
     span: Span  # that of the expressions made
 
+    def at(self, span: Span) -> Symbols:
+        """The same names, for expressions of another place."""
+        return Symbols(self.shapes, self.sizes, self.known, span)
+
     def number(self, value: int) -> p.Expr:
         return p.Literal(value, INT64, span=self.span)
 

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from tc import sets
 from tc.affine.intervals import Box, is_empty
-from tc.builtins.operators import MIRRORED, NEGATED
-from tc.dtypes import limits
 from tc.semantics import affine
 from tc.semantics.affine import Guard, linear_form
-from tc.semantics.program import Compare, Convert, Expr, Precondition, children
-from tc.semantics.ranges.accesses import Division, GuardedRead, SubscriptAccess, facts
+from tc.semantics.program import Expr, Precondition
+from tc.semantics.ranges.accesses import Comparison, Division, GuardedRead, SubscriptAccess
 from tc.semantics.ranges.index_intervals import interval_of
 from tc.semantics.ranges.rounds import Rounds, Situation
 from tc.semantics.size_values import KnownSizes, evaluate
@@ -70,10 +68,10 @@ def _check_read(
 ) -> tuple[list[Precondition], bool]:
     """The preconditions of a read, and whether nothing is left to check at run time."""
     known, has_no_points = situation.known, is_empty(space)
-    guards = tuple(facts(read.guards))
+    guards = read.guards
     preconditions = []
     is_proven = True
-    for access in read.accesses:
+    for access, said in zip(read.accesses, read.comparisons, strict=True):
         is_used = access.number in rounds.used
         if is_used and (access.is_bare or has_no_points):
             continue
@@ -81,7 +79,7 @@ def _check_read(
         if is_used and form is not None:
             continue
         exact = form is not None or is_exact(access.subscript, known, space)
-        if (is_used and exact) or _is_guarded(access, guards, known, space):
+        if (is_used and exact) or _is_guarded(access, said, known, space):
             continue
         usable = tuple(g for g in guards if is_usable(g, known, space))
         if exact and len(usable) == len(guards) and not read.read.late and not is_used:
@@ -162,15 +160,15 @@ def _stays_in_box(subscript: Expr, known: KnownSizes, space: Box[str], extent: i
 
 
 def _is_guarded(
-    access: SubscriptAccess, guards: tuple[Guard, ...], known: KnownSizes, space: Box[str]
+    access: SubscriptAccess, said: tuple[Comparison, ...], known: KnownSizes, space: Box[str]
 ) -> bool:
     """Whether guards that compare the subscript itself keep it in bounds (`pad`, G9)."""
     extent = known.extent(access.tensor, access.axis)
-    if extent is None or not guards or is_empty(space):
+    if extent is None or not said or is_empty(space):
         return False
     found = interval_of(access.subscript, known, space)
     low, high = found.low, found.high
-    for op, value in _comparisons(access.subscript, guards, known):
+    for op, value in _with_constants(said, known):
         match op:
             case "<" | "<=":
                 high = min(high, value - (op == "<"))
@@ -181,40 +179,12 @@ def _is_guarded(
     return low >= 0 and high < extent
 
 
-def _comparisons(
-    expr: Expr, guards: tuple[Guard, ...], known: KnownSizes
-) -> Iterator[tuple[str, int]]:
-    """What guards say of the value of one expression: comparisons with constants."""
-    same = _unconverted(expr)
-    for condition, value in guards:
-        match condition:
-            case Compare(op=op, left=left, right=right):
-                op = op if value else NEGATED[op]
-                for name, side, other in ((op, left, right), (MIRRORED[op], right, left)):
-                    constant = evaluate(other, known)
-                    if constant is not None and _unconverted(side) == same:
-                        yield name, constant
-            case Convert(operand=operand) if _unconverted(operand) == same:
-                yield "!=" if value else "==", 0
-
-
-def _unconverted(expr: Expr) -> tuple[object, ...]:
-    """What identifies the value of an expression: its form below conversions that keep every
-    value, whatever the sites in it."""
-    while isinstance(expr, Convert) and expr.operand.dtype.is_integer and expr.dtype.is_integer:
-        (low, high), (least, largest) = limits(expr.operand.dtype), limits(expr.dtype)
-        if low < least or high > largest:
-            break
-        expr = expr.operand
-    return _form(expr)
-
-
-def _form(expr: Expr) -> tuple[object, ...]:
-    own = (getattr(expr, name, None) for name in _IDENTIFYING)
-    return (type(expr), *own, *map(_form, children(expr)))
-
-
-_IDENTIFYING = ("dtype", "op", "function", "tensor", "name", "axis", "value")
+def _with_constants(said: tuple[Comparison, ...], known: KnownSizes) -> Iterator[tuple[str, int]]:
+    """The comparisons with what is a constant at these sizes."""
+    for op, other in said:
+        constant = evaluate(other, known)
+        if constant is not None:
+            yield op, constant
 
 
 def _is_nonzero(known: KnownSizes, division: Division, space: Box[str]) -> bool:
@@ -223,13 +193,12 @@ def _is_nonzero(known: KnownSizes, division: Division, space: Box[str]) -> bool:
     interval = interval_of(divisor, known, space)
     if interval.low > 0 or interval.high < 0:
         return True
-    guards = tuple(facts(division.guards))
-    for op, value in _comparisons(divisor, guards, known):
+    for op, value in _with_constants(division.comparisons, known):
         if (op == "!=" and value == 0) or (op == ">" and value >= 0) or (op == "<" and value <= 0):
             return True
     if not is_exact(divisor, known, space):
         return False
-    usable = tuple(g for g in guards if is_usable(g, known, space))
+    usable = tuple(g for g in division.guards if is_usable(g, known, space))
     try:
         with sets.bounded():
             room, function = affine.function_on(divisor, known, tuple(space), space)

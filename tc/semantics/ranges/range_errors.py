@@ -333,6 +333,8 @@ def shape_notes(situation: Situation, accesses: Iterable[SubscriptAccess]) -> No
     notes = []
     for name in dict.fromkeys(access.tensor for access in accesses):
         shape, span = situation.known.shapes.get(name), situation.fixed_by.get(name)
+        if situation.tensors[name].role == "input":
+            continue
         if shape is not None and span is not None and span != situation.statement.span:
             notes.append((span, f"the shape of {name}, {shape}, is fixed here"))
     return tuple(notes)

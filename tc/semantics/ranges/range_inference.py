@@ -65,41 +65,91 @@ def infer_ranges(
     >>> shaped.shapes["O"], to_text(shaped.statements[0].ranges["i"].symbolic_end)
     ((8,), 'M - N + 1')
     """
-    accesses = {s.name: accesses_of(s) for s in program.statements}
-    known = known_of_call(program, shapes, scalars)
-    start = Shaping(program, known, {}, {}, {})
-    shaping = _fix_shapes(_with_declared(start), accesses)
-    statements: list[p.ShapedStatement] = []
-    preconditions: list[p.Precondition] = []
-    warnings: list[p.ProgramWarning] = []
-    for statement in program.statements:
-        situation = _situation(shaping, statement, accesses[statement.name])
-        rounds = _finish(situation, shaping.rounds.get(statement.name))
-        ranges = {name: rounds.ranges[name] for name in statement.variables}
-        try:
-            before, checked = check_accesses(situation, rounds)
-        except LeavesTensor as failure:
-            raise outside(situation, failure, ranges) from None
-        check_in_place(situation, ranges)
-        statements.append(p.ShapedStatement(statement, ranges, checked))
-        preconditions += before
-        warnings += rounds.warnings
-        fixes_shape = statement.name in shaping.rounds
-        warnings += cut_warnings(without_own_shape(situation) if fixes_shape else situation, ranges)
-        warnings += value_warnings(statement, shaping.known)
-        target = program.tensors[statement.target]
-        warnings += integer_warnings(statement, target, ranges, shaping.known)
-    return p.ShapedProgram(
-        program,
-        shaping.known.sizes,
-        shaping.known.scalars,
-        {name: shaping.known.shapes[name] for name in program.tensors},
-        {name: shaping.symbolic[name] for name in program.tensors},
-        {name: shaping.fixed_by[name] for name in program.tensors},
-        tuple(statements),
-        tuple(preconditions),
-        tuple(dict.fromkeys(warnings)),
-    )
+    return RangeInference.of(program).at(shapes, scalars)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeInference:
+    """A program whose ranges are inferred at several sizes: what these do not change is found once.
+
+    `accesses` are those of the statements, by their names.
+    """
+
+    program: p.Program
+    accesses: Mapping[str, Accesses]
+
+    @classmethod
+    def of(cls, program: p.Program) -> RangeInference:
+        return cls(program, {s.name: accesses_of(s) for s in program.statements})
+
+    def with_clauses_of(self, program: p.Program) -> RangeInference:
+        """The inference of a program that has other `where` clauses alone."""
+        old = zip(self.program.statements, program.statements, strict=True)
+        changed = {
+            s.name: self.accesses[s.name].with_clauses_of(s) for before, s in old if s is not before
+        }
+        return RangeInference(program, {**self.accesses, **changed})
+
+    def before(self, count: int) -> RangeInference:
+        """The inference of the first statements alone, without the tensors that others write."""
+        statements = self.program.statements[:count]
+        kept = {*self.program.inputs, *(s.target for s in statements)}
+        tensors = {n: tensor for n, tensor in self.program.tensors.items() if n in kept}
+        program = replace(self.program, statements=statements, tensors=tensors)
+        return RangeInference(program, self.accesses)
+
+    def at(
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        scalars: Mapping[str, int],
+        *,
+        warns: bool = True,
+    ) -> p.ShapedProgram:
+        """What `infer_ranges` gives, and raises; without warnings where it need not warn."""
+        program = self.program
+        known = known_of_call(program, shapes, scalars)
+        shaping = _with_declared(Shaping(program, known, {}, {}, {}))
+        shaping = _fix_shapes(shaping, self.accesses)
+        statements: list[p.ShapedStatement] = []
+        preconditions: list[p.Precondition] = []
+        warnings: list[p.ProgramWarning] = []
+        for statement in program.statements:
+            situation = _situation(shaping, statement, self.accesses[statement.name])
+            rounds = _finish(situation, shaping.rounds.get(statement.name))
+            ranges = {name: rounds.ranges[name] for name in statement.variables}
+            try:
+                before, checked = check_accesses(situation, rounds)
+            except LeavesTensor as failure:
+                raise outside(situation, failure, ranges) from None
+            check_in_place(situation, ranges)
+            statements.append(p.ShapedStatement(statement, ranges, checked))
+            preconditions += before
+            if warns:
+                fixes_shape = statement.name in shaping.rounds
+                own = without_own_shape(situation) if fixes_shape else situation
+                warnings += _warnings(own, rounds, ranges, shaping)
+        return p.ShapedProgram(
+            program,
+            shaping.known.sizes,
+            shaping.known.scalars,
+            {name: shaping.known.shapes[name] for name in program.tensors},
+            {name: shaping.symbolic[name] for name in program.tensors},
+            {name: shaping.fixed_by[name] for name in program.tensors},
+            tuple(statements),
+            tuple(preconditions),
+            tuple(dict.fromkeys(warnings)),
+        )
+
+
+def _warnings(
+    situation: Situation, rounds: Rounds, ranges: Mapping[str, p.Range], shaping: Shaping
+) -> Iterator[p.ProgramWarning]:
+    """The warnings of one statement, in the situation in which it got its ranges."""
+    statement, known = situation.statement, shaping.known
+    yield from rounds.warnings
+    yield from cut_warnings(situation, ranges)
+    yield from value_warnings(statement, known)
+    yield from integer_warnings(statement, situation.tensors[statement.target], ranges, known)
 
 
 # --- shapes (G3) ------------------------------------------------------------------------------
@@ -163,25 +213,29 @@ def _with_shape(shaping: Shaping, statement: p.Statement, rounds: Rounds) -> Sha
     check_shape(tensor, shape, statement.span)
     known = replace(shaping.known, shapes={**shaping.known.shapes, tensor.name: shape})
     return _with_declared(
-        replace(
-            shaping,
-            known=settle(shaping.program, known),
-            symbolic={**shaping.symbolic, tensor.name: tuple(r.symbolic_end for r in ranges)},
-            fixed_by={**shaping.fixed_by, tensor.name: statement.span},
-            rounds={**shaping.rounds, statement.name: rounds},
+        Shaping(
+            shaping.program,
+            settle(shaping.program, known),
+            {**shaping.symbolic, tensor.name: tuple(r.symbolic_end for r in ranges)},
+            {**shaping.fixed_by, tensor.name: statement.span},
+            {**shaping.rounds, statement.name: rounds},
         )
     )
 
 
 def _with_declared(shaping: Shaping) -> Shaping:
     """The shaping with symbolic shapes and places for tensors whose declaration gives a shape."""
+    shapes = shaping.known.shapes
+    missing = shapes.keys() - shaping.symbolic.keys()
+    if not missing:
+        return shaping
     symbolic, fixed_by = dict(shaping.symbolic), dict(shaping.fixed_by)
     for tensor in shaping.program.declared:
-        if tensor.name in symbolic or tensor.name not in shaping.known.shapes:
+        if tensor.name not in missing:
             continue
-        symbols = _symbols(replace(shaping, symbolic=symbolic), tensor.span)
+        symbols = Symbols(symbolic, shaping.program.sizes, shaping.known, tensor.span)
         dims = (in_symbols(dim, symbols) for dim in tensor.shape or ())
-        shape = shaping.known.shapes[tensor.name]
+        shape = shapes[tensor.name]
         symbolic[tensor.name] = tuple(
             dim if evaluate(dim, shaping.known) == extent else None
             for dim, extent in zip(dims, shape, strict=True)
@@ -214,15 +268,9 @@ def _stuck(shaping: Shaping, accesses: Mapping[str, Accesses]) -> RangeError:
 
 
 def _situation(shaping: Shaping, statement: p.Statement, accesses: Accesses) -> Situation:
-    inputs = shaping.program.inputs
-    fixed_by = {name: span for name, span in shaping.fixed_by.items() if name not in inputs}
-    symbols = _symbols(shaping, statement.span)
-    tensors = shaping.program.tensors
-    return Situation(statement, accesses, shaping.known, symbols, fixed_by, tensors)
-
-
-def _symbols(shaping: Shaping, span: Span) -> Symbols:
-    return Symbols(shaping.symbolic, shaping.program.sizes, shaping.known, span)
+    program, known = shaping.program, shaping.known
+    symbols = Symbols(shaping.symbolic, program.sizes, known, statement.span)
+    return Situation(statement, accesses, known, symbols, shaping.fixed_by, program.tensors)
 
 
 def _finish(situation: Situation, rounds: Rounds | None) -> Rounds:

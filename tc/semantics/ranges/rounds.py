@@ -8,7 +8,7 @@ decides the rest exactly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tc import sets
 from tc.affine.forms import LinearForm
@@ -29,8 +29,7 @@ NEGATIVE = "negative"
 class Situation:
     """A statement to shape, and what is known around it.
 
-    `fixed_by` tells for each tensor that is no input which statement or declaration fixed its
-    shape.
+    `fixed_by` tells for each tensor which statement or declaration fixed its shape.
     """
 
     statement: p.Statement
@@ -89,7 +88,9 @@ def resolve(situation: Situation, start: Rounds | None = None) -> Rounds:
     """
     statement = situation.statement
     rounds = start or Rounds({})
-    rounds = replace(rounds, ranges=where_ranges(situation, rounds.ranges))
+    if statement.where:
+        ranges = where_ranges(situation, rounds.ranges)
+        rounds = Rounds(ranges, rounds.used, rounds.warnings, rounds.count)
     given = {clause.variable for clause in statement.where}
     while len(rounds.ranges) < len(statement.variables):
         bounds = bounds_of_round(situation, rounds.ranges)
@@ -274,16 +275,14 @@ def _where_range(situation: Situation, clause: p.WhereRange) -> p.Range | None:
         raise refused(
             f"the range of '{name}' is {begin}:{end}, beyond 2**62", "write bounds below 2**62"
         )
-    symbols = replace(situation.symbols, span=clause.span)
-    first, last = in_symbols(clause.begin, symbols), in_symbols(clause.end, symbols)
-    return p.Range(
-        begin,
-        end,
-        first if evaluate(first, known) == begin else clause.begin,
-        last if evaluate(last, known) == end else clause.end,
-        (clause.span,),
-        0,
-    )
+    symbols = situation.symbols.at(clause.span)
+
+    def simplified(bound: p.Expr, value: int) -> p.Expr:
+        found = in_symbols(bound, symbols)
+        return found if found is bound or evaluate(found, known) == value else bound
+
+    first, last = simplified(clause.begin, begin), simplified(clause.end, end)
+    return p.Range(begin, end, first, last, (clause.span,), 0)
 
 
 def _waits(expr: p.Expr, known: KnownSizes) -> bool:

@@ -30,6 +30,11 @@ __all__ = ["Symbols", "bounds_inside", "in_symbols", "least", "to_text"]
 
 def in_symbols(expr: p.Expr, symbols: Symbols) -> p.Expr:
     """A size expression, simplified: `N - 1 + N` is `2 * N - 1`."""
+    match expr:
+        case p.Literal(value=value) if isinstance(value, int):
+            return symbols.number(int(value))
+        case p.Size(name=name) if "." not in name:
+            return expr
     return to_expr(to_poly(expr, symbols), symbols)
 
 
