@@ -475,7 +475,7 @@ class Compiled:
             if copied or (type(current) is CacheEntry and current.expects(special, views, wanted)):
                 return
             made = new_entry(special, self._signature, views, wanted, self._result_type, threads)
-        elif family.looks is not None and not self._kinds:
+        elif family.layout_check is not None and not self._kinds:
             if type(current) is HostEntry and current.expects(special, inputs, outputs):
                 return
             made = new_host_entry(

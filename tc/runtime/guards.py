@@ -1,8 +1,8 @@
 """The guard of a specialisation: the test that the arrays of a call fit compiled code.
 
-A `CallGuard` says what arrays have to look like. A `GuardFrame` is the memory of one call at a
-time, and tests and runs a call in plain Python: this defines what `guards_llvm` does in machine
-code, and is used where that cannot be.
+A `CallGuard` says what the arrays of a call have to be. A `GuardFrame` is the memory of one call at
+a time, and tests and runs a call in plain Python: `GuardFrame` defines what `guards_llvm` does in
+machine code, and is used where machine code cannot be.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ run; they fit, and nothing is there to run; the kernel has run; it has recorded 
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What one array has to be: numpy's own, and aligned. An output has no `strides`: it is
-    row-major and writable. The array has `below` bytes before its address, and `above` behind."""
+class ArraySpec:
+    """What one array has to be: numpy's own, and aligned. The spec of an output has no `strides`:
+    outputs are row-major and writable. An array has `below` bytes before its address, and `above`
+    behind it."""
 
     dtype: np.dtype[Any]
     shape: Shape
@@ -40,37 +41,37 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class CallGuard:
-    """What the arrays of a call have to be, of which the first so many are inputs; no output may
-    overlap another array."""
+    """What the arrays of a call have to be: `inputs` is the number of inputs, which come first. No
+    output may overlap another array."""
 
     inputs: int
-    wanted: tuple[Wanted, ...]
+    specs: tuple[ArraySpec, ...]
     dtypes: tuple[np.dtype[Any], ...]
 
     def admits(self, arrays: Sequence[Any], addresses: Any) -> bool:
-        """Whether arrays, as many as are wanted, fit; then their addresses stand where they shall.
-        What is there otherwise may be changed, too."""
-        for place, (array, wanted) in enumerate(zip(arrays, self.wanted, strict=True)):
-            if not _fits(array, wanted):
+        """Whether arrays, as many as there are specs, fit. If so, `addresses` holds the addresses
+        of the arrays; if not, `addresses` may be changed all the same."""
+        for place, (array, spec) in enumerate(zip(arrays, self.specs, strict=True)):
+            if not _fits(array, spec):
                 return False
             addresses[place] = start = address(array)
-            low, high = start - wanted.below, start + wanted.above
-            for other in range(place) if wanted.strides is None else ():
-                its = self.wanted[other]
+            low, high = start - spec.below, start + spec.above
+            for other in range(place) if spec.strides is None else ():
+                its = self.specs[other]
                 if addresses[other] - its.below < high and low < addresses[other] + its.above:
                     return False
         return True
 
 
-def _fits(array: Any, wanted: Wanted) -> bool:
-    if type(array) is not np.ndarray or array.dtype is not wanted.dtype:
+def _fits(array: Any, spec: ArraySpec) -> bool:
+    if type(array) is not np.ndarray or array.dtype is not spec.dtype:
         return False
     flags = array.flags
-    if wanted.strides is None:
+    if spec.strides is None:
         ordered = flags.c_contiguous and flags.writeable
     else:
-        ordered = array.strides == wanted.strides
-    return ordered and flags.aligned and array.shape == wanted.shape
+        ordered = array.strides == spec.strides
+    return ordered and flags.aligned and array.shape == spec.shape
 
 
 class GuardFrame:
@@ -91,14 +92,14 @@ class GuardFrame:
 
     def serve(self, *arrays: Any) -> int:
         """Tests the arrays and, where they fit, runs what there is to run: a number from above."""
-        if len(arrays) != len(self.guard.wanted) or not self._is_ready():
+        if len(arrays) != len(self.guard.specs) or not self._is_ready():
             return OTHER
         return self._perform() if self.guard.admits(arrays, self.addresses) else OTHER
 
     def run(self, *addresses: int) -> int:
         """Runs what there is to run with arrays at these addresses, which have been tested; returns
         as `serve`."""
-        if len(addresses) != len(self.guard.wanted) or not self._is_ready():
+        if len(addresses) != len(self.guard.specs) or not self._is_ready():
             return OTHER
         self.addresses[: len(addresses)] = addresses
         return self._perform()
@@ -116,19 +117,19 @@ class GuardFrame:
 
 def guard_of(inputs: Sequence[Array], outputs: Sequence[tuple[Shape, np.dtype[Any]]]) -> CallGuard:
     """The guard of arrays like these."""
-    wanted = [
-        *(_wanted(array.dtype, array.shape, array.strides) for array in inputs),
-        *(_wanted(dtype, shape, None) for shape, dtype in outputs),
+    specs = [
+        *(_spec_of(array.dtype, array.shape, array.strides) for array in inputs),
+        *(_spec_of(dtype, shape, None) for shape, dtype in outputs),
     ]
-    return CallGuard(len(inputs), tuple(wanted), tuple(each.dtype for each in wanted))
+    return CallGuard(len(inputs), tuple(specs), tuple(spec.dtype for spec in specs))
 
 
-def _wanted(dtype: np.dtype[Any], shape: Shape, strides: Shape | None) -> Wanted:
+def _spec_of(dtype: np.dtype[Any], shape: Shape, strides: Shape | None) -> ArraySpec:
     if 0 in shape:
-        return Wanted(dtype, shape, strides, 0, 0)
+        return ArraySpec(dtype, shape, strides, 0, 0)
     if strides is None:
-        return Wanted(dtype, shape, None, 0, math.prod(shape) * dtype.itemsize)
+        return ArraySpec(dtype, shape, None, 0, math.prod(shape) * dtype.itemsize)
     steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
     below = -sum(step for step in steps if step < 0)
     above = sum(step for step in steps if step > 0) + dtype.itemsize
-    return Wanted(dtype, shape, strides, below, above)
+    return ArraySpec(dtype, shape, strides, below, above)

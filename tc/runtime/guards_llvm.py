@@ -17,7 +17,7 @@ from tc.process.uninterrupted import Lazy
 from tc.runtime import native
 from tc.runtime.arrays import numpy_records
 from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, KIND, WORD, WRITABLE
-from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, CallGuard, GuardFrame, Wanted
+from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, ArraySpec, CallGuard, GuardFrame
 from tc.runtime.loaded import Direct
 from tc.runtime.native import FAST_CALL, python_function
 from tc.runtime.object_files import lasting_code
@@ -48,13 +48,13 @@ class NativeGuardFrame(GuardFrame):
         self, guard: CallGuard, buffers: int, temporaries: list[Array], direct: Direct | None
     ) -> None:
         super().__init__(guard, buffers, temporaries, direct)
-        records = [_record(wanted) for wanted in guard.wanted]
+        records = [_record(spec) for spec in guard.specs]
         width = max(map(len, records))
         padded = [word for record in records for word in (*record, *[0] * (width - len(record)))]
         self.records = (ctypes.c_int64 * len(padded))(*padded)
         self.words = (ctypes.c_int64 * _WORDS)(
             *(ctypes.addressof(self.records), width, id(np.ndarray)),
-            *(guard.inputs, len(guard.wanted), ctypes.addressof(self.addresses)),
+            *(guard.inputs, len(guard.specs), ctypes.addressof(self.addresses)),
         )
         place = ctypes.addressof(self.words)
         always = place + WORD  # the address of a word that is not 0
@@ -66,12 +66,12 @@ class NativeGuardFrame(GuardFrame):
         self.run = python_function(run, place)
 
 
-def _record(wanted: Wanted) -> tuple[int, ...]:
+def _record(spec: ArraySpec) -> tuple[int, ...]:
     """See `CODE`."""
-    strides = wanted.strides or ()
-    flags = ALIGNED if wanted.strides is not None else ALIGNED | CONTIGUOUS | WRITABLE
-    start = (id(wanted.dtype), len(wanted.shape), flags, wanted.below, wanted.above, len(strides))
-    return (*start, *wanted.shape, *strides)
+    strides = spec.strides or ()
+    flags = ALIGNED if spec.strides is not None else ALIGNED | CONTIGUOUS | WRITABLE
+    start = (id(spec.dtype), len(spec.shape), flags, spec.below, spec.above, len(strides))
+    return (*start, *spec.shape, *strides)
 
 
 @Lazy

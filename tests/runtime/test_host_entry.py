@@ -12,7 +12,7 @@ import pytest
 import tc
 from tc.runtime.arrays.torch_private import private_parts
 from tc.runtime.entries.host_entry import HostEntry
-from tests.runtime.test_torch_looks import ODD
+from tests.runtime.test_torch_layout_check import ODD
 
 ADD = "def add(float(N,M) x, float(N,M) y) -> (o) { o(i,j) = x(i,j) + y(i,j) }"
 LAST = "def last(float(N) x, float(N) y) -> (o) { o(i) = x(i) - y(i) }"

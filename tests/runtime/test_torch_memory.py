@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tc.runtime import native
 from tc.runtime.arrays import torch_memory_llvm as memory
-from tc.runtime.arrays.torch_looks import _finder, _needed
+from tc.runtime.arrays.torch_layout_check import _finder, _needed
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 NATIVE = pytest.mark.skipif(not native.is_allowed(memory.MACHINES), reason="no machine code here")

@@ -15,7 +15,7 @@ from tc.errors import InternalError
 from tc.runtime.arrays.cuda_pointers import device_at
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
 from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, is_out_of_memory
-from tc.runtime.arrays.looks import Looks
+from tc.runtime.arrays.layout_check import ArrayLayoutCheck
 
 INTERFACE = "__cuda_array_interface__"
 
@@ -88,10 +88,11 @@ def device_of(array: Any) -> int:
     return number if isinstance(number, int) else device_at(pointer_of(array))
 
 
-def look_of_interface(
+def check_by_interface(
     array: Any, view: DeviceArray, written: bool, device: Callable[[Any], int] | None = None
 ) -> Callable[[Any], int | None]:
-    """As `Looks.look`; `device` is that of an array, where its address alone does not tell."""
+    """As `ArrayLayoutCheck.of_array`; `device` returns the device of an array, where the address of
+    the array alone does not tell."""
     kind, number, item = type(array), view.place.number, view.dtype.itemsize
     wanted: Mapping[str, Any] = getattr(array, INTERFACE)
     shape, typestr = wanted["shape"], wanted["typestr"]
@@ -161,12 +162,12 @@ def numba_family(cuda: Any) -> Family:
                 raise MemoryError(str(error)) from error
             raise
 
-    def look(array: Any, view: DeviceArray, written: bool) -> Callable[[Any], int | None]:
-        return look_of_interface(array, view, written, number_of)
+    def of_array(array: Any, view: DeviceArray, written: bool) -> Callable[[Any], int | None]:
+        return check_by_interface(array, view, written, number_of)
 
     devices = OnDevices(
         new,
-        looks=Looks(look),
+        layout_check=ArrayLayoutCheck(of_array),
         pointer=pointer_of,
         fresh="numba.cuda.device_array({shape}, np.{dtype})",
         convert="numba.cuda.to_device({name})",

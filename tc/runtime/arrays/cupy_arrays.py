@@ -10,7 +10,7 @@ import numpy as np
 from tc.runtime.arrays.cuda_arrays import no_host_arrays
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
 from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, type_name
-from tc.runtime.arrays.looks import Looks
+from tc.runtime.arrays.layout_check import ArrayLayoutCheck
 
 
 def cupy_family(cupy: Any, kind: type) -> Family:
@@ -63,7 +63,7 @@ def _on_devices(cupy: Any) -> OnDevices:
         new,
         stream,
         capturing,
-        Looks(_look),
+        ArrayLayoutCheck(_array_check),
         pointer=_pointer,
         fresh="cupy.empty({shape}, np.{dtype})",
         convert="with {first}.device: {name} = cupy.asarray({name})",
@@ -72,7 +72,7 @@ def _on_devices(cupy: Any) -> OnDevices:
     )
 
 
-def _look(
+def _array_check(
     array: Any,
     view: DeviceArray,
     written: bool,  # noqa: ARG001  # no array is read-only

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tc.errors import BackendError
-from tc.runtime.arrays.looks import Looks
+from tc.runtime.arrays.layout_check import ArrayLayoutCheck
 
 
 class Refusal(Exception):
@@ -34,9 +34,9 @@ class OnDevices:
     stream; `stream` is that, None where the library has none, and arrays say theirs; `capturing` is
     whether what is launched there is only recorded, for a graph.
 
-    For calls that are like an earlier one: `looks` is how that is found out; `maker` is `new` in
-    two steps, the second of which takes the other array; `pointer` is that of an array made by
-    `new`, None where that may be another one than it was asked for.
+    For calls that are like an earlier one: `layout_check` is how that is found out; `maker` is
+    `new` in two steps, the second of which takes the other array; `pointer` is that of an array
+    made by `new`, None where that may be another one than it was asked for.
 
     Where the library makes arrays by DLPack alone, `new` is None, and `adopt` makes one of what has
     `__dlpack__`, like its second argument; such a call waits for its end. With neither, users have
@@ -51,7 +51,7 @@ class OnDevices:
     new: Callable[[tuple[int, ...], np.dtype[Any], Any, Any], Any] | None
     stream: Callable[[Any], Any] = lambda _place: None
     capturing: Callable[[Any], bool] = lambda _place: False
-    looks: Looks | None = None
+    layout_check: ArrayLayoutCheck | None = None
     maker: Callable[[tuple[int, ...], np.dtype[Any], Any], Callable[[Any], Any]] | None = None
     pointer: Callable[[Any], Any] | None = None
     adopt: Callable[[Any, Any], Any] | None = None
@@ -79,9 +79,9 @@ class Family:
     second argument; `measure` is a view of which only shape, strides and dtype are read; `cast` is
     how its users write a change of dtype, `convert` how they take over an array, and `fresh` how
     they make one; `touch` tells the library that an array is being written to, where it wants to
-    know. `looks` is how arrays are found to be like those of an earlier call, and `maker`, where
-    the library's own memory is as good, gives what makes small results of a shape and type for
-    such calls, with their addresses. `to_host` is how users copy an array to the processor's
+    know. `layout_check` is how arrays are found to be like those of an earlier call, and `maker`,
+    where the library's own memory is as good, gives what makes small results of a shape and type
+    for such calls, with their addresses. `to_host` is how users copy an array to the processor's
     memory, and `devices` what the library does elsewhere. `mark` gives the context in which a call
     of a name is to run, for the library's profiler; None where nobody looks.
     """
@@ -96,7 +96,7 @@ class Family:
     alignment: int = 1
     fresh: str = "np.empty({shape}, np.{dtype})"
     touch: Callable[[Any], None] | None = None
-    looks: Looks | None = None
+    layout_check: ArrayLayoutCheck | None = None
     maker: Maker | None = None
     to_host: str = "copy it to the CPU"
     devices: OnDevices = NOWHERE

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tc.runtime.arrays.cuda_arrays import (
+    check_by_interface,
     device_of,
     has_interface,
-    look_of_interface,
     view_of_interface,
 )
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
@@ -25,7 +25,7 @@ from tc.runtime.arrays.family import (
     no_such_type,
     type_name,
 )
-from tc.runtime.arrays.looks import Looks
+from tc.runtime.arrays.layout_check import ArrayLayoutCheck
 
 DLPACK_DEVICES = {
     1: "CPU", 2: "CUDA", 3: "CUDA host", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm",
@@ -85,7 +85,7 @@ def foreign_family(kind: type) -> Family:
         None,
         devices=OnDevices(
             _maker(kind, library),
-            looks=Looks(look_of_interface) if by_interface else None,
+            layout_check=ArrayLayoutCheck(check_by_interface) if by_interface else None,
             adopt=wrap if _module(kind, "from_dlpack") is not None else None,
             fresh="a row-major {dtype} array of shape {shape} on CUDA device {device}",
             convert=f"a copy of {{name}} as an array of {library}, on CUDA device {{device}}",

@@ -146,7 +146,7 @@ def tracing_of(torch: Any) -> Callable[[], bool]:
 
 
 def usual_of(torch: Any) -> Callable[[], bool]:
-    """As `Looks.is_usual`."""
+    """As `ArrayLayoutCheck.is_usual`."""
     parts, is_tracing = private_parts(torch), tracing_of(torch)
     forward, profiler = parts.forward, parts.profiler
 
@@ -159,7 +159,7 @@ def usual_of(torch: Any) -> Callable[[], bool]:
 
 
 def plain_of(torch: Any) -> Callable[[], bool]:
-    """As `Looks.is_plain`; never where torch does not tell."""
+    """As `ArrayLayoutCheck.is_plain`; never where torch does not tell."""
     parts = private_parts(torch)
     forward, functions, modes = parts.forward, parts.function_modes, parts.dispatch_modes
     profiler = parts.profiler

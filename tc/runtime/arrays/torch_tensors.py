@@ -22,8 +22,8 @@ from tc.runtime.arrays.family import (
     no_such_type,
     type_name,
 )
-from tc.runtime.arrays.looks import Looks
-from tc.runtime.arrays.torch_looks import looks_of, reach
+from tc.runtime.arrays.layout_check import ArrayLayoutCheck
+from tc.runtime.arrays.torch_layout_check import layout_check_of, reach
 from tc.runtime.arrays.torch_private import marks_of, private_parts, tangents_of, tracing_of
 
 Reader: TypeAlias = Callable[[Any], Any]
@@ -55,7 +55,7 @@ def torch_family(torch: Any, kind: type) -> Family:
     def unresolved(_: Any) -> Any:
         raise Refusal("is a lazy negation of another tensor", "{name}.resolve_neg()")
 
-    read, looks = _reader(torch, resolved, None), looks_of(torch)
+    read, layout_check = _reader(torch, resolved, None), layout_check_of(torch)
     return Family(
         "torch",
         _reader(
@@ -75,16 +75,16 @@ def torch_family(torch: Any, kind: type) -> Family:
         "{name}.to(torch.{dtype})",
         "torch.as_tensor({name})",
         touch=torch.autograd.graph.increment_version,
-        looks=looks,
+        layout_check=layout_check,
         maker=_maker(torch),
         fresh="torch.empty({shape}, dtype=torch.{dtype})",
         to_host="{name}.cpu()",
-        devices=_on_devices(torch, looks),
+        devices=_on_devices(torch, layout_check),
         mark=marks_of(torch),
     )
 
 
-def _on_devices(torch: Any, looks: Looks) -> OnDevices:
+def _on_devices(torch: Any, layout_check: ArrayLayoutCheck) -> OnDevices:
     """Torch's own allocator, and the stream that its user has chosen."""
     names = {np.dtype(name): getattr(torch, name) for name in NAMES if hasattr(torch, name)}
     raw = private_parts(torch).cuda_stream
@@ -118,7 +118,7 @@ def _on_devices(torch: Any, looks: Looks) -> OnDevices:
         new,
         stream,
         capturing,
-        looks=looks,
+        layout_check=layout_check,
         maker=maker,
         pointer=torch.Tensor.data_ptr,
         keeps_recorded=True,

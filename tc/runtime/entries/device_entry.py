@@ -1,7 +1,7 @@
 """The inline cache of calls on devices: those like the last one, with a few microseconds of Python.
 
-The second call in succession with arrays of the same looks leaves a `DeviceEntry`, which serves
-calls whose arrays look so, too. Whatever differs is left to the usual way, with its messages.
+The second call in succession with arrays of the same layout leaves a `DeviceEntry`, which serves
+later calls with arrays of that layout. Every other call is left to the usual path and its messages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.arrays.device_array import DeviceArray
 from tc.runtime.arrays.family import Family, OnDevices
-from tc.runtime.arrays.looks import Look, LookAtAll, Looks, Reach, reaches_of
+from tc.runtime.arrays.layout_check import (
+    ArrayCheck,
+    ArrayLayoutCheck,
+    CallCheck,
+    OverlapRange,
+    overlap_ranges,
+)
 from tc.runtime.device_calls import (
     DEFAULT_STREAM,
     DeviceKernel,
@@ -33,51 +39,51 @@ from tc.runtime.specialisation import Specialisation, access_error, out_of_memor
 
 @dataclass(frozen=True, slots=True)
 class DeviceEntry:
-    """A specialisation, for calls with arrays of a library on a device that look as those of an
-    earlier call: so many `inputs`, and `given` outputs, none where these are made anew by `makers`.
-    `look` takes all that is passed, and gives the bytes of numbers. `reaches` are those of each
-    output that is given and the arrays before it, `numbers` the places of inputs that are numbers,
-    with those in a frame. `framed` says that calls need one. `stream` is the one that arrays name,
-    None where it is the library's current one. `result` is the type of several results. `made` has
-    the looks of outputs that the library has made.
+    """A specialisation, for calls with arrays of a library on a device that have the layout of
+    those of an earlier call: `inputs` is the number of inputs, `given` that of outputs, 0 where
+    `makers` make these. `check` takes all that is passed, and gives the bytes of numbers.
+    `overlaps` are the ranges of overlap of each output with the arrays before it, `numbers` the
+    places of inputs that are numbers, each with its place in a frame. `framed` says that calls need
+    a frame. `stream` is the stream that arrays name, None for the library's current one. `result`
+    is the type of several results. `made` has the checks of outputs that the library has made.
     """
 
     special: Specialisation
     kernel: DeviceKernel
     family: Family
     devices: OnDevices
-    looks: Looks
+    layout_check: ArrayLayoutCheck
     inputs: int
     given: int
-    look: LookAtAll
-    reaches: tuple[Reach, ...]
+    check: CallCheck
+    overlaps: tuple[OverlapRange, ...]
     numbers: tuple[tuple[int, int], ...]
     makers: tuple[Callable[[Any], Any], ...]
     framed: bool
     stream: Any
     result: Any
-    made: dict[str, Look] = field(default_factory=dict)
+    made: dict[str, ArrayCheck] = field(default_factory=dict)
 
     # no calls where there is nothing to do: this runs before every kernel
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
-        """The results, or None where arrays look different: then nothing has run. Errors are those
-        of `run_on_device`."""
+        """The results, or None where arrays have another layout: then nothing has run. Errors are
+        those of `run_on_device`."""
         devices, kernel = self.devices, self.kernel
-        if len(inputs) != self.inputs or not self.looks.is_usual():
+        if len(inputs) != self.inputs or not self.layout_check.is_usual():
             return None
         if self.given:
             kind = type(outputs)
             results = [*outputs] if kind is tuple or kind is list else [outputs]
             if len(results) != self.given:
                 return None
-            pointers = self.look((*inputs, *results))
+            pointers = self.check((*inputs, *results))
             if pointers is None:
                 return None
-            for output, other, below, above in self.reaches:
+            for output, other, below, above in self.overlaps:
                 if below < pointers[other] - pointers[output] < above:
                     return None
         else:
-            pointers = self.look(inputs) if outputs is None else None
+            pointers = self.check(inputs) if outputs is None else None
             if pointers is None:
                 return None
             results = []
@@ -121,15 +127,15 @@ class DeviceEntry:
     def _made_at(self, array: Any, place: int) -> Any:
         """The pointer to an array that the library has made, as it should be."""
         space = self.special.outputs[place]
-        look = self.made.get(space[0])
-        pointer = None if look is None else look(array)
+        check = self.made.get(space[0])
+        pointer = None if check is None else check(array)
         if pointer is None:
             pointer = made_at(array, space, self.family, self.kernel.place)
-            self.made[space[0]] = self.looks.look(array, self.family.target(array), True)
+            self.made[space[0]] = self.layout_check.of_array(array, self.family.target(array), True)
         return pointer
 
 
-def _number(parameter: Parameter) -> Look:
+def _number(parameter: Parameter) -> ArrayCheck:
     def content(value: Any) -> bytes | None:
         try:
             return read_number(parameter, value).tobytes() if isinstance(value, NUMBERS) else None
@@ -149,9 +155,9 @@ def new_device_entry(
     family: Family,
     result: Any,
 ) -> DeviceEntry | None:
-    """What serves calls with arrays like these, which have been checked; None where the library
-    does not say how its arrays look. `outputs` are all that there are, or none."""
-    devices, found = family.devices, family.devices.looks
+    """The entry for calls with arrays like these, which have been checked; None where the library
+    has no layout check. `outputs` are all outputs, or none."""
+    devices, found = family.devices, family.devices.layout_check
     kernel: Any = special.runner
     arrays = [*zip(inputs, views, strict=True), *zip(outputs, targets, strict=True)]
     if found is None or is_computation(kernel):
@@ -160,13 +166,13 @@ def new_device_entry(
         return None
     if not views or type(views[0]) is not DeviceArray:
         return None  # new arrays are like the first input
-    looks, spans, numbers = [], [], []
+    checks, spans, numbers = [], [], []
     for place, (array, view) in enumerate(arrays):
         if type(view) is DeviceArray:
-            looks.append(found.look(array, view, place >= len(inputs)))
+            checks.append(found.of_array(array, view, place >= len(inputs)))
             spans.append((place, view.address - view.span[0], view.span[1] - view.address))
         else:
-            looks.append(_number(signature.inputs[place]))
+            checks.append(_number(signature.inputs[place]))
             numbers.append((place, sum(not each.ndim for each in views[:place])))
     current = devices.stream(kernel.place)
     stream, others = streams_of(current, views, targets)
@@ -180,8 +186,8 @@ def new_device_entry(
         found,
         len(inputs),
         len(outputs),
-        found.at_all([array for array, _ in arrays], looks, numbers=bool(numbers)),
-        reaches_of(spans, len(inputs)),
+        found.of_all([array for array, _ in arrays], checks, numbers=bool(numbers)),
+        overlap_ranges(spans, len(inputs)),
         tuple(numbers),
         () if outputs else tuple(_maker(kernel, devices, *space[1:]) for space in special.outputs),
         bool(kernel.words or special.temporaries.buffers or numbers),

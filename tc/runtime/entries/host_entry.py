@@ -1,8 +1,8 @@
 """The inline cache of calls with arrays of other libraries than numpy in the processor's memory:
 those like the last one.
 
-The second call in succession with arrays of the same looks leaves a `HostEntry`, which serves
-calls whose arrays look so, too. Whatever differs is left to the usual way, with its messages.
+The second call in succession with arrays of the same layout leaves a `HostEntry`, which serves
+later calls with arrays of that layout. Every other call is left to the usual path and its messages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.arrays import address
 from tc.runtime.arrays.family import Family
-from tc.runtime.arrays.looks import LookAtAll, Looks, Reach, reaches_of
+from tc.runtime.arrays.layout_check import ArrayLayoutCheck, CallCheck, OverlapRange, overlap_ranges
 from tc.runtime.entries.kept_frames import CallFrames
 from tc.runtime.guards import DONE, GuardFrame, guard_of
 from tc.runtime.specialisation import LARGE, Specialisation, new_output, out_of_memory
@@ -24,22 +24,22 @@ from tc.runtime.specialisation import LARGE, Specialisation, new_output, out_of_
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """A specialisation, for calls with arrays of a library that look as those of an earlier call:
-    so many `inputs`, and `given` outputs, none where these are made anew. `look` takes all that is
-    passed, with arrays of numpy for the `numbers`, which have their places here. `reaches` are
-    those of each output that is given and the arrays before it. `like` is the place of an input
-    that is an array, `result` the type of several results. `fast_path` serves calls without
-    numbers whose outputs are small and made by the library itself, while the library is plain
-    (`Looks.is_plain`).
+    """A specialisation, for calls with arrays of a library that have the layout of those of an
+    earlier call: `inputs` is the number of inputs, `given` that of outputs, 0 where calls make
+    these. `check` takes all arrays that are passed, with arrays of numpy in the places of
+    `numbers`. `overlaps` are the ranges of overlap of each output with the arrays before it. `like`
+    is the place of an input that is an array, `result` the type of several results. `fast_path`
+    serves calls without numbers whose outputs are small and made by the library itself, while the
+    library is plain (`ArrayLayoutCheck.is_plain`).
     """
 
     special: Specialisation
     family: Family
-    looks: Looks
+    layout_check: ArrayLayoutCheck
     inputs: int
     given: int
-    look: LookAtAll
-    reaches: tuple[Reach, ...]
+    check: CallCheck
+    overlaps: tuple[OverlapRange, ...]
     numbers: tuple[tuple[int, Parameter], ...]
     like: int
     result: Any
@@ -47,11 +47,11 @@ class HostEntry:
     fast_path: Callable[[tuple[Any, ...]], Any] | None
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
-        """The results, or None where arrays look different or memory is short: then nothing has
-        run. Errors are those of `run_specialised`."""
-        if outputs is None and self.fast_path is not None and self.looks.is_plain():
+        """The results, or None where arrays have another layout or memory is short: then nothing
+        has run. Errors are those of `run_specialised`."""
+        if outputs is None and self.fast_path is not None and self.layout_check.is_plain():
             return self.fast_path(inputs)
-        if not self.looks.is_usual():
+        if not self.layout_check.is_usual():
             return None
         if len(inputs) != self.inputs:
             return None
@@ -64,10 +64,10 @@ class HostEntry:
             return None
         if values is None or len(results) != self.given:
             return None
-        pointers = self.look((*values, *results) if results else values)
+        pointers = self.check((*values, *results) if results else values)
         if pointers is None:
             return None
-        for output, other, below, above in self.reaches:
+        for output, other, below, above in self.overlaps:
             if below < pointers[other] - pointers[output] < above:
                 return None
         frame = self.frames.take()
@@ -108,11 +108,11 @@ class HostEntry:
     def expects(
         self, special: Specialisation, inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> bool:
-        """Whether it serves such calls."""
+        """Whether this entry serves calls with these arrays."""
         if special is not self.special or len(outputs) != self.given:
             return False
         values = self._with_numbers(tuple(inputs)) if self.numbers else inputs
-        return values is not None and self.look((*values, *outputs)) is not None
+        return values is not None and self.check((*values, *outputs)) is not None
 
 
 def new_host_entry(
@@ -126,10 +126,9 @@ def new_host_entry(
     result: Any,
     threads: int | None,
 ) -> HostEntry | None:
-    """What serves calls with arrays like these, which have been checked; None where it cannot:
-    where the library does not say how its arrays look, and where inputs are copied. `outputs` are
-    all that there are, or none."""
-    found, few = family.looks, len(inputs)
+    """The entry for calls with arrays like these, which have been checked; None where the library
+    has no layout check, and where inputs are copied. `outputs` are all outputs, or none."""
+    found, few = family.layout_check, len(inputs)
     if found is None or special.runner is None or special.copies:
         return None
     numbers = [place for place, value in enumerate(inputs) if isinstance(value, NUMBERS)]
@@ -137,35 +136,35 @@ def new_host_entry(
     made = [space[1:] for space in special.outputs]
     guard = guard_of(views, made)
     spans = [
-        (at, wanted.below, wanted.above)
-        for at, (wanted, _) in enumerate(zip(guard.wanted, arrays, strict=False))
+        (at, spec.below, spec.above)
+        for at, (spec, _) in enumerate(zip(guard.specs, arrays, strict=False))
         if at not in numbers
     ]
     if not spans or spans[0][0] >= few:
         return None  # new arrays are like an input
-    looks = [
-        address if place in numbers else found.look(array, view, place >= few)
+    checks = [
+        address if place in numbers else found.of_array(array, view, place >= few)
         for place, (array, view) in enumerate(arrays)
     ]
     values = [view if at in numbers else array for at, (array, view) in enumerate(arrays)]
-    look = found.at_all(values, looks, numbers=bool(numbers))
-    if look(values) is None:
+    check = found.of_all(values, checks, numbers=bool(numbers))
+    if check(values) is None:
         return None
     frames = CallFrames(special, special.runner, threads, guard)
     fast_path = None
-    is_small = sum(space.above for space in guard.wanted[few:]) < LARGE
+    is_small = sum(space.above for space in guard.specs[few:]) < LARGE
     # what makes results is made now, by the library's functions
     if family.maker is not None and is_small and not (outputs or numbers) and found.is_plain():
         makers = tuple(family.maker(shape, dtype) for shape, dtype in made)
-        fast_path = _fast_path(few, look, makers, result, frames)
+        fast_path = _fast_path(few, check, makers, result, frames)
     return HostEntry(
         special,
         family,
         found,
         few,
         len(outputs),
-        look,
-        reaches_of(spans, few),
+        check,
+        overlap_ranges(spans, few),
         tuple((place, signature.inputs[place]) for place in numbers),
         spans[0][0],
         result,
@@ -176,7 +175,7 @@ def new_host_entry(
 
 def _fast_path(
     inputs: int,
-    look: LookAtAll,
+    check: CallCheck,
     makers: tuple[Callable[[], tuple[Any, int]], ...],
     result: Any,
     frames: CallFrames,
@@ -190,7 +189,7 @@ def _fast_path(
     def serve(arrays: tuple[Any, ...]) -> Any:
         if len(arrays) != inputs:
             return None
-        pointers = look(arrays)
+        pointers = check(arrays)
         if pointers is None:
             return None
         try:

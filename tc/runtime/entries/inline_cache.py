@@ -24,8 +24,8 @@ from tc.runtime.specialisation import Specialisation, new_output
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """A specialisation, for calls with numpy arrays that look as those of an earlier call, or with
-    numbers in place of arrays of rank 0.
+    """A specialisation, for calls with numpy arrays that have the layout of those of an earlier
+    call, or with numbers in place of arrays of rank 0.
 
     `given` says that outputs were passed, `result` is the type of several results. `scalars` are
     the inputs of rank 0 with their places.
@@ -38,8 +38,8 @@ class CacheEntry:
     frames: CallFrames
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
-        """The results, or None where the arrays look different or memory is short: then nothing
-        has run.
+        """The results, or None where the arrays have another layout or memory is short: then
+        nothing has run.
 
         Raises AccessError where a check fails (G7).
         """
@@ -87,7 +87,7 @@ class CacheEntry:
     def expects(
         self, special: Specialisation, inputs: Sequence[Array], outputs: Sequence[Array]
     ) -> bool:
-        """Whether it is what `new_entry` would make of these."""
+        """Whether this entry is equal to what `new_entry` would make of these arguments."""
         if special is not self.special or bool(outputs) != self.given:
             return False
         guard = self.frames.guard
@@ -95,8 +95,8 @@ class CacheEntry:
         return all(map(operator.is_, dtypes, (array.dtype for array in (*inputs, *outputs))))
 
     def _fresh(self) -> list[Array] | None:
-        """Arrays for the outputs; None where there is no memory, which the usual way tells if it
-        needs as much."""
+        """Arrays for the outputs; None where there is no memory, which the usual path reports if
+        it needs as much memory."""
         try:
             return [new_output(shape, dtype) for _, shape, dtype in self.special.outputs]
         except MemoryError:
@@ -111,9 +111,8 @@ def new_entry(
     result: Any,
     threads: int | None,
 ) -> CacheEntry | None:
-    """What serves calls with arrays like these, which have been checked; None where it cannot:
-    where inputs are of a class derived from numpy's, or copied for the kernel. `outputs` are
-    all that there are, or none."""
+    """The entry for calls with arrays like these, which have been checked; None where inputs are of
+    a class derived from numpy's, or copied for the kernel. `outputs` are all outputs, or none."""
     if special.runner is None or special.copies or not (inputs or outputs):
         return None
     if any(type(array) is not np.ndarray for array in inputs):

@@ -1,4 +1,4 @@
-"""Whether tensors look like others that were passed before; torch is never imported here."""
+"""Whether tensors have the layout of tensors of an earlier call; torch is never imported here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from tc.runtime.arrays.looks import Look, LookAtAll, Looks, one_by_one
+from tc.runtime.arrays.layout_check import ArrayCheck, ArrayLayoutCheck, CallCheck, one_by_one
 from tc.runtime.arrays.torch_memory_llvm import Find, finder
 from tc.runtime.arrays.torch_private import (
     plain_of,
@@ -18,19 +18,19 @@ from tc.runtime.arrays.torch_private import (
 _MOST_GUARDS = 4
 
 
-def looks_of(torch: Any) -> Looks:
-    """Those of torch's tensors, wherever they lie."""
-    look, together = partial(_look, torch), partial(_together, torch)
-    return Looks(look, together, usual_of(torch), plain_of(torch))
+def layout_check_of(torch: Any) -> ArrayLayoutCheck:
+    """How the layouts of torch's tensors are checked, in whatever memory the tensors lie."""
+    of_array, of_call = partial(_array_check, torch), partial(_call_check, torch)
+    return ArrayLayoutCheck(of_array, of_call, usual_of(torch), plain_of(torch))
 
 
-def _look(
+def _array_check(
     torch: Any,
     tensor: Any,
     view: Any,
     written: bool,  # noqa: ARG001  # no tensor is read-only
-) -> Look:
-    """As `Looks.look`; tensors are refused as when they are read."""
+) -> ArrayCheck:
+    """As `ArrayLayoutCheck.of_array`; tensors are refused as when they are read."""
     kind, dtype, shape, steps = type(tensor), tensor.dtype, tensor.shape, tensor.stride()
     number, item, needed = tensor.get_device(), view.dtype.itemsize, _needed(tensor)
     rows, is_empty = tensor.is_contiguous(), not tensor.numel()
@@ -60,12 +60,15 @@ def _look(
     return pointer
 
 
-def _together(torch: Any, tensors: Sequence[Any], looks: Sequence[Look]) -> LookAtAll:
-    """As `Looks.together`, by what torch.compile asks of tensors, in C++: type, dtype, shape,
-    strides, device, whether they require gradients, and which of torch's features are made use of.
-    It asks nothing of memory, and tells apart more than the looks do, which decide then. It is
-    shown no tensor without strides, as it would end the process."""
-    slowly, make_guard = one_by_one(looks), private_parts(torch).TensorGuards
+def _call_check(
+    torch: Any, tensors: Sequence[Any], checks_of_each: Sequence[ArrayCheck]
+) -> CallCheck:
+    """As `ArrayLayoutCheck.of_call`, by the guard of torch.compile, in C++. The guard compares
+    types, dtypes, shapes, strides, devices, whether tensors require gradients, and which of torch's
+    features are in use. The guard asks nothing of memory, and tells more tensors apart than the
+    checks of each tensor, which decide then. No tensor without strides is shown to the guard, as
+    that would end the process."""
+    slowly, make_guard = one_by_one(checks_of_each), private_parts(torch).TensorGuards
     try:
         make_guard(*tensors[:1], dynamic_dims_sizes=None, dynamic_dims_strides=None)
     except TypeError:  # there is none, or one of other arguments
