@@ -35,7 +35,7 @@ from tc.runtime.arguments import (
     signature_of,
 )
 from tc.runtime.arrays import NUMPY
-from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.device_array import DeviceLocation
 from tc.runtime.arrays.family import Family
 from tc.runtime.device_calls import CopyingKernel, common_place, run_on_device
 from tc.runtime.entries.device_entry import DeviceEntry, is_entry_of, new_device_entry
@@ -59,7 +59,7 @@ from tc.runtime.sizes import (
 from tc.runtime.specialisation import Specialisation, run_specialised, spaces
 from tc.semantics.program import Program, ProgramWarning
 from tc.source import ShownText, Source, Span
-from tc.specialiser import OnDevice, Specialiser
+from tc.specialiser import DeviceRequest, Specialiser
 from tc.tuning.tuned import TunedOptions
 
 _COLLECTIONS = (list, tuple, dict, Mapping)
@@ -427,11 +427,15 @@ class Compiled:
         self._report(special)
         return special
 
-    def _on(self, place: Place, library: str | None) -> OnDevice:
-        return OnDevice(place, library if self.options.match_library else None)
+    def _on(self, place: DeviceLocation, library: str | None) -> DeviceRequest:
+        return DeviceRequest(place, library if self.options.match_library else None)
 
     def _make(
-        self, key: Hashable, sizes: CallSizes, given: frozenset[str], on: OnDevice | None = None
+        self,
+        key: Hashable,
+        sizes: CallSizes,
+        given: frozenset[str],
+        on: DeviceRequest | None = None,
     ) -> Specialisation:
         check_initial(self.program, given)
         return self._specialiser.make(key, sizes, given, on)
@@ -452,7 +456,7 @@ class Compiled:
         given: Mapping[str, Any],
         targets: Mapping[str, Any],
         family: Family,
-        on: OnDevice | None,
+        on: DeviceRequest | None,
     ) -> None:
         """Later calls with arrays like these are served by the inline cache of their family: that
         of numpy, of other libraries in the processor's memory, or of devices."""

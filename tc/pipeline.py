@@ -25,7 +25,7 @@ from tc.polyhedral.cpu.cpu_target import cpu_target
 from tc.polyhedral.gpu.gpu_target import gpu_target
 from tc.polyhedral.lowering import Lowering, Stopwatch, trace_lowering
 from tc.polyhedral.target import Target
-from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.device_array import DeviceLocation
 from tc.runtime.fallback import Request, faults_reported, text_faults_reported
 from tc.runtime.sizes import CallSizes
 from tc.semantics.check.checker import check, check_all
@@ -40,9 +40,9 @@ _A_GPU = 'device=tc.Gpu.named("sm_80")'
 
 
 @dataclass(frozen=True, slots=True)
-class Made(Generic[T]):
-    """What was made, with which options, and sentences on where these come from, if not from the
-    caller."""
+class StageResult(Generic[T]):
+    """A result of the stages and the options that it was made with. `told` are sentences on where
+    the options come from, if not from the caller."""
 
     value: T
     options: Options
@@ -58,7 +58,7 @@ class MakeWith(Protocol):
         request: Request,
         shaped: ShapedProgram,
         device: Device | Gpu,
-    ) -> Made[T]: ...
+    ) -> StageResult[T]: ...
 
 
 def as_asked(
@@ -66,9 +66,9 @@ def as_asked(
     request: Request,
     shaped: ShapedProgram,  # noqa: ARG001
     device: Device | Gpu,  # noqa: ARG001
-) -> Made[T]:
+) -> StageResult[T]:
     """What `make` makes with the options of the request."""
-    return Made(make(request.options), request.options)
+    return StageResult(make(request.options), request.options)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def device_for(backend: Backend, device: Device | Gpu | None) -> Device | Gpu:
     return device or backend.device()
 
 
-def at_place(backend: Backend, place: Place | None) -> Backend:
+def at_place(backend: Backend, place: DeviceLocation | None) -> Backend:
     """The backend where arrays lie, if it can run there."""
     if place is not None and isinstance(backend, GpuBackend) and place.kind in backend.kinds:
         return backend.at(place)

@@ -16,7 +16,7 @@ from tc.backends.base import AnyBackend, Backend, GpuBackend
 from tc.backends.interpret import InterpretBackend
 from tc.backends.library import BACKENDS as LIBRARY_BACKENDS
 from tc.backends.library import (
-    WORDINGS,
+    LIBRARY_TERMS,
     DeviceLibraryKernel,
     LibraryKernel,
     device_library_kernel,
@@ -26,9 +26,9 @@ from tc.backends.library import (
 from tc.errors import TCError
 from tc.kernel.ir import Kernel
 from tc.options import Options
-from tc.pipeline import Made, MakeWith, at_place, compile_for, element_strides, shape_program
+from tc.pipeline import MakeWith, StageResult, at_place, compile_for, element_strides, shape_program
 from tc.process.uninterrupted import load, uninterrupted
-from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.device_array import DeviceLocation
 from tc.runtime.device_frames import DeviceFrames
 from tc.runtime.fallback import Request, compile_or_fall_back
 from tc.runtime.loaded import CompiledKernel
@@ -45,10 +45,11 @@ REMEMBERED = 256
 
 
 @dataclass(frozen=True, slots=True)
-class OnDevice:
-    """Where the arrays of a call lie, and the library that they are of, where that may compute."""
+class DeviceRequest:
+    """What a call asks of a device: `place` is where its arrays lie, `library` the library that may
+    compute there in place of a kernel, None where none may."""
 
-    place: Place
+    place: DeviceLocation
     library: str | None
 
 
@@ -78,7 +79,11 @@ class Specialiser:
         return special
 
     def make(
-        self, key: Hashable, sizes: CallSizes, given: frozenset[str], on: OnDevice | None = None
+        self,
+        key: Hashable,
+        sizes: CallSizes,
+        given: frozenset[str],
+        on: DeviceRequest | None = None,
     ) -> Specialisation:
         """The specialisation for these sizes, of inputs that were checked, the outputs that a
         caller has given, and the device that has the arrays, None for the processor. RangeError for
@@ -106,7 +111,7 @@ class Specialiser:
         return partial(with_tuned_plan, database=self.tuned.database if self.tuned else None)
 
     def _search(
-        self, tuned: TunedOptions, sizes: CallSizes, given: frozenset[str], on: OnDevice | None
+        self, tuned: TunedOptions, sizes: CallSizes, given: frozenset[str], on: DeviceRequest | None
     ) -> None:
         """Searches for a plan, unless a search for just such a call has ended. Where there can be
         no search, the call goes on without."""
@@ -136,7 +141,7 @@ class Specialiser:
         self.building, self.tuning = threading.RLock(), threading.RLock()
 
     def _specialise(
-        self, sizes: CallSizes, given: frozenset[str], on: OnDevice | None
+        self, sizes: CallSizes, given: frozenset[str], on: DeviceRequest | None
     ) -> Specialisation:
         request, backend = self.request(sizes, given), self.backend
         if on is not None and isinstance(backend, Backend):
@@ -144,7 +149,7 @@ class Specialiser:
         shaped = shape_program(self.program, sizes, request)
         on_gpu = isinstance(backend, GpuBackend)
         comparisons = () if on_gpu else comparison_warnings(shaped, check=request.check)
-        made: Made[Any] | None = None
+        made: StageResult[Any] | None = None
         fault = None
         if isinstance(backend, Backend):
             made, fault = compile_or_fall_back(
@@ -168,8 +173,8 @@ class Specialiser:
         )
 
     def _made(
-        self, backend: Backend, request: Request, shaped: ShapedProgram, on: OnDevice | None
-    ) -> Made[Any]:
+        self, backend: Backend, request: Request, shaped: ShapedProgram, on: DeviceRequest | None
+    ) -> StageResult[Any]:
         """What is compiled for these options, or for a plan that was tuned with them."""
 
         def compile_with(options: Options) -> Any:
@@ -178,7 +183,7 @@ class Specialiser:
         return self.with_tuned_plan(compile_with, request, shaped, backend.device())
 
     def _compile(
-        self, backend: Backend, request: Request, shaped: ShapedProgram, on: OnDevice | None
+        self, backend: Backend, request: Request, shaped: ShapedProgram, on: DeviceRequest | None
     ) -> Any:
         """A kernel that is loaded: a `CompiledKernel`, on a device a `DeviceKernel` or a
         `DeviceComputation`."""
@@ -204,7 +209,7 @@ class Specialiser:
         )
         return found
 
-    def _find(self, kernel: Kernel, place: Place | None) -> CompiledKernel | None:
+    def _find(self, kernel: Kernel, place: DeviceLocation | None) -> CompiledKernel | None:
         """A kernel that was compiled before at this place and does the same: that a caller passes
         an output often changes nothing."""
         wanted = replace(kernel, initial=frozenset())
@@ -218,13 +223,13 @@ def _by_library(
     request: Request,
     shaped: ShapedProgram,
     strides: Mapping[str, tuple[int, ...]],
-    on: OnDevice | None,
+    on: DeviceRequest | None,
 ) -> LibraryKernel | DeviceLibraryKernel | None:
     """A plain contraction as a call of a library, where there is one that computes here."""
     contraction = match_contraction(shaped, request.given)
     if contraction is None:
         return None
-    if on is not None and on.library in WORDINGS:
+    if on is not None and on.library in LIBRARY_TERMS:
         where = (on.library, on.place)
         return device_library_kernel(contraction, shaped, strides, request.given, *where)
     if on is None and backend.name in LIBRARY_BACKENDS:
@@ -232,7 +237,7 @@ def _by_library(
     return None
 
 
-def place_of(backend: Backend) -> Place | None:
+def place_of(backend: Backend) -> DeviceLocation | None:
     """Where what it loads expects its arrays."""
     return backend.place if isinstance(backend, GpuBackend) else None
 

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from tc.device import Device
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
-from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.device_array import DeviceLocation
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
 from tc.source import as_html
 
@@ -91,9 +91,9 @@ class GpuBackend(Backend, Protocol):
     def kinds(self) -> frozenset[str]: ...
 
     @property
-    def place(self) -> Place | None: ...
+    def place(self) -> DeviceLocation | None: ...
 
-    def at(self, place: Place) -> GpuBackend:
+    def at(self, place: DeviceLocation) -> GpuBackend:
         """The same for a place of the caller's; BackendError for one that cannot be used."""
         ...
 

@@ -20,7 +20,7 @@ from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.runtime import cache as disk
-from tc.runtime.arrays.device_array import CUDA, Place
+from tc.runtime.arrays.device_array import CUDA, DeviceLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class CudaText(LaunchText):
         return nvrtc.usage_in(nvrtc.compiler_log(self.source, arch or self.arch))
 
 
-_FIRST = Place(CUDA)
+_FIRST = DeviceLocation(CUDA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class CudaBackend:
     name: str = "cuda"
     checks_by_default: bool = False
     kinds: frozenset[str] = frozenset({CUDA})
-    place: Place = _FIRST
+    place: DeviceLocation = _FIRST
 
     def check(self) -> None:
         major, minor = opened_driver().version
@@ -63,7 +63,7 @@ class CudaBackend:
                 "compiles for newer ones",
                 repair=NEWER_DRIVER,
             )
-        first, *others = (self.at(Place(CUDA, number)) for number in range(_count()))
+        first, *others = (self.at(DeviceLocation(CUDA, number)) for number in range(_count()))
         gpu = first.device()
         try:
             first._check_architecture(gpu)
@@ -95,7 +95,7 @@ class CudaBackend:
             return error.cause
         return None
 
-    def at(self, place: Place) -> CudaBackend:
+    def at(self, place: DeviceLocation) -> CudaBackend:
         return replace(self, place=place)
 
     def device(self) -> Gpu:

@@ -15,7 +15,7 @@ from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.options import GpuOptions, Options, fitting
-from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.device_array import DeviceLocation
 
 _MEMORY = frozenset({"CUDA_ERROR_OUT_OF_MEMORY"})
 _RESOURCES = frozenset(
@@ -64,7 +64,7 @@ class KernelOnDevice:
     """A kernel at a place, compiled with `options`: what errors tell of it."""
 
     kernel: Kernel
-    place: Place
+    place: DeviceLocation
     opened: OpenedDriver
     options: Options
 

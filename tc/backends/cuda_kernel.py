@@ -18,7 +18,7 @@ from tc.backends.cuda_errors import KernelOnDevice
 from tc.backends.geometry import LaunchGeometry, MemorySpan, copied_bytes, has_contents
 from tc.gpu import Gpu
 from tc.kernel.ir import Buffer, Failure, Kernel
-from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.device_array import DeviceLocation
 from tc.runtime.device_calls import Copies
 from tc.runtime.native import WORD_BYTES
 
@@ -54,7 +54,7 @@ class CudaKernel:
         return self.at.kernel
 
     @property
-    def place(self) -> Place:
+    def place(self) -> DeviceLocation:
         return self.at.place
 
     @property

@@ -22,7 +22,7 @@ import numpy as np
 
 from tc.dtypes import FLOAT32, FLOAT64
 from tc.kernel.ir import Buffer, Comment, Failure, Kernel, row_major
-from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.device_array import DeviceLocation
 from tc.runtime.arrays.family import is_out_of_memory
 from tc.semantics import program as p
 
@@ -139,8 +139,8 @@ def _classified(
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
-    """How a library writes what a call consists of; `name` is that of its module in a text."""
+class LibraryTerms:
+    """How the functions of a library are written; `name` is the name of its module in a text."""
 
     name: str
     transpose: str
@@ -148,12 +148,12 @@ class Wording:
     copy: str
 
 
-NUMPY = Wording("np", "transpose", "np.ascontiguousarray({})", "np.copyto({}, {})")
-WORDINGS = {
-    "torch": Wording("torch", "permute", "{}.contiguous()", "{}.copy_({})"),
-    "cupy": Wording("cupy", "transpose", "cupy.ascontiguousarray({})", "cupy.copyto({}, {})"),
+NUMPY = LibraryTerms("np", "transpose", "np.ascontiguousarray({})", "np.copyto({}, {})")
+LIBRARY_TERMS = {
+    "torch": LibraryTerms("torch", "permute", "{}.contiguous()", "{}.copy_({})"),
+    "cupy": LibraryTerms("cupy", "transpose", "cupy.ascontiguousarray({})", "cupy.copyto({}, {})"),
 }
-"""Those of the libraries that multiply on a device."""
+"""The terms of the libraries that multiply on a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +166,11 @@ class _Form:
     is_joined: bool
     is_view: bool
 
-    def transposed(self, name: str, words: Wording) -> str:
+    def transposed(self, name: str, words: LibraryTerms) -> str:
         plain = self.axes == tuple(range(len(self.axes)))
         return name if plain else f"{name}.{words.transpose}{_tuple(self.axes)}"
 
-    def text(self, name: str, words: Wording) -> str:
+    def text(self, name: str, words: LibraryTerms) -> str:
         found = self.transposed(name, words)
         return f"{found}.reshape{_tuple(self.shape)}" if self.is_joined else found
 
@@ -236,10 +236,10 @@ def device_library_kernel(
     strides: Mapping[str, tuple[int, ...]],
     initial: frozenset[str],
     library: str,
-    place: Place,
+    place: DeviceLocation,
 ) -> DeviceLibraryKernel:
-    """The same for arrays on a device, by a library of `WORDINGS`, which has been imported."""
-    line = _line(call, shaped, strides, initial, WORDINGS[library])
+    """The same for arrays on a device, by a library of `LIBRARY_TERMS`, which has been imported."""
+    line = _line(call, shaped, strides, initial, LIBRARY_TERMS[library])
     return DeviceLibraryKernel(*line, library, sys.modules[library], place)
 
 
@@ -248,7 +248,7 @@ def _line(
     shaped: p.ShapedProgram,
     strides: Mapping[str, tuple[int, ...]],
     initial: frozenset[str],
-    words: Wording,
+    words: LibraryTerms,
 ) -> tuple[Kernel, str, CodeType, tuple[tuple[str, int], ...]]:
     """What stands for a kernel, the line with its code, and the places of the names in it."""
     program = shaped.program
@@ -268,12 +268,12 @@ def _line(
     return kernel, source, compile(source, "<library>", "eval"), tuple(own.items())
 
 
-def _is_python_name(name: str, words: Wording) -> bool:
+def _is_python_name(name: str, words: LibraryTerms) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name) and name != words.name
 
 
 def _source(
-    call: Contraction, buffers: Sequence[Buffer], names: Sequence[str], words: Wording
+    call: Contraction, buffers: Sequence[Buffer], names: Sequence[str], words: LibraryTerms
 ) -> str:
     extents = call.extents
     left, right = _operand_forms(call, buffers)
@@ -342,7 +342,7 @@ class DeviceLibraryKernel:
     names: tuple[tuple[str, int], ...]
     library: str
     module: Any
-    place: Place
+    place: DeviceLocation
 
     def compute(self, arrays: Sequence[Any]) -> None:
         named = {name: arrays[at] for name, at in self.names}

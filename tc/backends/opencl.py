@@ -19,7 +19,7 @@ from tc.kernel.ir import Kernel
 from tc.options import fitting
 from tc.process.forks import step
 from tc.runtime.arrays.device_array import OPENCL as OPENCL_PLACES
-from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.device_array import DeviceLocation
 
 _TAIL = 12  # lines of a compiler's message worth showing
 _ELSEWHERE = 'use backend="numba"'
@@ -35,12 +35,12 @@ class OpenCLBackend:
     name: str = "opencl"
     checks_by_default: bool = False
     kinds: frozenset[str] = frozenset({OPENCL_PLACES})
-    place: Place | None = None
+    place: DeviceLocation | None = None
 
     def check(self) -> None:
         check_drivers()
 
-    def at(self, place: Place) -> OpenCLBackend:
+    def at(self, place: DeviceLocation) -> OpenCLBackend:
         return replace(self, place=place)
 
     def usable(self) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.process.uninterrupted import Lazy, load
-from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.device_array import DeviceLocation
 
 REPLICATED = "POCL_FULL_REPLICATION_THRESHOLD"
 """The environment variable with the largest block whose code PoCL repeats for each thread: by
@@ -70,7 +70,7 @@ class OpenCLDevice:
         )
 
 
-def opencl_device(place: Place | None = None) -> OpenCLDevice:
+def opencl_device(place: DeviceLocation | None = None) -> OpenCLDevice:
     """The device of a caller's arrays, or that of this process: the first GPU, or the first device
     if there is none. BackendError where there is no device, or something on the way to it is
     absent."""
@@ -80,7 +80,7 @@ def opencl_device(place: Place | None = None) -> OpenCLDevice:
 
 
 @lru_cache(maxsize=16)
-def _device_at(place: Place) -> OpenCLDevice:
+def _device_at(place: DeviceLocation) -> OpenCLDevice:
     context = place.context
     return OpenCLDevice(_library(), context.devices[place.number], context)
 

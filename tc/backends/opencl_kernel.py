@@ -24,7 +24,7 @@ from tc.backends.opencl_device import OpenCLDevice
 from tc.dtypes import Array
 from tc.errors import BackendError
 from tc.kernel.ir import Buffer, Failure, Kernel
-from tc.runtime.arrays.device_array import DeviceArray, Place
+from tc.runtime.arrays.device_array import DeviceArray, DeviceLocation
 from tc.runtime.arrays.opencl_arrays import alignment
 from tc.runtime.device_calls import Copies
 from tc.runtime.native import WORD_BYTES
@@ -202,7 +202,7 @@ class OpenCLArraysKernel:
     kernel: Kernel
     source: str
     device: OpenCLDevice
-    place: Place
+    place: DeviceLocation
     program: Any
     functions: Sequence[KernelFunction]
     launches: Sequence[LaunchGeometry]

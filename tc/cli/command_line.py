@@ -8,7 +8,7 @@ from typing import Any
 
 from tc import __version__
 from tc.backends import registry
-from tc.cli import listed_words
+from tc.cli import option_lists
 from tc.cli.parser import Parser
 from tc.options import PRESETS
 from tc.stages import STAGES
@@ -189,13 +189,13 @@ def _add_derived(commands: Any) -> None:
     for parser in (gradient, both, tangent):
         parser.add_argument(
             "--wrt",
-            type=listed_words.names,
+            type=option_lists.names,
             metavar="A,B",
             help="the inputs that it is taken with respect to (default all floating ones)",
         )
         parser.add_argument(
             "--constant",
-            type=listed_words.names,
+            type=option_lists.names,
             default=[],
             metavar="T,U",
             help="tensors that nothing flows through",
@@ -211,7 +211,7 @@ def _add_derived(commands: Any) -> None:
         )
         parser.add_argument(
             "--sizes",
-            type=listed_words.sizes,
+            type=option_lists.sizes,
             metavar="N=3,K=4",
             help="a gradient for these sizes only, where there is none for all",
         )
@@ -219,7 +219,7 @@ def _add_derived(commands: Any) -> None:
     batched.examples = {"--in-axes": "0"}
     batched.add_argument(
         "--in-axes",
-        type=listed_words.axes,
+        type=option_lists.axes,
         required=True,
         metavar="A=0,B=none",
         help="which dimension of each input is that of the batch; one number is for all inputs",

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from tc import api, rules
-from tc.cli.given import put_text, read_call, read_options, read_text
-from tc.cli.shell import in_shell_words
+from tc.cli.arguments import put_text, read_call, read_options, read_text
+from tc.cli.shell_hints import in_shell_words
 from tc.cli.terminal import print_line, say
 from tc.cli.usage import UsageError
 from tc.errors import TCError

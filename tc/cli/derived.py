@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tc.cli.given import put_text, read_text
+from tc.cli.arguments import put_text, read_text
 from tc.gradient import batching, forward_and_backward, forward_mode, reverse_mode
 
 

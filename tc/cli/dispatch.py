@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 
-from tc.cli import listed_words
+from tc.cli import option_lists
 from tc.cli.command_line import parser_of, tune_db_parser_of
 from tc.cli.terminal import say
 from tc.cli.usage import UsageError
@@ -58,7 +58,7 @@ def _as_sizes(arguments: argparse.Namespace, pairs: Sequence[str]) -> str:
     """What NAME=VALUE may mean to a command that has --sizes."""
     if not hasattr(arguments, "sizes"):
         return ""
-    given = [listed_words.sizes_text(arguments.sizes)] if arguments.sizes else []
+    given = [option_lists.sizes_text(arguments.sizes)] if arguments.sizes else []
     return f"; sizes are --sizes {','.join([*given, *pairs])}"
 
 
@@ -71,6 +71,6 @@ def _command(target: str) -> Callable[[argparse.Namespace], int]:
 
 def _said(arguments: argparse.Namespace, message: TCError | str) -> str:
     """A message with its repair as options and NAME=VALUE; `call` is set once inputs are known."""
-    shell = import_module("tc.cli.shell")
+    shell = import_module("tc.cli.shell_hints")
     said: str = shell.in_shell_words(message, getattr(arguments, "call", None))
     return said

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tc import api
-from tc.cli.given import GivenCall, read_call, read_options
+from tc.cli.arguments import CallArguments, read_call, read_options
+from tc.cli.fill_values import array_of, number_of, pairs_of
 from tc.cli.terminal import print_line
 from tc.cli.usage import UsageError
-from tc.cli.values import array_of, number_of, pairs_of
 from tc.errors import InputError
 from tc.files import whole_file
 from tc.pipeline import shape_program
@@ -59,14 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _draw(call: GivenCall, seed: int) -> None:
+def _draw(call: CallArguments, seed: int) -> None:
     """Values at random for the inputs without one; integers that say where to read stay within."""
     shaped = shape_program(call.program, resolve_sizes(call.program, call.values))
     missing = tuple(name for name in call.program.inputs if not _has_value(call, name))
     call.values |= drawn_inputs(shaped, SIGNED, seed, missing)
 
 
-def _has_value(call: GivenCall, name: str) -> bool:
+def _has_value(call: CallArguments, name: str) -> bool:
     """Whether an input has one: where a size has its name (N1), a number is that."""
     value = call.values.get(name)
     is_size = (
@@ -75,7 +75,7 @@ def _has_value(call: GivenCall, name: str) -> bool:
     return value is not None and not is_size
 
 
-def _outputs(call: GivenCall, arguments: argparse.Namespace) -> dict[str, Any]:
+def _outputs(call: CallArguments, arguments: argparse.Namespace) -> dict[str, Any]:
     program = call.program
     parameters = {parameter.name: parameter for parameter in signature_of(program).outputs}
     rng = np.random.default_rng(arguments.seed + 1)

@@ -18,8 +18,8 @@ from tabulate import tabulate
 
 from tc.backends import registry
 from tc.backends.base import Backend
-from tc.cli.given import GivenCall, read_call, read_options
-from tc.cli.shell import in_shell_words
+from tc.cli.arguments import CallArguments, read_call, read_options
+from tc.cli.shell_hints import in_shell_words
 from tc.cli.terminal import print_line, say
 from tc.cli.usage import UsageError
 from tc.errors import InputError, TCError
@@ -121,7 +121,7 @@ def best(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _words(arguments: argparse.Namespace, call: GivenCall) -> Iterator[str]:
+def _words(arguments: argparse.Namespace, call: CallArguments) -> Iterator[str]:
     """What `tc tune` is to be told to search for the same."""
     yield arguments.file
     yield from (f"{name}={text}" for name, text in call.pairs.items())

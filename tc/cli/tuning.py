@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tc import api
 from tc.cli import INTERRUPTED
-from tc.cli.given import read_call, read_options
+from tc.cli.arguments import read_call, read_options
 from tc.cli.terminal import print_line
 from tc.tuning.database import TuningDatabase
 from tc.tuning.database_file import VARIABLE

@@ -16,7 +16,7 @@ import numpy as np
 from tc.dtypes import BOOL, DTYPES, INT64, UINT64, Array, DType, fits
 from tc.errors import InputError
 from tc.runtime.arrays import NUMPY, family_of
-from tc.runtime.arrays.device_array import DeviceArray, Place
+from tc.runtime.arrays.device_array import DeviceArray, DeviceLocation
 from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import closest, counted
@@ -376,7 +376,7 @@ def mixed_kinds(
     return fault(parameter, cause, repair)
 
 
-def _place_of(family: Family, array: Any) -> Place | None:
+def _place_of(family: Family, array: Any) -> DeviceLocation | None:
     """Where an array that was viewed before lies; None for the processor's memory."""
     try:
         view = family.view(array)
@@ -388,8 +388,8 @@ def _place_of(family: Family, array: Any) -> Place | None:
     return view.place if type(view) is DeviceArray else None
 
 
-def on_place(text: str | None, place: Place, first: str) -> str | None:
-    """A repair of `OnDevices` for the place where an array called `first` lies."""
+def on_place(text: str | None, place: DeviceLocation, first: str) -> str | None:
+    """A repair of `DeviceOps` for the place where an array called `first` lies."""
     return text and text.replace("{device}", str(place.number)).replace("{first}", first)
 
 

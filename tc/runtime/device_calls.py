@@ -17,9 +17,9 @@ from tc.errors import BackendError, InputError
 from tc.kernel.ir import Failure, Kernel
 from tc.runtime.arguments import Parameter, Signature, fault, on_place
 from tc.runtime.arrays import family_of
-from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place
+from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation
 from tc.runtime.arrays.dlpack_lent import LentArray
-from tc.runtime.arrays.family import Family, OnDevices, Refusal
+from tc.runtime.arrays.family import DeviceOps, Family, Refusal
 from tc.runtime.device_frames import DeviceFrame
 from tc.runtime.loaded import CompiledKernel
 from tc.runtime.specialisation import (
@@ -49,7 +49,7 @@ class DeviceKernel(Protocol):
     def source(self) -> str: ...
 
     @property
-    def place(self) -> Place: ...
+    def place(self) -> DeviceLocation: ...
 
     @property
     def words(self) -> int:
@@ -92,7 +92,7 @@ class DeviceComputation(Protocol):
     def kernel(self) -> Kernel: ...
 
     @property
-    def place(self) -> Place: ...
+    def place(self) -> DeviceLocation: ...
 
     def compute(self, arrays: Sequence[Any]) -> None:
         """Takes the inputs, then the outputs, in order. MemoryError where there is no room for what
@@ -189,7 +189,7 @@ def run_on_device(
 
 def new_array(
     kernel: DeviceKernel,
-    devices: OnDevices,
+    devices: DeviceOps,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     like: Any,
@@ -202,7 +202,7 @@ def new_array(
 
 
 def _adopted(
-    kernel: DeviceKernel, devices: OnDevices, outputs: list[Any], like: Any, stream: Any
+    kernel: DeviceKernel, devices: DeviceOps, outputs: list[Any], like: Any, stream: Any
 ) -> list[Any]:
     """The outputs as arrays of the library, which knows no stream for those that it takes over."""
     adopt, lent = devices.adopt, [type(output) is LentArray for output in outputs]
@@ -213,7 +213,7 @@ def _adopted(
     return [adopt(o, like) if own else o for o, own in zip(outputs, lent, strict=True)]
 
 
-def made_at(array: Any, space: OutputSpace, family: Family, place: Place) -> Any:
+def made_at(array: Any, space: OutputSpace, family: Family, place: DeviceLocation) -> Any:
     """The pointer to an array that the library has made, of an output or, without a name, of memory
     that only the kernel needs; BackendError where it is not what it was asked for."""
     if type(array) is LentArray:
@@ -256,7 +256,7 @@ def new_frame(
     special: Specialisation,
     kernel: DeviceKernel,
     family: Family,
-    devices: OnDevices,
+    devices: DeviceOps,
     like: Any,
     stream: Any,
 ) -> DeviceFrame:
@@ -281,7 +281,7 @@ def _run_library(
     special: Specialisation,
     inputs: Sequence[DeviceArray],
     targets: Mapping[str, DeviceArray],
-    devices: OnDevices,
+    devices: DeviceOps,
     like: Any,
 ) -> list[Any]:
     kernel: Any = special.runner
@@ -320,12 +320,12 @@ def common_place(
     kinds: frozenset[str],
     backend: str,
     family: Family,
-) -> Place | None:
+) -> DeviceLocation | None:
     """Where all arrays of a call lie, None for the memory of the processor; InputError where they
     lie apart, or where the backend cannot take them. Numbers lie anywhere."""
     parameters = [*zip(signature.inputs, inputs, strict=True)]
     parameters += [(p, targets[p.name]) for p in signature.outputs if p.name in targets]
-    found: list[tuple[Any, Place | None]] = []
+    found: list[tuple[Any, DeviceLocation | None]] = []
     for parameter, view in parameters:
         if type(view) is DeviceArray:
             if view.place.kind not in kinds:
@@ -340,7 +340,7 @@ def common_place(
     return found[0][1] if found else None
 
 
-_Lies: TypeAlias = tuple[Parameter, Place | None]
+_Lies: TypeAlias = tuple[Parameter, DeviceLocation | None]
 
 
 def _apart(first: _Lies, second: _Lies, family: Family) -> InputError:

@@ -12,7 +12,7 @@ from tc.errors import InputError
 from tc.kernel.ir import row_major
 from tc.runtime import arguments
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, fault, is_collection
-from tc.runtime.arrays.device_array import DeviceArray, Place
+from tc.runtime.arrays.device_array import DeviceArray, DeviceLocation
 from tc.runtime.arrays.family import Family, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.semantics.suggest import counted, nearest
@@ -32,7 +32,7 @@ class CallSizes:
     shapes: Mapping[str, tuple[int, ...]]
     scalars: Mapping[str, int]
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    place: Place | None = None
+    place: DeviceLocation | None = None
     library: str | None = None
 
 
@@ -45,7 +45,7 @@ class _Known:
     scalars: dict[str, int] = field(default_factory=dict)
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     family: tuple[str, Family, Any] | None = None
-    place: Place | None = None
+    place: DeviceLocation | None = None
 
 
 def resolve_sizes(program: Program, inputs_or_sizes: object) -> CallSizes:

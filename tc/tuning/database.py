@@ -29,7 +29,7 @@ from tc.tuning.database_file import (
     shrink,
     writing,
 )
-from tc.tuning.known_plans import Remembered, known_plans, readable, remembered
+from tc.tuning.known_plans import StoredPlan, known_plans, readable, stored_plans
 from tc.tuning.machines import PlanKey, base_of, device_value, versions
 from tc.tuning.problem import Problem, Trial
 from tc.tuning.rows import (
@@ -146,13 +146,13 @@ class TuningDatabase:
 
     def best(
         self, problem: Problem, device: Device | Gpu, base: Options | None = None
-    ) -> Remembered | None:
+    ) -> StoredPlan | None:
         """The fastest plan for a problem, of these sizes or of the nearest; None without one."""
         return next(self.plans(problem, device, base), None)
 
     def plans(
         self, problem: Problem, device: Device | Gpu, base: Options | None = None
-    ) -> Iterator[Remembered]:
+    ) -> Iterator[StoredPlan]:
         """Plans for a problem, found by searches that began with the options `base`, that which
         should be fastest first: of these sizes as they were measured, then of others, the nearest
         first, the fastest of each. What cannot be read is passed over, which a TCWarning says."""
@@ -162,7 +162,7 @@ class TuningDatabase:
         with reading(self.path) as connection:
             key = PlanKey.of(call, device, base or Options())
             known = known_plans(connection, key, self._pass_over)
-        return readable(remembered(known, shaped, self._pass_over))
+        return readable(stored_plans(known, shaped, self._pass_over))
 
     def prune(self, keep: int) -> tuple[int, int]:
         """Removes what cannot be read, and of the rest all but so many plans of each problem, on

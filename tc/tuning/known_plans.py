@@ -33,9 +33,10 @@ MOST = 16
 """Plans of the sizes of a call, and other sizes, that are looked at."""
 
 
-class Remembered(NamedTuple):
-    """Options with a whole plan, and where they come from, in words; None and `fault`, why, where
-    this tc cannot read them. Options without a plan are what tc chooses itself."""
+class StoredPlan(NamedTuple):
+    """Options of the database with a whole plan; `why` says where the options come from. Options
+    without a plan are what tc chooses itself. Where this tc cannot read the options, they are None
+    and `fault` says why."""
 
     options: Options | None
     why: str
@@ -251,11 +252,11 @@ def _orders(strides: Iterable[tuple[int, Iterable[int]]]) -> dict[int, list[int]
     }
 
 
-def remembered(
+def stored_plans(
     known: Iterable[KnownPlan],
     shaped: ShapedProgram,
     passed_over: Callable[[InputError], None],
-) -> Iterator[Remembered]:
+) -> Iterator[StoredPlan]:
     """Plans under the names of a program, and at its sizes. Whether they can be done is for the
     compiler to find. Each row that cannot be read is told to `passed_over`."""
     names = Names.of(shaped.program)
@@ -276,11 +277,11 @@ def remembered(
                 plan = renamed(plan, theirs, names)
                 if not found.is_exact:
                     plan = fitted(plan, runs_of(shaped))
-            yield Remembered(replace(options, plan=plan), why, found.is_exact)
+            yield StoredPlan(replace(options, plan=plan), why, found.is_exact)
         except BackendError as error:  # a plan of another version of tc
-            yield Remembered(None, why, found.is_exact, error.cause)
+            yield StoredPlan(None, why, found.is_exact, error.cause)
 
 
-def readable(found: Iterable[Remembered]) -> Iterator[Remembered]:
+def readable(found: Iterable[StoredPlan]) -> Iterator[StoredPlan]:
     """Those with a plan that this tc can read."""
     return (each for each in found if each.options is not None and each.options.plan is not None)

@@ -18,7 +18,7 @@ from tc.device import Device
 from tc.errors import BackendError, InputError, TCError, is_strict, render
 from tc.gpu import Gpu
 from tc.options import Options
-from tc.pipeline import Made
+from tc.pipeline import StageResult
 from tc.process.call_sites import warn
 from tc.process.uninterrupted import load
 from tc.runtime.fallback import Request, is_fault
@@ -27,7 +27,7 @@ from tc.tuning import database_file
 from tc.tuning.database_file import default_path, reading
 
 if TYPE_CHECKING:
-    from tc.tuning.known_plans import Remembered
+    from tc.tuning.known_plans import StoredPlan
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def with_tuned_plan(
     device: Device | Gpu,
     *,
     database: Path | None = None,
-) -> Made[T]:
+) -> StageResult[T]:
     """What `make` makes with the first plan of the database that can be done, or with the options
     of the request, whose own plan goes first. Errors are those of `make` for these options."""
     told: list[str] = []
@@ -77,8 +77,8 @@ def with_tuned_plan(
                 cause = error.cause if isinstance(error, TCError) else repr(error)
                 told.append(f"Passed over in {path}: {found.why}. It cannot be done: {cause}")
                 continue
-            return Made(value, options, (*told, f"From {path}: {found.why}."))
-    return Made(make(request.options), request.options, tuple(told))
+            return StageResult(value, options, (*told, f"From {path}: {found.why}."))
+    return StageResult(make(request.options), request.options, tuple(told))
 
 
 def _within(options: Options, own: Options, device: Device | Gpu) -> Options:
@@ -110,7 +110,7 @@ def _file(request: Request, database: Path | None) -> Path | None:
 
 def _known(
     path: Path, request: Request, shaped: ShapedProgram, device: Device | Gpu, told: list[str]
-) -> Iterator[Remembered]:
+) -> Iterator[StoredPlan]:
     """The plans to try. A file that cannot be read has none, and what cannot be read in one is
     passed over: a TCWarning says so, once for each file."""
     known_plans, machines = load("tc.tuning.known_plans"), load("tc.tuning.machines")
@@ -130,8 +130,8 @@ def _known(
         told.append(f"Nothing is looked up in the tuning database: {error.cause}.")
         _warn("plans that were tuned are not looked up", path, error)
         return iter(())
-    remembered: Iterator[Remembered] = known_plans.remembered(found, shaped, pass_over)
-    return remembered
+    plans: Iterator[StoredPlan] = known_plans.stored_plans(found, shaped, pass_over)
+    return plans
 
 
 def _warn(what: str, path: Path, error: InputError) -> None:

@@ -86,24 +86,25 @@ class Stopped(Exception):
 
 
 class Stopper:
-    """What ends a measurer, at once, from any thread."""
+    """Ends a measurer, at once, from any thread; `cancelled` is done from then on."""
 
     def __init__(self) -> None:
-        self.told: Future[None] = Future()
+        self.cancelled: Future[None] = Future()
 
     def stop(self) -> None:
         with contextlib.suppress(InvalidStateError):
-            self.told.set_result(None)
+            self.cancelled.set_result(None)
 
     def check(self) -> None:
         """Raises `Stopped` after `stop`."""
-        if self.told.done():
+        if self.cancelled.done():
             raise Stopped
 
 
 @dataclass(frozen=True, slots=True)
-class Duel:
-    """Seconds of a call of two candidates, in rounds that alternate between them."""
+class PairedTiming:
+    """The seconds of a call of two candidates, `new` and `old`, in rounds that alternate between
+    the two."""
 
     new: tuple[float, ...]
     old: tuple[float, ...]
@@ -117,8 +118,10 @@ class Duel:
     def is_won(self) -> bool:
         """Whether the new one is faster, beyond noise.
 
-        >>> Duel((1.0,) * 11, (2.0,) * 11).is_won, Duel((1.0,) * 11, (1.0,) * 11).is_won
-        (True, False)
+        >>> PairedTiming((1.0,) * 11, (2.0,) * 11).is_won
+        True
+        >>> PairedTiming((1.0,) * 11, (1.0,) * 11).is_won
+        False
         """
         ahead = sum(a < b for a, b in zip(self.new, self.old, strict=True))
         return self.ratio < 1 - _NOISE and ahead >= _WON
@@ -166,7 +169,7 @@ class Measurer:
         self._seconds = math.inf  # that the default took, all in all
         self._closed = False
         self._stopper = stopper or Stopper()
-        self._stopper.told.add_done_callback(self._end_workers)
+        self._stopper.cancelled.add_done_callback(self._end_workers)
 
     def __enter__(self) -> Measurer:
         try:
@@ -207,11 +210,11 @@ class Measurer:
                     return
                 left = until - time.perf_counter()
                 done, _ = wait(
-                    {*pending, self._stopper.told},
+                    {*pending, self._stopper.cancelled},
                     max(left, 0) if left < math.inf else None,
                     FIRST_COMPLETED,
                 )
-                if not done or self._stopper.told in done:
+                if not done or self._stopper.cancelled in done:
                     return
                 for future in done & pending.keys():
                     trial = self._trial(pending.pop(future), future, until)
@@ -233,7 +236,7 @@ class Measurer:
         unless the best is faster beyond noise."""
         if self.best.options != self.default.options:
             duel = self._duel(self.best.options, self.default.options)
-            if not (isinstance(duel, Duel) and duel.is_won):
+            if not (isinstance(duel, PairedTiming) and duel.is_won):
                 self.best = self.default
         return self.best
 
@@ -275,7 +278,7 @@ class Measurer:
     def _submit(self, source: Iterator[Options], pending: dict[Future[Any], Options]) -> None:
         while len(pending) <= self._workers:
             options = next(source, None)
-            if options is None or self._stopper.told.done():
+            if options is None or self._stopper.cancelled.done():
                 return
             pending[self._submitted(options)] = options
 
@@ -327,7 +330,7 @@ class Measurer:
         """A trial that ran, after it was timed against the best, if it seems to beat that."""
         if self.best.seconds and trial.time < self.best.time:
             duel = self._duel(trial.options, self.best.options)
-            if not isinstance(duel, Duel):
+            if not isinstance(duel, PairedTiming):
                 return replace(trial, seconds=(), failure=duel)
             if duel.is_won:
                 if self.best.options != self.default.options:
@@ -335,14 +338,14 @@ class Measurer:
                 self.best = trial
         return trial
 
-    def _duel(self, new: Options, old: Options) -> Duel | str:
+    def _duel(self, new: Options, old: Options) -> PairedTiming | str:
         """Two candidates timed in turns, or why that failed."""
         both = [(self._candidates[options], options.threads) for options in (new, old)]
         arguments = (self._session, both, _ROUNDS, 2 * self.limits.timing_seconds)
         outcome = self._profiled("profiling:compare", arguments, 2 * self._most_seconds())
         if outcome.failure is not None:
             return outcome.failure
-        return Duel(*map(tuple, outcome.header["seconds"]))
+        return PairedTiming(*map(tuple, outcome.header["seconds"]))
 
     def _most_seconds(self) -> float:
         return min(self.limits.run_seconds, 2.0 + 5 * self._seconds)

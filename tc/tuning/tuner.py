@@ -83,9 +83,9 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """When a trial came: seconds after the beginning of the search, and those of a call of the best
-    from then on."""
+class TrialTime:
+    """When a trial was measured, in `seconds` after the beginning of the search; `best` are the
+    seconds of a call of the best candidate from then on."""
 
     seconds: float
     best: float
@@ -105,7 +105,7 @@ class TuningResult:
     default: Trial
     best: Trial
     trials: tuple[Trial, ...] = ()
-    moments: tuple[Moment, ...] = ()
+    moments: tuple[TrialTime, ...] = ()
     interrupted: bool = False
     unkept: int = 0
 
@@ -292,8 +292,8 @@ class _Run:
                 self._kept(best, confirmed=True)  # it has won once
             self._keeping.release()
 
-    def _moment(self, best: Trial) -> Moment:
-        return Moment(time.perf_counter() - self._begin, best.time)
+    def _moment(self, best: Trial) -> TrialTime:
+        return TrialTime(time.perf_counter() - self._begin, best.time)
 
     def _found_with(self, trial: Trial, best: Trial) -> TuningResult:
         return replace(

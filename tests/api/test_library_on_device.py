@@ -14,7 +14,7 @@ import pytest
 
 import tc
 from tc.backends.library import DeviceLibraryKernel, device_library_kernel, match_contraction
-from tc.runtime.arrays.device_array import Place
+from tc.runtime.arrays.device_array import DeviceLocation
 from tests.api.test_library import MATCHING, MM, arrays, check
 from tests.support.device_libraries import CupyArray
 from tests.support.on_devices import Library, use
@@ -47,7 +47,9 @@ def kernel_of(text: str, inputs: list[np.ndarray], library: str) -> DeviceLibrar
     given = shaped(checked(text), dict(zip(checked(text).inputs, inputs, strict=True)))
     call = match_contraction(given, frozenset())
     assert call is not None
-    return device_library_kernel(call, given, strides, frozenset(), library, Place("cuda", 1))
+    return device_library_kernel(
+        call, given, strides, frozenset(), library, DeviceLocation("cuda", 1)
+    )
 
 
 def output_of(text: str, inputs: list[np.ndarray]) -> np.ndarray:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tc
 from tc.runtime.arrays import overlaps_on_device as overlaps
-from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
+from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation, on_device
 from tests.support.stand_in import DeviceVector, stand_in
 
 __all__ = ["stand_in"]
@@ -38,7 +38,7 @@ def on_gpu(array: np.ndarray, number: int = 0, memory: Any = None) -> DeviceArra
         array.shape,
         array.strides,
         array.ctypes.data,
-        Place(CUDA, number),
+        DeviceLocation(CUDA, number),
         memory=memory,
     )
 

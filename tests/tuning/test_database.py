@@ -14,7 +14,7 @@ import tc
 from tc.device import Device, host, processor_name
 from tc.tuning.canonical import CanonicalCall
 from tc.tuning.database import TuningDatabase
-from tc.tuning.known_plans import Remembered, _distances
+from tc.tuning.known_plans import StoredPlan, _distances
 from tc.tuning.problem import Problem, Trial
 from tests.support.tunings import DEVICE, MM, SIZES, measurement_of, problem_of, tiled
 
@@ -24,7 +24,7 @@ def database(tmp_path: Path) -> TuningDatabase:
     return TuningDatabase(tmp_path / "made" / "tuned.db")
 
 
-def sizes_of(found: Remembered | None) -> tuple[int, ...] | None:
+def sizes_of(found: StoredPlan | None) -> tuple[int, ...] | None:
     """Those of the one tiled loop of a plan that `tiled` has made."""
     if found is None:
         return None

@@ -13,8 +13,8 @@ import numpy as np
 
 from tc.errors import InternalError
 from tc.runtime.arrays.cuda_pointers import device_at
-from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
-from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, is_out_of_memory
+from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation, on_device
+from tc.runtime.arrays.family import DeviceOps, Family, Refusal, first_line, is_out_of_memory
 from tc.runtime.arrays.layout_check import ArrayLayoutCheck
 
 INTERFACE = "__cuda_array_interface__"
@@ -39,7 +39,7 @@ def view_of_interface(array: Any, number: int) -> DeviceArray:
             shape,
             None if strides is None else tuple(map(int, strides)),
             int(address or 0),
-            Place(CUDA, number),
+            DeviceLocation(CUDA, number),
             writable=not read_only,
             stream=_stream(found.get("stream")),
         )
@@ -153,7 +153,7 @@ def numba_family(cuda: Any) -> Family:
             raise Refusal(f"does not tell its device: {first_line(error)}") from error
         return view_of_interface(array, number)
 
-    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, like: Any) -> Any:
+    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: DeviceLocation, like: Any) -> Any:
         try:
             with cuda.gpus[place.number]:
                 return cuda.device_array(shape, dtype, stream=getattr(like, "stream", 0))
@@ -165,7 +165,7 @@ def numba_family(cuda: Any) -> Family:
     def of_array(array: Any, view: DeviceArray, written: bool) -> Callable[[Any], int | None]:
         return check_by_interface(array, view, written, number_of)
 
-    devices = OnDevices(
+    devices = DeviceOps(
         new,
         layout_check=ArrayLayoutCheck(of_array),
         pointer=pointer_of,

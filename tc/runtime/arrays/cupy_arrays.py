@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tc.runtime.arrays.cuda_arrays import no_host_arrays
-from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
-from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line, type_name
+from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation, on_device
+from tc.runtime.arrays.family import DeviceOps, Family, Refusal, first_line, type_name
 from tc.runtime.arrays.layout_check import ArrayLayoutCheck
 
 
@@ -40,7 +40,7 @@ def cupy_family(cupy: Any, kind: type) -> Family:
 def _view(array: Any) -> DeviceArray:
     try:
         memory = array.data
-        place = Place(CUDA, memory.device_id)
+        place = DeviceLocation(CUDA, memory.device_id)
         return on_device(array, array.dtype, array.shape, array.strides, memory.ptr, place)
     except Refusal:
         raise
@@ -48,18 +48,18 @@ def _view(array: Any) -> DeviceArray:
         raise Refusal(f"cannot be read: {first_line(error)}") from error
 
 
-def _on_devices(cupy: Any) -> OnDevices:
-    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, _like: Any) -> Any:
+def _on_devices(cupy: Any) -> DeviceOps:
+    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: DeviceLocation, _like: Any) -> Any:
         with cupy.cuda.Device(place.number):
             return cupy.empty(shape, dtype)
 
-    def stream(place: Place) -> int:
+    def stream(place: DeviceLocation) -> int:
         return int(cupy.cuda.get_current_stream(place.number).ptr)
 
-    def capturing(place: Place) -> bool:
+    def capturing(place: DeviceLocation) -> bool:
         return bool(cupy.cuda.get_current_stream(place.number).is_capturing())
 
-    return OnDevices(
+    return DeviceOps(
         new,
         stream,
         capturing,

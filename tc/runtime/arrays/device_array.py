@@ -15,11 +15,11 @@ CUDA, OPENCL = "cuda", "opencl"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DeviceLocation:
     """Where memory of a device lies: of kind "cuda", the device `number`; of kind "opencl", the
     `context` of pyopencl, of whose devices that `number` runs kernels.
 
-    >>> print(Place("cuda", 1))
+    >>> print(DeviceLocation("cuda", 1))
     CUDA device 1
     """
 
@@ -41,7 +41,8 @@ class DeviceArray:
     alive. `stream` is the one that last wrote to it, None where that is not known or not asked;
     in OpenCL the queue.
 
-    >>> array = DeviceArray(np.dtype(np.float32), (2, 3), (12, 4), 256, Place("cuda"), True, None)
+    >>> at = DeviceLocation("cuda")
+    >>> array = DeviceArray(np.dtype(np.float32), (2, 3), (12, 4), 256, at, True, None)
     >>> array.ndim, array.row_major, array.span
     (2, True, (256, 280))
     """
@@ -50,7 +51,7 @@ class DeviceArray:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     address: int
-    place: Place
+    place: DeviceLocation
     writable: bool
     owner: Any = field(repr=False)
     stream: Any = None
@@ -109,7 +110,7 @@ def on_device(
     shape: Sequence[int],
     strides: Sequence[int] | None,
     address: int,
-    place: Place,
+    place: DeviceLocation,
     *,
     writable: bool = True,
     stream: Any = None,

@@ -28,11 +28,11 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class OnDevices:
+class DeviceOps:
     """What a library does on devices: `new` makes an array with no particular contents, of a shape
-    and a dtype of numpy at a `Place`, like another array, in the order of the work on the current
-    stream; `stream` is that, None where the library has none, and arrays say theirs; `capturing` is
-    whether what is launched there is only recorded, for a graph.
+    and a dtype of numpy at a `DeviceLocation`, like another array, in the order of the work on the
+    current stream; `stream` is that, None where the library has none, and arrays say theirs;
+    `capturing` is whether what is launched there is only recorded, for a graph.
 
     For calls that are like an earlier one: `layout_check` is how that is found out; `maker` is
     `new` in two steps, the second of which takes the other array; `pointer` is that of an array
@@ -62,7 +62,7 @@ class OnDevices:
     copy: str = "a copy of {name}"
 
 
-NOWHERE = OnDevices(None)
+NO_DEVICES = DeviceOps(None)
 """Of a library without arrays on devices."""
 
 
@@ -99,7 +99,7 @@ class Family:
     layout_check: ArrayLayoutCheck | None = None
     maker: Maker | None = None
     to_host: str = "copy it to the CPU"
-    devices: OnDevices = NOWHERE
+    devices: DeviceOps = NO_DEVICES
     mark: Callable[[str], Any] | None = None
 
 

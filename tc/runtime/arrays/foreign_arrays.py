@@ -14,11 +14,11 @@ from tc.runtime.arrays.cuda_arrays import (
     has_interface,
     view_of_interface,
 )
-from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place, on_device
+from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation, on_device
 from tc.runtime.arrays.dlpack_capsule import VERSION, take_over
 from tc.runtime.arrays.family import (
+    DeviceOps,
     Family,
-    OnDevices,
     Refusal,
     first_line,
     is_out_of_memory,
@@ -83,7 +83,7 @@ def foreign_family(kind: type) -> Family:
         view,
         "{name}.astype({dtype})" if by_dlpack else "{name}.astype(np.{dtype})",
         None,
-        devices=OnDevices(
+        devices=DeviceOps(
             _maker(kind, library),
             layout_check=ArrayLayoutCheck(check_by_interface) if by_interface else None,
             adopt=wrap if _module(kind, "from_dlpack") is not None else None,
@@ -107,7 +107,7 @@ def _view_of_capsule(array: Any, number: int) -> DeviceArray:
         held.shape,
         held.strides,
         held.address,
-        Place(CUDA, number),
+        DeviceLocation(CUDA, number),
         writable=not held.read_only,
     )
 
@@ -126,11 +126,11 @@ def _importer(array: Any, kind: type) -> Any:
 
 
 def _maker(kind: type, library: str) -> Callable[..., Any] | None:
-    """As `OnDevices.new`: by the array API, else by what is called `empty`, if anything is."""
+    """As `DeviceOps.new`: by the array API, else by what is called `empty`, if anything is."""
     if hasattr(kind, "__array_namespace__"):
 
         def by_namespace(
-            shape: tuple[int, ...], dtype: np.dtype[Any], _place: Place, like: Any
+            shape: tuple[int, ...], dtype: np.dtype[Any], _place: DeviceLocation, like: Any
         ) -> Any:
             namespace = like.__array_namespace__()
             kind_of = getattr(namespace, dtype.name, None)
@@ -143,7 +143,9 @@ def _maker(kind: type, library: str) -> Callable[..., Any] | None:
     if empty is None:
         return None
 
-    def by_module(shape: tuple[int, ...], dtype: np.dtype[Any], _place: Place, _like: Any) -> Any:
+    def by_module(
+        shape: tuple[int, ...], dtype: np.dtype[Any], _place: DeviceLocation, _like: Any
+    ) -> Any:
         return _made(lambda: empty(shape, dtype))
 
     return by_module

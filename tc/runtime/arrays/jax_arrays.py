@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tc.runtime.arrays.cuda_arrays import view_of_interface
-from tc.runtime.arrays.device_array import CUDA, DeviceArray, Place
-from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line
+from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation
+from tc.runtime.arrays.family import DeviceOps, Family, Refusal, first_line
 
 JAX_ALIGNMENT = 64
 """Below this alignment jax copies what it is given."""
@@ -59,7 +59,7 @@ def jax_family(jax: Any) -> Family:
         with wide(True) if array.dtype.itemsize == 8 else contextlib.nullcontext():
             return jax.numpy.from_dlpack(array)
 
-    devices = OnDevices(
+    devices = DeviceOps(
         None,
         adopt=wrap,
         convert="jax.device_put({name}, {first}.device)",
@@ -96,7 +96,7 @@ def traced_by_jax() -> Refusal:
 def _on_gpu(array: Any, number: int) -> DeviceArray:
     dtype = np.dtype(array.dtype)
     if dtype.kind not in _NUMBERS:  # the interface has no word for some; nobody reads them
-        strides, place = (0,) * array.ndim, Place(CUDA, number)
+        strides, place = (0,) * array.ndim, DeviceLocation(CUDA, number)
         return DeviceArray(dtype, array.shape, strides, 0, place, False, array)
     array.block_until_ready()
     return view_of_interface(array, number)

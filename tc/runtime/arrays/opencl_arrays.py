@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tc.runtime.arrays.cuda_arrays import no_host_arrays
-from tc.runtime.arrays.device_array import OPENCL, DeviceArray, Place, on_device
-from tc.runtime.arrays.family import Family, OnDevices, Refusal, first_line
+from tc.runtime.arrays.device_array import OPENCL, DeviceArray, DeviceLocation, on_device
+from tc.runtime.arrays.family import DeviceOps, Family, Refusal, first_line
 
 _BITS = 8
 
@@ -48,13 +48,13 @@ def opencl_family(library: Any) -> Family:
             )  # fmt: skip
         return found
 
-    def new(shape: tuple[int, ...], dtype: np.dtype[Any], _place: Place, like: Any) -> Any:
+    def new(shape: tuple[int, ...], dtype: np.dtype[Any], _place: DeviceLocation, like: Any) -> Any:
         try:
             return library.array.empty(like.queue, shape, dtype, allocator=like.allocator)
         except library.MemoryError as error:
             raise MemoryError(str(error)) from error
 
-    devices = OnDevices(
+    devices = DeviceOps(
         new,
         fresh="pyopencl.array.empty({name}.queue, {shape}, np.{dtype})",
         convert="pyopencl.array.to_device({first}.queue, {name})",
@@ -99,5 +99,5 @@ def _view(library: Any, array: Any) -> DeviceArray:
 
 
 @lru_cache(maxsize=16)
-def place_of(context: Any, device: Any) -> Place:
-    return Place(OPENCL, context.devices.index(device), context)
+def place_of(context: Any, device: Any) -> DeviceLocation:
+    return DeviceLocation(OPENCL, context.devices.index(device), context)

@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tc.runtime.arrays.any_address import BEFORE, MEMORY, array_at
-from tc.runtime.arrays.device_array import CUDA, Place, on_device
+from tc.runtime.arrays.device_array import CUDA, DeviceLocation, on_device
 from tc.runtime.arrays.family import (
+    DeviceOps,
     Family,
     Maker,
-    OnDevices,
     Refusal,
     first_line,
     no_such_type,
@@ -84,12 +84,14 @@ def torch_family(torch: Any, kind: type) -> Family:
     )
 
 
-def _on_devices(torch: Any, layout_check: ArrayLayoutCheck) -> OnDevices:
+def _on_devices(torch: Any, layout_check: ArrayLayoutCheck) -> DeviceOps:
     """Torch's own allocator, and the stream that its user has chosen."""
     names = {np.dtype(name): getattr(torch, name) for name in NAMES if hasattr(torch, name)}
     raw = private_parts(torch).cuda_stream
 
-    def maker(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place) -> Callable[[Any], Any]:
+    def maker(
+        shape: tuple[int, ...], dtype: np.dtype[Any], place: DeviceLocation
+    ) -> Callable[[Any], Any]:
         if dtype not in names:
             raise no_such_type("torch", dtype)
         empty, sizes = torch.empty, shape or ((),)  # sizes one by one are faster
@@ -103,18 +105,18 @@ def _on_devices(torch: Any, layout_check: ArrayLayoutCheck) -> OnDevices:
 
         return make
 
-    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: Place, like: Any) -> Any:
+    def new(shape: tuple[int, ...], dtype: np.dtype[Any], place: DeviceLocation, like: Any) -> Any:
         return maker(shape, dtype, place)(like)
 
-    def stream(place: Place) -> int:
+    def stream(place: DeviceLocation) -> int:
         if raw is not None:
             return int(raw(place.number))
         return int(torch.cuda.current_stream(place.number).cuda_stream)
 
-    def capturing(_place: Place) -> bool:
+    def capturing(_place: DeviceLocation) -> bool:
         return bool(torch.cuda.is_current_stream_capturing())
 
-    return OnDevices(
+    return DeviceOps(
         new,
         stream,
         capturing,
@@ -161,7 +163,7 @@ def _measure(torch: Any) -> Reader:
             dtype = dtypes[tensor.dtype]
             shape, steps = tuple(tensor.shape), [s * dtype.itemsize for s in tensor.stride()]
             if tensor.is_cuda and torch.version.hip is None:
-                place = Place(CUDA, tensor.get_device())
+                place = DeviceLocation(CUDA, tensor.get_device())
                 return on_device(tensor, dtype, shape, steps, _ANYWHERE, place)
             return array_at(_ANYWHERE, dtype, shape, steps)
         except Exception as error:
@@ -212,7 +214,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
             if count and (needed > held or not start):
                 raise _freed(tensor, needed, held)
             if not on_host:
-                place = Place(CUDA, tensor.get_device())
+                place = DeviceLocation(CUDA, tensor.get_device())
                 in_bytes = None if rows else [step * item for step in steps]
                 return on_device(tensor, dtype, shape, in_bytes, start, place)
             array: np.ndarray

@@ -16,7 +16,7 @@ import numpy as np
 from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.arrays.device_array import DeviceArray
-from tc.runtime.arrays.family import Family, OnDevices
+from tc.runtime.arrays.family import DeviceOps, Family
 from tc.runtime.arrays.layout_check import (
     ArrayCheck,
     ArrayLayoutCheck,
@@ -51,7 +51,7 @@ class DeviceEntry:
     special: Specialisation
     kernel: DeviceKernel
     family: Family
-    devices: OnDevices
+    devices: DeviceOps
     layout_check: ArrayLayoutCheck
     inputs: int
     given: int
@@ -197,7 +197,7 @@ def new_device_entry(
 
 
 def _maker(
-    kernel: DeviceKernel, devices: OnDevices, shape: tuple[int, ...], dtype: np.dtype[Any]
+    kernel: DeviceKernel, devices: DeviceOps, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Callable[[Any], Any]:
     """What makes an output, like an input."""
     if devices.maker is not None:

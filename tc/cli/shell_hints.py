@@ -1,4 +1,5 @@
-"""Repairs in the words of a shell: what errors say for Python, as options and NAME=VALUE."""
+"""Repairs as a shell takes them: errors give repairs for Python, shells take options and
+NAME=VALUE."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 
-from tc.cli.given import GivenCall
-from tc.cli.values import FILLS, number_of
+from tc.cli.arguments import CallArguments
+from tc.cli.fill_values import FILLS, number_of
 from tc.errors import TCError
 from tc.pipeline import shape_program
 from tc.runtime.arguments import signature_of
@@ -20,7 +21,7 @@ from tc.semantics.program import Size
 OWNERS = {"MappingOptions": "mapping", "ScheduleOptions": "schedule", "GpuOptions": "gpu"}
 
 
-def in_shell_words(message: TCError | str, call: GivenCall | None = None) -> str:
+def in_shell_words(message: TCError | str, call: CallArguments | None = None) -> str:
     """The text of an error or a warning, its repair as it would be typed.
 
     >>> print(in_shell_words(TCError("no entry", repair="entry='2x'")))
@@ -160,7 +161,7 @@ WITHOUT_CALL: tuple[Callable[[str], str], ...] = (
 # --- repairs about the values of a call -------------------------------------------------------
 
 
-def _of_call(repair: str, cause: str, call: GivenCall) -> str:
+def _of_call(repair: str, cause: str, call: CallArguments) -> str:
     program = call.program
     if repair == signature_of(program).call_text():
         missing = [name for name in program.inputs if name not in call.pairs]
@@ -177,7 +178,7 @@ def _of_call(repair: str, cause: str, call: GivenCall) -> str:
     return _pair(name, text.partition(":")[0], call) if text and names_value else repair
 
 
-def _pair(name: str, fill: str, call: GivenCall) -> str:
+def _pair(name: str, fill: str, call: CallArguments) -> str:
     """A value for an input, of the declared shape as far as it is known."""
     tensor = call.program.tensors[name]
     sizes = {size: value for size, value in call.values.items() if size in call.program.sizes}
@@ -210,14 +211,14 @@ def _changed(file: str, found: re.Match[str]) -> str:
     return f"python -c {shlex.quote(script)}"
 
 
-def _outputs(repair: str, call: GivenCall | None) -> str:
+def _outputs(repair: str, call: CallArguments | None) -> str:
     def given(found: re.Match[str]) -> str:
         return f"--outputs {found[1]}=zeros{_shape_of_output(found[1], call)}"
 
     return re.sub(r'outputs=\{"(\w+)": [^}]*\}', given, repair)
 
 
-def _shape_of_output(name: str, call: GivenCall | None) -> str:
+def _shape_of_output(name: str, call: CallArguments | None) -> str:
     """ ":2x3", or nothing for what has no shape or none that is known."""
     if call is None:
         return ""

@@ -1,4 +1,4 @@
-"""Words of the command line that stand for several values: A,B and N=3,K=4 and A=0,B=none."""
+"""Options of the command line with several values: A,B and N=3,K=4 and A=0,B=none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the words of a command give: a text, a def, values for it, options."""
+"""The arguments of a command as values: a text, a def, values for its inputs, options."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from tc import files
-from tc.cli.stated import merged, names_given, stated_pairs
+from tc.cli.fill_values import pairs_of, values_of
+from tc.cli.pragmas import merged, names_given, pragma_values
 from tc.cli.terminal import write
 from tc.cli.usage import UsageError
-from tc.cli.values import pairs_of, values_of
 from tc.errors import BackendError, InputError
 from tc.options import PRESETS, Options, options_json
 from tc.pipeline import check_module, parse_source
@@ -29,9 +29,9 @@ from tc.source import ENCODING, Source
 
 
 @dataclass
-class GivenCall:
-    """A def and its NAME=VALUE pairs, as written and, once they are read, as values; `states` is
-    whether the text has some itself."""
+class CallArguments:
+    """A def and the NAME=VALUE pairs of a command: `pairs` as written, `values` once they are read.
+    `states` is whether the text has pragmas of its own (`tc.cli.pragmas`)."""
 
     source: Source
     program: Program
@@ -77,12 +77,12 @@ def _standard_input() -> str:
     return sys.stdin.read().removeprefix("\ufeff")
 
 
-def read_call(arguments: argparse.Namespace) -> GivenCall:
+def read_call(arguments: argparse.Namespace) -> CallArguments:
     """The def and its values; also `arguments.call`, for the repairs of errors from here on."""
     source = read_text(arguments.file)
     module = parse_source(source)
     program = check_module(module, arguments.entry)
-    call = arguments.call = GivenCall(source, program, pairs_of(arguments.values), {})
+    call = arguments.call = CallArguments(source, program, pairs_of(arguments.values), {})
     known = names_given(program)
     for name, text in call.pairs.items():
         if name not in known:
@@ -92,7 +92,7 @@ def read_call(arguments: argparse.Namespace) -> GivenCall:
                 f"it has {', '.join(sorted(known)) or 'none'}",
                 repair=f"{close}={text}" if close else None,
             )
-    if stated := stated_pairs(program, module):
+    if stated := pragma_values(program, module):
         call.states, call.pairs = True, merged(program, stated, call.pairs)
     rng = np.random.default_rng(getattr(arguments, "seed", 0))
     call.values = values_of(program, call.pairs, rng)

@@ -1,8 +1,8 @@
-"""Values that a text itself states for its defs, in comments of the form `# tc: NAME=VALUE ...`.
+"""Pragmas: values that a text states for its defs, in comments `# tc: NAME=VALUE ...`.
 
-They stand right before a def, or before the line in which it begins, on one line or on several, and
-are what NAME=VALUE on the command line would say. So a file can be run, explained and tuned as it
-is; to everything but the command line they are comments.
+Pragmas stand right before a def, or before the line in which the def begins, on one line or on
+several, and mean what NAME=VALUE means on the command line. So a file can be run, explained and
+tuned as it is; to everything but the command line pragmas are comments.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tc.source import Source, Span
 _LINE = re.compile(r"^[ \t]*#[ \t]*tc:([^\n]*)", re.MULTILINE)
 
 
-def stated_pairs(program: Program, module: ast.Module) -> dict[str, str]:
+def pragma_values(program: Program, module: ast.Module) -> dict[str, str]:
     """The values that a text states for one of its defs, by name. InputError for what is no
     NAME=VALUE, for names that the def does not have, and for those that are given twice.
 
     >>> from tc.pipeline import check_module, parse_source
     >>> module = parse_source(Source("# tc: N=8\\ndef f(float(N) x) -> (y) { y(i) = 2 * x(i) }"))
-    >>> stated_pairs(check_module(module, "f"), module)
+    >>> pragma_values(check_module(module, "f"), module)
     {'N': '8'}
     """
     pairs: dict[str, str] = {}
