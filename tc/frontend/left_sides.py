@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tc.affine.forms import Form
 from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Conditional, Expr, Name, Number, walk
@@ -111,10 +112,12 @@ def _gathered(left: _Left) -> tuple[Edit, ...] | None:
         return None
     if wrong.op == "+" and isinstance(wrong.left, Name) and isinstance(wrong.right, Name):
         return _convolved(left, wrong.left.text, wrong.right.text)
-    form = _linear(wrong)
-    if form is None:
+    form = _form(wrong)
+    if form is None or len(form.terms) != 1:
         return None
-    index, factor, offset = form
+    ((index, factor),), offset = form.terms.items(), form.constant
+    if factor < 1:
+        return None
     if any(isinstance(s, Name) and s.text == index for s in left.subscripts):
         return None
     size = _size_of(left, index)
@@ -150,24 +153,23 @@ def _convolved(left: _Left, first: str, second: str) -> tuple[Edit, ...] | None:
     )
 
 
-def _linear(expr: Expr) -> tuple[str, int, int] | None:
-    """The name, factor and offset of `i + 1`, `i - 1`, `2*i` and `2*i + 1`."""
+def _form(expr: Expr) -> Form[str, int] | None:
+    """The affine form of a subscript, None where it has none."""
     match expr:
         case Name(text=text):
-            return text, 1, 0
-        case Binary(op="*", left=Number(value=int() as factor), right=Name(text=text)):
-            return text, factor, 0
-        case Binary(op="*", left=Name(text=text), right=Number(value=int() as factor)):
-            return text, factor, 0
-        case Binary(op="+" | "-" as op, left=inner, right=Number(value=int() as offset)):
-            form = _linear(inner)
-        case Binary(op="+" as op, left=Number(value=int() as offset), right=inner):
-            form = _linear(inner)
-        case _:
-            return None
-    if form is None or form[2]:
-        return None
-    return form[0], form[1], offset if op == "+" else -offset
+            return Form(0, {text: 1})
+        case Number(value=int() as value):
+            return Form(value, {})
+        case Binary(op="+" | "-" as op, left=left, right=right):
+            one, other = _form(left), _form(right)
+            return one and other and one.plus(other, 1 if op == "+" else -1)
+        case Binary(op="*", left=Number(value=int() as factor), right=operand):
+            form = _form(operand)
+            return form and form.times(factor)
+        case Binary(op="*", left=operand, right=Number(value=int() as factor)):
+            form = _form(operand)
+            return form and form.times(factor)
+    return None
 
 
 # --- the rest of the text ---------------------------------------------------------------------
