@@ -12,7 +12,8 @@ import pytest
 
 import tc
 from tc.errors import InternalError, TCError
-from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.pipeline import lower_for
+from tc.polyhedral.lowering import Lowering
 from tc.tuning import space
 from tc.tuning.database import TuningDatabase
 from tc.tuning.reporting.report import report
@@ -45,13 +46,13 @@ def test_candidates_of_which_no_kernel_is_made(
     """Every second candidate meets a fault of tc's: each has its reason, and the search goes on."""
     seen = []
 
-    def faulty(*arguments: Any, **named: Any) -> Lowering:
-        seen.append(named["options"])
+    def faulty(*arguments: Any) -> Lowering:
+        seen.append(arguments)
         if len(seen) % 2 == 0:
             raise (InternalError("no such panels") if len(seen) % 4 else KeyError("l"))
-        return trace_lowering(*arguments, **named)
+        return lower_for(*arguments)
 
-    monkeypatch.setattr(space, "trace_lowering", faulty)
+    monkeypatch.setattr(space, "lower_for", faulty)
     path = tmp_path / "tuned.db"
     _, result = tc.autotune(
         MM, M=40, K=30, N=50, search=search, max_candidates=4, max_seconds=120, database=path
@@ -69,10 +70,10 @@ def test_candidates_of_which_no_kernel_is_made(
 def test_a_default_of_which_no_kernel_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def faulty(*_: Any, **__: Any) -> Lowering:
+    def faulty(*_: Any) -> Lowering:
         raise InternalError("no such panels")
 
-    monkeypatch.setattr(space, "trace_lowering", faulty)
+    monkeypatch.setattr(space, "lower_for", faulty)
     with pytest.raises(InternalError, match="no such panels"):
         tc.autotune(MM, M=4, K=3, N=5, database=tmp_path / "tuned.db")
 
