@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import islpy as isl
 import pytest
 
-from tc import TCWarning
+from tc import BackendError, Options, Plan, ScheduleOptions, TCWarning
 from tc.polyhedral.legality import respects
 from tc.polyhedral.schedule import Band, Sequence, to_text
 from tc.polyhedral.scop.dependences import compute_dependences
@@ -20,12 +23,18 @@ from tc.polyhedral.strategies import isl as isl_strategy
 from tc.polyhedral.strategies import isl_worker
 from tc.polyhedral.strategies.isl import isl_tree
 from tc.polyhedral.strategies.scheduler import schedule
+from tests.support.lowering import trace_lowering
 from tests.support.scops import program, scop_of
 from tests.support.sizes_of_call import shape
 from tests.support.tree_order import faults
 
 ROOT = Path(isl_strategy.__file__).parents[3]
 LONG = 600  # seconds, for what takes one, on a machine that has other work as well
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> None:
+    isl_strategy._ask.cache_clear()
 
 
 def isl_text(scop: Scop) -> str:
@@ -108,6 +117,36 @@ def test_a_time_limit() -> None:
         tree = schedule(scop, dependences, "isl", seconds=1)
     assert time.monotonic() - start < 300  # for hours, if nobody ended it
     assert tree == schedule(scop, dependences, "max")
+
+
+def test_the_names_of_loops_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with other work, isl may end in time at one call and not at another. The plan
+    that was the repair of another one was refused then, with that as its repair."""
+    run, busy = isl_strategy.run_program, []
+
+    def run_program(*arguments: Any, **named: Any) -> Any:
+        busy.append(True)
+        if len(busy) % 2:
+            raise subprocess.TimeoutExpired("isl", named["seconds"])
+        return run(*arguments, **named)
+
+    monkeypatch.setattr(isl_strategy, "run_program", run_program)
+    program = shape("def f(float(N) a) -> (o) { o +=! a(j) }", N=20)
+    own = Options(schedule=ScheduleOptions(fusion="isl", seconds=LONG))
+
+    def lowered(plan: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TCWarning)
+            options = replace(own, plan=Plan.from_json(plan))
+            trace_lowering(program, {}, initial=frozenset(), check=False, options=options)
+
+    part = {"statements": ["S0.init", "S0"], "actions": [{"tile": "c0", "sizes": [4]}]}
+    with pytest.raises(BackendError) as refused:
+        lowered(json.dumps({"version": 1, "parts": [part]}))
+    assert refused.value.repair is not None
+    assert '"tile": "j"' in refused.value.repair
+    lowered(refused.value.repair)
+    assert len(busy) == 1
 
 
 def test_an_illegal_schedule_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

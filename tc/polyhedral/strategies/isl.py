@@ -2,7 +2,9 @@
 
 isl finds the wanted tree only for some programs, skews others, and on some does not end in any
 useful time, which no quota of operations bounds. So it runs in a process that is killed, and what
-it finds is taken only if our trees can say it and it passes the same check as all others.
+it finds is taken only if our trees can say it and it passes the same check as all others. Whether
+it ends in time depends on what else the machine does: a process remembers what came of it, so that
+loops have the same names whenever a plan, or the repair of one, is applied there.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from tc.affine.assembling import text_of
@@ -25,13 +28,24 @@ from tc.process.subprocesses import run_program
 WORKER = "tc.polyhedral.strategies.isl_worker"
 
 
+REMEMBERED = 256
+"""Questions whose answers are remembered."""
+
+
+class _NotAsked(Exception):
+    """Why isl was not asked, or told nothing: it may be asked again."""
+
+
 def isl_tree(dependences: Dependences, seconds: float) -> str | Node:
     """The tree that isl's scheduler finds, its flags our own; or why there is none, in words that
     follow "but"."""
     scop = dependences.scop
     if not scop.statements:
         return Sequence(())
-    answer = _ask(_question(dependences), seconds)
+    try:
+        answer = _ask(json.dumps(_question(dependences)), seconds)
+    except _NotAsked as reason:
+        return str(reason)
     if isinstance(answer, str):
         return answer
     names = [s.name for s in scop.statements]
@@ -40,10 +54,11 @@ def isl_tree(dependences: Dependences, seconds: float) -> str | Node:
     return tree if reason is None else f"its schedule is not legal: {reason}"
 
 
-def _ask(question: dict[str, Any], seconds: float) -> dict[str, Any] | str:
-    """The tree that the worker prints, or what kept it from doing so."""
+@lru_cache(REMEMBERED)
+def _ask(question: str, seconds: float) -> dict[str, Any] | str:
+    """The tree that the worker prints, or what kept isl from finding one."""
     if not sys.executable:
-        return "there is no Python to run it in a process of its own"
+        raise _NotAsked("there is no Python to run it in a process of its own")
     # The child must find tc and islpy where this process did, however its path was set up.
     path = os.pathsep.join(entry for entry in sys.path if entry)
     try:
@@ -51,17 +66,17 @@ def _ask(question: dict[str, Any], seconds: float) -> dict[str, Any] | str:
             [sys.executable, "-m", WORKER],
             seconds=seconds,
             environment={**os.environ, "PYTHONPATH": path},
-            given=json.dumps(question),
+            given=question,
         )
     except subprocess.TimeoutExpired:
         return f"it did not end in {seconds:g} s"
     except OSError as error:
-        return f"its process did not start: {error}"
+        raise _NotAsked(f"its process did not start: {error}") from error
     try:
         answer = json.loads(done.stdout)
     except ValueError:
         lines = done.stderr.strip().split("\n")
-        return f"its process failed with {done.returncode}: {lines[-1]}"
+        raise _NotAsked(f"its process failed with {done.returncode}: {lines[-1]}") from None
     if "problem" in answer:
         return str(answer["problem"])
     tree: dict[str, Any] = answer["tree"]
