@@ -44,8 +44,8 @@ def isl_tree(dependences: Dependences, seconds: float) -> str | Node:
         return Sequence(())
     try:
         answer = _ask(json.dumps(_question(dependences)), seconds)
-    except _NotAsked as reason:
-        return str(reason)
+    except _NotAsked as error:
+        return str(error)
     if isinstance(answer, str):
         return answer
     names = [s.name for s in scop.statements]
