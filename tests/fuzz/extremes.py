@@ -3,40 +3,13 @@ have stored, of several statements, and statements that read them beside their t
 
 from __future__ import annotations
 
-import random
-
-from tests.fuzz import expressions, generate
+from tests.fuzz import expressions
 from tests.fuzz.drafts import Body, Draft, add_inner, cover, draft_new, draft_old, finish
-from tests.fuzz.model import Case, Expr, binary, num, read, var, walk
+from tests.fuzz.model import Expr, binary, num, read, var
 from tests.fuzz.scope import Scope, Variable
-from tests.fuzz.statements import contraction, pointwise
 
 FUNCTIONS = ("exp", "tanh", "sin", "abs", "fabs", "atan")
-MOST_STATEMENTS, MOST_INSTANCES = 6, 3000
-
-
-def extreme_case(seed: str) -> Case:
-    """A program of a few statements with such maxima and minima, in one type of floats or two."""
-    rng = random.Random(f"extremes {seed}")
-    orders = (
-        (extremes,),
-        (extremes, extremes),
-        (pointwise, extremes),
-        (contraction, extremes),
-        (extremes, contraction),
-    )
-    while True:
-        types = rng.choice((("half",), ("half",), ("float",), ("double",), ("float", "half")))
-        body = Body(Scope(rng, types, rng.choice(("normal", "normal", "integers"))))
-        for maker in rng.choice(orders):
-            maker(body)
-        if body.instances > MOST_INSTANCES or body.refused != "" or body.needs_outputs:
-            continue
-        if any(e[0] == "cast" for s in body.statements for e in walk(s.rhs)):
-            continue  # in float64, nothing is left of it
-        made = generate.assembled(rng, body, ("numba",))
-        if made is not None:
-            return made
+MOST_STATEMENTS = 6
 
 
 def extremes(body: Body) -> None:

@@ -7,11 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from tests.fuzz.drafts import Body
-from tests.fuzz.model import Case, Outputs
+from tests.fuzz.extremes import extremes
+from tests.fuzz.model import Case, Outputs, walk
 from tests.fuzz.scope import INTEGERS, Scope
-from tests.fuzz.statements import MAKERS, Maker
+from tests.fuzz.statements import MAKERS, Maker, contraction, pointwise
 
 MOST_INSTANCES = 40_000
+MOST_OF_EXTREMES = 3000
+"""Instances of a program of maxima and minima."""
+
 PRESETS = ("naive", "pointwise", "contraction", "convolution", "mlp")
 FUSIONS = ("auto", "max", "min", "preserve3coincident", "isl", "isl")
 WIDE_PROCESSOR = "skylake-avx512"
@@ -40,6 +44,30 @@ def _case(rng: random.Random, backends: tuple[str, ...]) -> Case | None:
         if body.instances > MOST_INSTANCES or body.refused != "":
             break
     return assembled(rng, body, backends)
+
+
+def extreme_case(seed: str) -> Case:
+    """A program of a few statements with such maxima and minima, in one type of floats or two."""
+    rng = random.Random(f"extremes {seed}")
+    orders = (
+        (extremes,),
+        (extremes, extremes),
+        (pointwise, extremes),
+        (contraction, extremes),
+        (extremes, contraction),
+    )
+    while True:
+        types = rng.choice((("half",), ("half",), ("float",), ("double",), ("float", "half")))
+        body = Body(Scope(rng, types, rng.choice(("normal", "normal", "integers"))))
+        for maker in rng.choice(orders):
+            maker(body)
+        if body.instances > MOST_OF_EXTREMES or body.refused != "" or body.needs_outputs:
+            continue
+        if any(e[0] == "cast" for s in body.statements for e in walk(s.rhs)):
+            continue  # in float64, nothing is left of it
+        made = assembled(rng, body, ("numba",))
+        if made is not None:
+            return made
 
 
 def assembled(rng: random.Random, body: Body, backends: tuple[str, ...]) -> Case | None:

@@ -13,7 +13,10 @@ FUNCTIONS = (
     *("fabs", "abs", "cbrt", "sqrt", "log1p", "rsqrt"),
 )
 BINARY_FUNCTIONS = ("fmaxf", "fmin", "hypot", "copysign", "fdim", "pow")
-NUMBERS = ("0x1F", "1e-3", "1.", "3.0", "0x0", "007e1")
+NO_NUMBER = "007e1"
+"""What T1 refuses, before any other rule is looked at: a program that has it breaks no other."""
+
+NUMBERS = ("0x1F", "1e-3", "1.", "3.0", "0x0", NO_NUMBER)
 REDUCTIONS = ("+=!", "max=!", "min=!", "*=!", "+=", "max=", "min=", "*=")
 
 
@@ -99,9 +102,12 @@ def called(body: Body) -> None:
         rhs = ("call", rng.choice(BINARY_FUNCTIONS), (rhs, other))
     else:
         rhs = ("call", rng.choice(FUNCTIONS), (rhs,))
-    if scope.chance(0.4):
-        rhs = binary(rng.choice("+*-"), rhs, num(rng.choice(NUMBERS)))
+    number = rng.choice(NUMBERS) if scope.chance(0.4) else ""
+    if number:
+        rhs = binary(rng.choice("+*-"), rhs, num(number))
     finish(body, draft, rhs)
+    if number == NO_NUMBER:
+        body.refused = "T1"
 
 
 def chosen(body: Body) -> None:

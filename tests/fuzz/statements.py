@@ -23,6 +23,7 @@ from tests.fuzz.drafts import (
     new_variable,
     target_of,
 )
+from tests.fuzz.extremes import extremes
 from tests.fuzz.model import Expr, Statement, binary, num, read, reads, var
 from tests.fuzz.products import products
 from tests.fuzz.rare import add_rare
@@ -457,4 +458,5 @@ MAKERS: Mapping[Maker, int] = {
     add_rare: 8,
     add_chain: 8,
     products: 14,
+    extremes: 8,
 }

@@ -17,6 +17,7 @@ from tests.fuzz.brute import Unknown, breaks_p1
 from tests.fuzz.campaign import with_gpu_options
 from tests.fuzz.execute import Refusal, Verdict, compare_refusals, judge, judge_run, run_of
 from tests.fuzz.model import Case, Expr, Param, Statement, binary, num, read, reads, var
+from tests.fuzz.rare import NO_NUMBER
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Worker, Workers
 
@@ -98,6 +99,14 @@ def test_every_kind_of_statement_is_drawn() -> None:
     assert any(case.constants != case.sizes for case in cases)
     assert any(0 in case.shape(p) for case in cases for p in case.params)
     assert any("tune" in case.device for case in cases)
+
+
+def test_what_is_no_number_is_expected_to_be_refused() -> None:
+    cases = [generate.case(2, index) for index in range(500)]
+    drawn = [case for case in cases if NO_NUMBER in case.text]
+    assert drawn
+    assert {case.refused for case in drawn} == {"T1"}
+    assert {judge(case).kind for case in drawn[:3]} == {"refused"}
 
 
 def test_a_wrong_oracle_is_noticed() -> None:

@@ -26,7 +26,7 @@ import tc
 from tc.api import _program
 from tc.frontend.format import format_source
 from tc.semantics.program import Program
-from tests.fuzz.extremes import extreme_case
+from tests.fuzz.generate import extreme_case
 from tests.fuzz.legal import call_of
 from tests.fuzz.model import Case
 from tests.fuzz.strategies import small_case

@@ -1,12 +1,12 @@
 """`python -m tests.gradient.extremes_campaign --programs N --seed S --backend B`: which terms of
 maxima and minima get the gradient (D11), in halves, floats and doubles.
 
-The programs (`tests.fuzz.extremes`) are compiled in their own types, and called with tensors of
-torch. What is wanted is computed by `tests.gradient.in_torch` in float64, where each value is
-rounded to its tensor's type when it is stored, and the terms of a maximum are before they are
-compared; torch's autograd derives that. First derivatives, those of `tc.grad` for each `save`, the
-first of several, second ones and forward mode are the same. Where they are not, terms are moved by
-as much as computing them may round: an element that this changes is at a jump, and has to lie
+The programs (`tests.fuzz.generate.extreme_case`) are compiled in their own types, and called with
+tensors of torch. What is wanted is computed by `tests.gradient.in_torch` in float64, where each
+value is rounded to its tensor's type when it is stored, and the terms of a maximum are before they
+are compared; torch's autograd derives that. First derivatives, those of `tc.grad` for each `save`,
+the first of several, second ones and forward mode are the same. Where they are not, terms are moved
+by as much as computing them may round: an element that this changes is at a jump, and has to lie
 between the values that it takes there.
 """
 
@@ -26,7 +26,7 @@ import tc
 from tc.api import _program
 from tc.semantics import program as p
 from tc.semantics.ranges.range_inference import infer_ranges
-from tests.fuzz.extremes import extreme_case
+from tests.fuzz.generate import extreme_case
 from tests.fuzz.legal import call_of
 from tests.fuzz.model import Case
 from tests.gradient.campaign import (
