@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 FLOORS ?= $(VENV)-floors
 # How pytest shares the tests between processes; `make test PARALLEL=` runs them in one.
 PARALLEL ?= --numprocesses 2 --dist worksteal
-# More options of pytest; CI has --tenth and --only-listed-skips (tests/support).
+# More options of pytest; CI has those of tests/support/drawn.py and --only-listed-skips.
 OPTIONS ?=
 
 # How long `make fuzz` and `make soak` go on, and in which sequence of programs.

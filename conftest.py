@@ -7,10 +7,12 @@ start have one of this session. There is no tuning database but those that tests
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 
@@ -54,6 +56,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.stash[DIRECTORY], ignore_errors=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected stays to the end, some 900,000 objects: Python's collector looks for
+    garbage among them neither meanwhile, which took a third of that time, nor during the tests."""
+    gc.disable()
+    yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup() -> None:
