@@ -39,6 +39,7 @@ def test_as_it_was_found(path: Path, workers: Workers) -> None:
     assert not verdict.failed, verdict
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("how", OTHERS)
 @pytest.mark.parametrize("path", FOUND, ids=lambda p: p.stem)
 def test_otherwise(path: Path, how: str) -> None:

@@ -196,6 +196,7 @@ def compare(case: Case, found: dict[str, Array]) -> None:
         assert np.signbit(found[name][negative]).all(), f"{name} has lost the sign of a zero"
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("chosen", CHOICES.values(), ids=CHOICES)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_evaluated(case: Case, chosen: tc.Options) -> None:

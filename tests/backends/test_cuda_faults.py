@@ -117,6 +117,7 @@ class Calls:
         self.call()
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("where", WHERES)
 @pytest.mark.parametrize("name", CASES)
 def test_each_call_of_the_driver(name: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:

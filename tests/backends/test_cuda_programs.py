@@ -43,6 +43,7 @@ def written(case: Case, library: Library, compiled: tc.Compiled) -> dict[str, An
     return {**unmade, **(outputs or {})}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize(
     ("name", "case"),

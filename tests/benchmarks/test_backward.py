@@ -32,6 +32,7 @@ TINY = (
 )
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("peer", [name for name in MAKERS if name != "compile"])
 @pytest.mark.parametrize("layer", TINY, ids=lambda layer: layer.family)
 def test_gradients_agree(layer: Layer, peer: str) -> None:

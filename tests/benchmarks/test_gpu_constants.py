@@ -16,6 +16,7 @@ needs_nvrtc = pytest.mark.skipif(
 )
 
 
+@pytest.mark.drawn(3)
 @needs_nvrtc
 @pytest.mark.parametrize("probe", [*probes()], ids=lambda p: p.name)
 def test_probes_compile(probe: Probe) -> None:

@@ -38,6 +38,7 @@ def assert_same(text: str, known: dict[str, Any]) -> None:
         np.testing.assert_allclose(value, like, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_the_pairs_forward_and_backward(pair: Pair) -> None:
     numbers = np.random.default_rng(1)

@@ -80,6 +80,7 @@ def uniform_inputs(text: str, entry: str = "f") -> dict[str, Any]:
     return {n: numbers.uniform(0.3, 1.7, [sizes[d.name] for d in s]) for n, s in shapes.items()}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", [*CHANGED, *PADDED, *LESS])
 def test_whatever_has_a_tangent(name: str) -> None:
     """Each input alone as well: then some reads are gone, and ranges stay what they were."""

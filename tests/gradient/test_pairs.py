@@ -16,6 +16,7 @@ from tests.gradient.tangents_of import assert_transposed
 OTHER_TIES = "maxpool2x2, first of ties"
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_a_derived_gradient_is_that_of_the_pair(pair: Pair) -> None:
     text = as_double(pair.forward)

@@ -57,12 +57,14 @@ def assert_pair(pair: Pair, backend: str, *texts: str) -> None:
                 np.testing.assert_allclose(value, pair.kink[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_a_pair_by_numba(pair: Pair) -> None:
     assert_pair(pair, "numba", pair.gradient, derived(pair))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif("c" not in tc.backends(), reason="backend c is not usable here")
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)

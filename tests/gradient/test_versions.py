@@ -73,6 +73,7 @@ def assert_slopes(text: str, derived: str, known: dict[str, Any]) -> None:
         assert slope == pytest.approx(difference, rel=1e-7, abs=1e-7), derived
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CHANGED)
 @pytest.mark.parametrize("save", ["outputs", "none"])
@@ -84,6 +85,7 @@ def test_a_gradient_equals_differences(name: str, save: str) -> None:
 SMOOTH = ("part", "whole, by itself", "part, by itself", "scaled", "product of a part", "concat")
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SMOOTH)
 def test_a_second_derivative_equals_differences(name: str) -> None:

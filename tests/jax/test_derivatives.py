@@ -64,6 +64,7 @@ TWICE = [
 ]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("layer", TWICE)
 def test_gradients_are_those_of_differences(layer: JaxLayer) -> None:
     """In forward and in reverse mode, and in each of these of each other."""

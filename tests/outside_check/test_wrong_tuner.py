@@ -60,6 +60,7 @@ DRAWN = ("sgemm", "maxpool2x2", "half_dot", "kronecker")
 """`tests/verbs` tunes all programs, each for a second."""
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_table_has_trials(name: str, on_c: Trials) -> None:
     """0.3: what tc chooses itself and one candidate, on the inputs of the table."""
@@ -100,6 +101,7 @@ LAYOUTS = {
 more than one element."""
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_of_what_is_joined(layout: str, on_c: Trials) -> None:
     """0.3, next door: inputs that are not row-major."""
@@ -156,6 +158,7 @@ JOINED = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", JOINED)
 def test_whatever_is_joined(name: str, on_c: Trials) -> None:
     text, inputs = JOINED[name]

@@ -200,6 +200,7 @@ def test_message(name: str, golden: Callable[[Path, str], None]) -> None:
     golden(EXPECTED / f"{name}.txt", str(error))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", BAD)
 def test_the_repair_works(name: str) -> None:
     bad, found = BAD[name], refused(BAD[name], BAD[name].plan)

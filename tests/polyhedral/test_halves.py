@@ -63,6 +63,7 @@ def lowered(text: str, inputs: Any, options: Options, initial: Any = frozenset()
     return trace_lowering(shaped, {}, initial=initial, check=True, options=options)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")  # what isl skews is left to "max"
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("fusion", FUSIONS)

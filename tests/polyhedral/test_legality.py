@@ -72,6 +72,7 @@ def mm_tree(
 # --- what is right --------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("small", PROGRAMS, ids=lambda p: p.name)
 @pytest.mark.parametrize("strategy", ["max", "min", "preserve3coincident"])
 @pytest.mark.parametrize("share", [False, True])

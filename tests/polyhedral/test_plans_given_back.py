@@ -33,6 +33,7 @@ def assert_given_back(
     assert str(given.trace.text) == str(chosen.trace.text)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("kernel", BY_NAME.values(), ids=lambda kernel: kernel.name)
 def test_kernels_of_the_benchmark(kernel: Kernel) -> None:
     shapes = {name: kernel.scalars.get(name, shape) for name, shape in kernel.shapes.items()}

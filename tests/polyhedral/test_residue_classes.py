@@ -321,6 +321,7 @@ def test_backends(backend: str, seed: int) -> None:
         np.testing.assert_array_equal(result, want)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("step", [2, 3, 4])
 @pytest.mark.parametrize("kernel", [1, 2, 3, 5])
 def test_gradients_of_convolutions(step: int, kernel: int) -> None:

@@ -54,6 +54,7 @@ def is_buffered(lowering: Lowering) -> bool:
 OF_EACH_SIZE = ("uint8", "float16", "float32", "float64")
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("name", "shape", "dtype"),
     [

@@ -216,6 +216,7 @@ def product():
 """
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("filtered", "kind"),
     [

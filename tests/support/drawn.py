@@ -1,10 +1,13 @@
-"""A part of the tests. `--tenth SEED` runs a tenth of them, drawn by the seed: the same in each
-process of a run, another for each commit where the commit is the seed. `--note-passed FILE` writes
-down which passed, and `--leave-out FILE` runs all but those. All tests are collected."""
+"""A part of the tests, drawn by a seed: the same in each process of a run, another for each commit
+where the commit is the seed. `--tenth SEED` runs a tenth of all. `--draw SEED` runs all but for
+long rows of cases: where a test is marked `drawn(n)`, one in n of its cases. `--note-passed FILE`
+writes down which passed, and `--leave-out FILE` runs all but those. All tests are collected."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
 
@@ -20,13 +23,24 @@ def is_drawn(test: str, seed: str) -> bool:
     return crc32(f"{seed} {test}".encode()) % 10 == 0
 
 
+def drawn_of(tests: Sequence[str], each: int, seed: str) -> set[str]:
+    """One in `each` of the cases of a test, and one at least.
+
+    >>> sorted(drawn_of(["test[a]", "test[b]", "test[c]", "test[d]"], 3, "3b50d3e"))
+    ['test[a]', 'test[d]']
+    """
+    return set(sorted(tests, key=lambda test: crc32(f"{seed} {test}".encode()))[::each])
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tenth", metavar="SEED", help="run a tenth of the tests, drawn by SEED")
+    parser.addoption("--draw", metavar="SEED", help="draw cases of tests that are marked `drawn`")
     parser.addoption("--note-passed", metavar="FILE", help="write the tests that passed into FILE")
     parser.addoption("--leave-out", metavar="FILE", help="run no test that FILE says has passed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "drawn(n): CI runs one in n of the cases, `make test` all")
     file = config.getoption("--note-passed")
     if file is not None and not hasattr(config, "workerinput"):  # workers report to one process
         config.pluginmanager.register(_Passed(Path(file)))
@@ -48,13 +62,23 @@ class _Passed:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    seed, file = config.getoption("--tenth"), config.getoption("--leave-out")
-    passed = set() if file is None else set(json.loads(Path(file).read_text(encoding="utf-8")))
+    passed = set[str]()
+    if file := config.getoption("--leave-out"):
+        passed.update(json.loads(Path(file).read_text(encoding="utf-8")))
+    tests = [item.nodeid for item in items]
+    left = passed | _not_drawn(items, config.getoption("--draw"))
+    if seed := config.getoption("--tenth"):
+        left.update(test for test in tests if not is_drawn(test, seed))
+    if not left.isdisjoint(tests):
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
+        items[:] = [item for item in items if item.nodeid not in left]
 
-    def runs(item: pytest.Item) -> bool:
-        return (seed is None or is_drawn(item.nodeid, seed)) and item.nodeid not in passed
 
-    left = [item for item in items if not runs(item)]
-    if left:
-        items[:] = [item for item in items if runs(item)]
-        config.hook.pytest_deselected(items=left)
+def _not_drawn(items: Sequence[pytest.Item], seed: str | None) -> set[str]:
+    rows = defaultdict(list)
+    for item in items:
+        mark = item.get_closest_marker("drawn")
+        if seed is not None and mark is not None:
+            rows[item.nodeid.partition("[")[0], mark.args[0]].append(item.nodeid)
+    cases = {case for row in rows.values() for case in row}
+    return cases.difference(*(drawn_of(row, n, seed or "") for (_, n), row in rows.items()))

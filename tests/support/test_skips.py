@@ -130,3 +130,24 @@ def test_a_seed_draws_the_same_tenth_of_all(tmp_path: Path) -> None:
     every = {f"test_some.py::test[{n}]" for n in range(500)}
     assert good < first
     assert tests("--leave-out", passed) == every - good
+
+
+def test_one_in_so_many_cases_is_drawn(tmp_path: Path) -> None:
+    """Of tests that are marked, and never none; without the option, all."""
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\ncases = pytest.mark.parametrize('n', range(20))\n"
+        "@cases\n@pytest.mark.drawn(4)\ndef test_long(n): ...\n"
+        "@pytest.mark.drawn(4)\ndef test_one(): ...\n"
+        "@cases\ndef test_short(n): ...\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-p"]
+    command += ["tests.support.drawn", "-c", os.devnull, "--rootdir", str(tmp_path)]
+    for options, passed in (((), 41), (("--draw", "a"), 26)):
+        done = subprocess.run(
+            [*command, *options, str(tmp_path)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert re.search(rf"^{passed} passed", done.stdout, re.MULTILINE), done.stdout

@@ -171,6 +171,7 @@ def resized(tensor: Any, size: int) -> Any:
     return tensor
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "numbers"])
 @pytest.mark.parametrize("kind", ODD)
 def test_what_is_no_input(kind: str, way: str, function: tc.Compiled) -> None:

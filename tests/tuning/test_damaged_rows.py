@@ -143,6 +143,7 @@ def assert_passed_over(path: Path, *, plan: str = "") -> None:
     list(database.measurements())
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("value", UNREADABLE, ids=lambda value: str(value)[:25])
 @pytest.mark.parametrize("column", ["shapes", "strides"])
 def test_shapes_and_strides(path: Path, column: str, value: object) -> None:
@@ -218,6 +219,7 @@ def test_options_that_say_something_else(path: Path, value: str) -> None:
     list(TuningDatabase(path).measurements(passed_over.append))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("table", "column"),
     [

@@ -78,10 +78,10 @@ VERBS = (
     Verb("batch", derivatives.batch),
     Verb("format and parse", texts.format_and_parse),
     Verb("explain", texts.explain),
-    Verb("plan printed and read", texts.plan),
     Verb("plan replayed", texts.plan_replayed, every=9),
     Verb("emit", texts.emit, every=6),
     Verb("tune", tune, every=18),
+    Verb("plan printed and read", texts.plan, every=4),
 )
 
 

@@ -78,6 +78,7 @@ def test_failing_grids(kernel: Kernel) -> None:
     compile_text(BACKEND.emit(kernel))
 
 
+@pytest.mark.drawn(3)
 @needs_nvrtc
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("check", [False, True], ids=["plain", "checked"])

@@ -158,6 +158,7 @@ FORKS = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @POOLS
 @pytest.mark.parametrize("case", FORKS)

@@ -219,6 +219,7 @@ def test_native_functions(dtype: DType, lanes: int) -> None:
         agree(one, other, name, signed_zeros=name not in ("fmin", "fmax"))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("lanes", [2, 3, 4, 8, 16, 17, 32])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
