@@ -22,5 +22,5 @@ print(len(seen), seen)
 def test_whatever_is_loaded() -> None:
     environment = {"HYPOTHESIS_PROFILE": "ci"}
     one, other = (run_python(DRAWS, *more, environment=environment) for more in ([], ["modules"]))
-    assert one.stdout.startswith("45 ["), told(one)
+    assert one.stdout.startswith("30 ["), told(one)
     assert one.stdout == other.stdout, told(other)
