@@ -121,6 +121,7 @@ CLUTTER = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", [pair.name for pair in PAIRS] + [case.name for case in CASES])
 def test_no_text_has_clutter(name: str) -> None:
     forward = next(

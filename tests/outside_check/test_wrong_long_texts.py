@@ -25,10 +25,10 @@ def test_a_flat_sum_is_not_deep(backend: str) -> None:
 
 def test_chains_of_conditions_are_not_deep() -> None:
     """0.18, next door."""
-    below = " && ".join(f"x(i) < {k + 1}" for k in range(700))
-    equal = " || ".join(f"x(i) == {k}" for k in range(700))
+    below = " && ".join(f"x(i) < {k + 1}" for k in range(400))
+    equal = " || ".join(f"x(i) == {k}" for k in range(400))
     text = f"def f(double(N) x) -> (a, b) {{ a(i) = {below} ? 1 : 0  b(i) = {equal} ? 1 : 0 }}"
-    a, b = tc.interpret(text, [np.array([0.5, 1.0, 699.0, 700.0])])
+    a, b = tc.interpret(text, [np.array([0.5, 1.0, 399.0, 400.0])])
     np.testing.assert_array_equal(a, [1, 0, 0, 0])
     np.testing.assert_array_equal(b, [0, 1, 1, 0])
 

@@ -37,6 +37,7 @@ def interpreted(text: str) -> tc.Compiled:
     return tc.compile(text, backend="interpret")
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("layer", COMPILED, ids=lambda layer: layer.name)
 def test_a_graph_computes_and_learns(layer: Layer) -> None:
     function = interpreted(layer.text)
@@ -158,6 +159,7 @@ TRANSFORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_transforms_are_parts_of_a_graph(transform: str) -> None:
     """Of the one graph, which is differentiated again."""

@@ -108,6 +108,7 @@ TRACERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("warm", [0, 3])
 @pytest.mark.parametrize("tracer", TRACERS)

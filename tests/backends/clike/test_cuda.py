@@ -141,6 +141,7 @@ def test_compilers_leave_room_for_blocks_that_wait(arch: str) -> None:
     assert used.spills == 0
 
 
+@pytest.mark.drawn(3)
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("test", "args"), OPERATIONS, ids=lambda p: p.__name__ if callable(p) else "-".join(map(str, p))

@@ -65,6 +65,7 @@ def kernel_of(function: tc.Compiled, *inputs: Array) -> Kernel:
     return trace.lowering.kernel
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("columns", "backend"),
     [

@@ -112,6 +112,7 @@ def grids(lowering: Lowering) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     return [(counts(s.blocks), counts(s.threads)) for s in found if isinstance(s, Grid)]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("threads", [(1,), (7,), (32,), (100,), (3, 5), (2, 3, 4), (64, 16)])
 @pytest.mark.parametrize("blocks", [(1,), (2, 3), (5, 1, 7), (1000, 1000)])
 @pytest.mark.parametrize("tile", [(1, 1), (5, 30), (32, 32), (64, 128)])
