@@ -60,6 +60,8 @@ def _linked(text: str, uri: str, files: Files) -> str:
             path = posixpath.normpath(posixpath.join(source, path))
         path = path.removeprefix(f"{OWN}/")
         path = "index.md" if path == "README.md" else path
+        if not (ROOT / path).exists() and files.get_file_from_path(path) is None:
+            return link[0]  # MkDocs warns of the link
         if files.get_file_from_path(path) is None:
             kind = "tree" if (ROOT / path).is_dir() else "blob"
             return f"{start}{HOME}/{kind}/main/{path}{mark}{anchor}"

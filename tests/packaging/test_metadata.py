@@ -35,11 +35,18 @@ def test_links_of_the_readme_work_elsewhere_too() -> None:
     """A package index shows the README without the files around it."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)]+)\)", text)
-    own = [link.removeprefix(f"{HOME}/blob/main/") for link in links if link.startswith(HOME)]
-    assert own
+    pattern = rf"{re.escape(HOME)}/(?:blob|raw)/main/([^#]+)"
+    own = [found[1] for link in links if (found := re.match(pattern, link))]
+    assert len(own) > 10
     assert all(link.startswith("https://") for link in links)
     for path in own:
         assert (ROOT / path).exists(), path
+
+
+def test_the_front_door_is_short() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    assert lines[2].startswith("tc turns an operator")
 
 
 def test_what_is_offered_does_something() -> None:

@@ -37,6 +37,7 @@ def anchors(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
+        link = link.replace("/raw/main/", "/blob/main/")
         place, _, anchor = link.removeprefix(HOME).partition("#")
         if place.startswith("http"):
             continue

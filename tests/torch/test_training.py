@@ -1,4 +1,4 @@
-"""Networks that train: what README.md shows, and examples/train_torch.py against plain torch."""
+"""Networks that train: that of spec/torch.md, and examples/train_torch.py against plain torch."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_both_networks_learn_alike(
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_layer_of_the_readme_learns() -> None:
+def test_the_layer_of_the_page_learns() -> None:
     """As it stands there, in fewer steps."""
-    text = (ROOT / "README.md").read_text("utf-8")
+    text = (ROOT / "spec/torch.md").read_text("utf-8")
     (block,) = re.findall(r"```python\n(import torch\n.*?)```", text, re.DOTALL)
     assert block.count("range(300)") == 1
     first: dict[str, Any] = {}
