@@ -98,7 +98,9 @@ def is_there(name: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "path", [*FILES, ROOT / "CONTRIBUTING.md"], ids=lambda p: str(p.relative_to(ROOT))
+    "path",
+    [*FILES, *(ROOT / name for name in ("CONTRIBUTING.md", "spec/rooms.md", "spec/testing.md"))],
+    ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_what_a_text_names_is_there(path: Path) -> None:
     names = REFERENCE.findall(path.read_text(encoding="utf-8"))
@@ -134,6 +136,14 @@ def test_layers() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_every_room_is_on_the_map_or_on_the_page_of_rooms() -> None:
+    pages = (ROOT / "CONTRIBUTING.md", ROOT / "spec/rooms.md")
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    for file in (*PACKAGE.glob("*/__init__.py"), *PACKAGE.glob("*/*/__init__.py")):
+        room = file.parent.relative_to(PACKAGE).as_posix()
+        assert f"`{room}/`" in text or f"`{file.parent.name}/`" in text, room
 
 
 def test_the_map_shows_the_layers() -> None:

@@ -46,6 +46,7 @@ def test_links_of_the_readme_work_elsewhere_too() -> None:
 def test_the_front_door_is_short() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 150
+    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 220
     assert lines[2].startswith("tc turns an operator")
 
 

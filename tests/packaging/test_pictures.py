@@ -38,7 +38,8 @@ def test_coloured_lines_are_the_lines() -> None:
     loops = "kernel f\n  parallel for i in 0:4\n    # all of it\n    o[i] = x[i] + 1.0f"
     lines = pictures.coloured_loops(loops)
     assert "\n".join("".join(piece for piece, _ in line) for line in lines) == loops
-    assert (pictures.OWN in {colour for _, colour in lines[1]}) and len(lines[2]) == 1
+    assert pictures.OWN in {colour for _, colour in lines[1]}
+    assert len(lines[2]) == 1
 
 
 def test_the_picture_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
