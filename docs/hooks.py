@@ -33,6 +33,11 @@ def on_files(files: Files, config: Any, **_: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
     """A page with links of the site and named languages of its code."""
+    if page.file.src_uri == "index.md":
+        page.meta["hide"] = ["navigation"]  # the tabs above lead on
+    if re.match(r"bench/results/\w+-", page.file.src_uri):
+        page.meta["hide"] = ["navigation", "toc"]  # room for wide tables
+        page.meta["title"] = posixpath.basename(page.file.src_uri)
     parts = []
     end = 0
     for fence in _FENCE.finditer(markdown):
