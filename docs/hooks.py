@@ -38,6 +38,7 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
     if re.match(r"bench/results/\w+-", page.file.src_uri):
         page.meta["hide"] = ["navigation", "toc"]  # room for wide tables
         page.meta["title"] = posixpath.basename(page.file.src_uri)
+    markdown = re.sub(r"<!-- text of (\w+) -->", _example, markdown)
     parts = []
     end = 0
     for fence in _FENCE.finditer(markdown):
@@ -47,6 +48,14 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
         end = fence.end()
     parts.append(_linked(markdown[end:], page.file.src_uri, files))
     return "".join(parts)
+
+
+def _example(place: re.Match[str]) -> str:
+    """The text of a script in `examples/`, fenced."""
+    code = (ROOT / "examples" / f"{place[1]}.py").read_text("utf-8")
+    text = re.search(r'TEXT = """\n(.*?)"""', code, re.DOTALL)
+    assert text is not None
+    return f"```tc\n{text[1]}```"
 
 
 def _linked(text: str, uri: str, files: Files) -> str:

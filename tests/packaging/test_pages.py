@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = sorted((ROOT / "docs/pages/reference").glob("*.md"))
 PATHS = [
     *REFERENCE,
+    ROOT / "docs/pages/gallery.md",
     *sorted((ROOT / "spec").glob("*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *(ROOT / folder / "README.md" for folder in ("examples", "bench/results")),

@@ -1,4 +1,5 @@
-"""The picture of README shows what was recorded and what the compiler prints."""
+"""The picture of README shows what was recorded and what the compiler prints; the gallery shows
+what the operators of the examples compute."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ import json
 from pathlib import Path
 from statistics import geometric_mean
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from matplotlib.figure import Figure
 
-from docs import pictures
+from docs import gallery, pictures
 
 ROOT = Path(__file__).parents[2]
 KERNELS = json.loads((ROOT / "bench/results/cpu-amd-epyc-25-17-2cores.json").read_text("utf-8"))
@@ -46,3 +48,39 @@ def test_the_picture_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(pictures, "PICTURES", tmp_path)
     pictures.front()
     assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_paths_of_the_gallery_are_the_shortest() -> None:
+    shown = gallery.tropical()
+    free, lengths = ~shown["walls"], shown["steps from the corner"]
+    known = {(0, 0): 0}
+    queue = [(0, 0)]
+    for y, x in queue:  # breadth first
+        for place in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
+            inside = all(0 <= at < len(free) for at in place)
+            if inside and free[place] and place not in known:
+                known[place] = known[y, x] + 1
+                queue.append(place)
+    assert {place: int(lengths[place]) for place in known} == known
+    assert np.isnan(lengths).sum() == (~free).sum() == free.size - len(known)
+
+
+def test_the_swirl_of_the_gallery_is_a_gather() -> None:
+    """Its lengths of steps are those of the angle, and outside there is 0."""
+    shown = gallery.deformable()
+    size = gallery.SIZE
+    y, x = np.mgrid[:size, :size] - size / 2
+    turn = 2.2 * np.exp(-(x**2 + y**2) / 50**2)
+    row = (y + size / 2 + shown["offsets dy"]).astype(int)
+    column = (x + size / 2 + np.round(x * (np.cos(turn) - 1) - y * np.sin(turn))).astype(int)
+    inside = (row >= 0) & (row < size) & (column >= 0) & (column < size)
+    expected = np.where(inside, shown["picture"][row % size, column % size], 0)
+    np.testing.assert_array_equal(shown["read there"], expected)
+
+
+@pytest.mark.parametrize("name", gallery.GALLERY)
+def test_the_gallery_has_each_picture(name: str) -> None:
+    page = (ROOT / "docs/pages/gallery.md").read_text("utf-8")
+    assert f"(pictures/{name}.png)\n\n<!-- text of {name} -->" in page
+    assert (gallery.PICTURES / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert gallery.text_of(name).startswith("def ")
