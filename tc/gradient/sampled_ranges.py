@@ -12,6 +12,7 @@ from tc.gradient.terms import number
 from tc.runtime.arguments import NUMBERS, entry_sizes, is_sequence
 from tc.runtime.sizes import EXAMPLE_SIZE, CallSizes, resolve_sizes
 from tc.semantics import program as p
+from tc.semantics.ranges.derived_ranges import DerivedRanges, derive_ranges
 from tc.semantics.ranges.range_inference import RangeInference, infer_ranges
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.semantics.size_values import KnownSizes, evaluate
@@ -22,7 +23,11 @@ ATTEMPTS = 100
 """Random sizes that are tried before a search."""
 
 CLIMBS = 600
-"""Sizes that the search tries: a few seconds of a large program that is refused."""
+"""Sizes at which the search infers ranges: a few seconds of a large program that is refused."""
+
+STEPS = 4000
+"""Sizes that the search tries, with those of which the conditions of derived ranges say that they
+do not fit."""
 
 PATIENCE = 150
 """Steps of the search without a better place, after which it begins elsewhere."""
@@ -104,13 +109,21 @@ def _whole(value: Any) -> int | None:
 
 
 def sampled_ranges(program: p.Program) -> SampledRanges:
-    """The ranges of a program; GradError where inference has no expression for them, or where
-    sizes differ in it."""
-    tried = _search(program)
+    """The ranges of a program: those that are derived for all sizes, where there is a derivation,
+    and else those of samples. GradError where inference has no expression for these, or where
+    sizes differ in it, and where no sizes are found at which no statement is empty."""
+    inference = RangeInference.of(program)
+    derived = derive_ranges(inference)
+    tried = _search(inference, derived)
+    if derived is not None and not tried.full:
+        tried = _search(inference, None)  # which shows how far it comes
     if not tried.full:
         raise _without_ranges(program, tried)
     samples = tuple(tried.full.values())
+    edges = _edges(inference, samples[0])
     is_fixed = _is_fixed(program)
+    if derived is not None and not is_fixed:
+        return SampledRanges(derived.ranges, derived.shapes, samples, edges)
     ranges: dict[str, dict[str, tuple[p.Expr, p.Expr]]] = {}
     for position, statement in enumerate(program.statements):
         bounds = ranges.setdefault(statement.name, {})
@@ -137,7 +150,7 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
             )
             for axis in range(tensor.rank)
         )
-    return SampledRanges(ranges, shapes, samples, _edges(tried.inference, samples[0]))
+    return SampledRanges(ranges, shapes, samples, edges)
 
 
 def _is_fixed(program: p.Program) -> bool:
@@ -182,11 +195,12 @@ def _at_sizes(sizes: Mapping[str, int]) -> str:
     return f"sizes={dict(sizes)}"
 
 
-def _search(program: p.Program) -> _Found:
+def _search(inference: RangeInference, derived: DerivedRanges | None) -> _Found:
     """The program at sizes at which no statement is empty, and those tried before: a range that is
     empty bounds no others, and an end that is below 0 by its expression is 0 there."""
+    program = inference.program
     numbers = random.Random(0)
-    found = _Found(program)
+    found = _Found(inference, derived)
     for attempt in range(1 if _is_fixed(program) else ATTEMPTS):
         largest = (6, 12, 24, 60)[attempt % 4]
         sizes = {name: numbers.randint(1, largest) for name in program.sizes}
@@ -202,18 +216,23 @@ Values: TypeAlias = dict[str, int]
 """Sizes and scalars by name."""
 
 Score: TypeAlias = tuple[int, int, int]
-"""How far inference comes: -2 where the sizes disagree, 0 where all is found, else -1; the first
-statement that is empty or has no ranges; and the place in the text of what is wrong there."""
-NOWHERE: Score = (-3, 0, 0)
+"""How far inference comes: -3 where sizes do not fulfil the conditions of ranges that are derived,
+-2 where the sizes disagree, 0 where all is found, else -1; the first statement that is empty or has
+no ranges, or how far the conditions are from being fulfilled; and the place in the text of what is
+wrong there."""
+NOWHERE: Score = (-4, 0, 0)
 EVERYWHERE: Score = (0, 0, 0)
 
 
 class _Found:
     """The program at the sizes that were tried."""
 
-    def __init__(self, program: p.Program) -> None:
+    def __init__(self, inference: RangeInference, derived: DerivedRanges | None) -> None:
+        program = inference.program
         self.program = program
-        self.inference = RangeInference.of(program)
+        self.inference = inference
+        self.derived = derived
+        self.inferred = 0
         self.before = [self.inference.before(n) for n in range(len(program.statements))]
         self.equal = _equal_sizes(program)
         self.by_score: dict[tuple[int, bool], dict[tuple[int, ...], p.ShapedProgram]] = {}
@@ -233,6 +252,10 @@ class _Found:
         """Tries sizes, and keeps the program if it has ranges there."""
         sizes = {n: values[self.equal.get(n, n)] for n in self.program.sizes}
         scalars = {n: values[n] for n in self.program.static_scalars}
+        lacks = 0 if self.derived is None else self.derived.lacks(sizes, scalars)
+        if lacks:
+            return -3, -lacks, 0
+        self.inferred += 1
         shapes = _shapes(self.program, sizes, scalars)
         try:
             shaped = self.inference.at(shapes, scalars, warns=False)
@@ -332,7 +355,10 @@ def _climb(found: _Found, numbers: random.Random) -> None:
     values: Values = {}
     score: Score = NOWHERE
     stale = PATIENCE
-    for _ in range(CLIMBS):
+    last = found.inferred + CLIMBS
+    for _ in range(STEPS):
+        if found.inferred == last:
+            return
         if stale == PATIENCE:
             values, score, stale = {n: numbers.randint(1, 6) for n in names}, NOWHERE, 0
         changed = dict(values)

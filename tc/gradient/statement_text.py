@@ -65,7 +65,7 @@ def without_idle_ranges(
     try:
         program = check(parse(Source(body_text(head, statements))))
         whole = RangeInference.of(program)
-        wanted = [(call, _ranges(whole, call)) for call in calls]
+        wanted = [_shaped(whole, call) for call in calls]
     except _REFUSED as error:
         raise GradError(
             f"the text of the gradient would not be accepted: {error.cause}",
@@ -77,39 +77,27 @@ def without_idle_ranges(
     said = [names for statement in statements for names in _said(statement, shapes, fixed)]
     for call in edges:
         with contextlib.suppress(*_REFUSED):
-            wanted.append((call, _ranges(whole, call)))
+            wanted.append(_shaped(whole, call))
     while True:
         kept = _without_idle_ranges(whole, said, tried)
-        other = next((known for known in wanted if not _is_same(kept, [known])), None)
+        other = next((shaped for shaped in wanted if not kept.has_ranges_of(shaped)), None)
         if other is None:
             return list(_with_clauses_of(statements, kept.program))
         tried.append(other)
 
 
-Ranges: TypeAlias = tuple[object, ...]
-"""All shapes and ranges of a program at some sizes, to compare."""
-
 _REFUSED = (CheckError, InputError, RangeError)
 
 
-def _ranges(inference: RangeInference, call: SampleCall) -> Ranges:
+def _shaped(inference: RangeInference, call: SampleCall) -> p.ShapedProgram:
     shapes = {name: call.shapes[name] for name in inference.program.inputs}
-    shaped = inference.at(shapes, call.scalars, warns=False)
-    found = [{v: (r.begin, r.end) for v, r in s.ranges.items()} for s in shaped.statements]
-    return shaped.shapes, found
-
-
-def _is_same(inference: RangeInference, wanted: Sequence[tuple[SampleCall, Ranges]]) -> bool:
-    try:
-        return all(_ranges(inference, call) == ranges for call, ranges in wanted)
-    except _REFUSED:
-        return False
+    return inference.at(shapes, call.scalars, warns=False)
 
 
 def _without_idle_ranges(
     whole: RangeInference,
     said: Sequence[set[str]],
-    wanted: Sequence[tuple[SampleCall, Ranges]],
+    wanted: Sequence[p.ShapedProgram],
 ) -> RangeInference:
     """Without as many of the clauses that are `said` as leave all the same, from the first
     statement to the last: those of all at once, else of each half, at last of one statement or
@@ -120,7 +108,7 @@ def _without_idle_ranges(
         if not places:
             return inference
         attempt = _left_out(inference, {n: said[n] for n in places})
-        if _is_same(attempt, wanted):
+        if all(map(attempt.has_ranges_of, wanted)):
             return attempt
         if len(places) > 1:
             half = len(places) // 2
@@ -129,7 +117,8 @@ def _without_idle_ranges(
         variables = _clauses(inference.program.statements[place], said[place])
         for variable in variables if len(variables) > 1 else ():
             attempt = _left_out(inference, {place: {variable}})
-            inference = attempt if _is_same(attempt, wanted) else inference
+            if all(map(attempt.has_ranges_of, wanted)):
+                inference = attempt
         return inference
 
     return without(whole, places)

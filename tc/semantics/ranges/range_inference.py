@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tc.errors import RangeError
+from tc.errors import InputError, RangeError
 from tc.semantics import program as p
 from tc.semantics.ranges.accesses import Accesses, accesses_of
 from tc.semantics.ranges.guarded_ranges import without_own_shape
@@ -106,16 +106,12 @@ class RangeInference:
         warns: bool = True,
     ) -> p.ShapedProgram:
         """What `infer_ranges` gives, and raises; without warnings where it need not warn."""
-        program = self.program
-        known = known_of_call(program, shapes, scalars)
-        shaping = _with_declared(Shaping(program, known, {}, {}, {}))
-        shaping = _fix_shapes(shaping, self.accesses)
+        program, shaping = self.program, self._shaped(shapes, scalars)
         statements: list[p.ShapedStatement] = []
         preconditions: list[p.Precondition] = []
         warnings: list[p.ProgramWarning] = []
-        for statement in program.statements:
-            situation = _situation(shaping, statement, self.accesses[statement.name])
-            rounds = _finish(situation, shaping.rounds.get(statement.name))
+        for situation, rounds in self._resolved(shaping):
+            statement = situation.statement
             ranges = {name: rounds.ranges[name] for name in statement.variables}
             try:
                 before, checked = check_accesses(situation, rounds)
@@ -139,6 +135,40 @@ class RangeInference:
             tuple(preconditions),
             tuple(dict.fromkeys(warnings)),
         )
+
+    def has_ranges_of(self, shaped: p.ShapedProgram) -> bool:
+        """Whether the program has the shapes and ranges of another one at the sizes of that.
+
+        Accesses are not checked: those of the other program are, and it has the same but for
+        `where` clauses.
+        """
+        try:
+            shaping = self._shaped(
+                {name: shaped.shapes[name] for name in self.program.inputs}, shaped.scalars
+            )
+            if shaping.known.shapes != shaped.shapes:
+                return False
+            found = zip(self._resolved(shaping), shaped.statements, strict=True)
+            return all(_are_same(rounds, wanted) for (_, rounds), wanted in found)
+        except (InputError, RangeError):
+            return False
+
+    def _shaped(self, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]) -> Shaping:
+        """The shapes of all tensors at some sizes."""
+        known = known_of_call(self.program, shapes, scalars)
+        shaping = _with_declared(Shaping(self.program, known, {}, {}, {}))
+        return _fix_shapes(shaping, self.accesses)
+
+    def _resolved(self, shaping: Shaping) -> Iterator[tuple[Situation, Rounds]]:
+        """The statements with the ranges of all their variables."""
+        for statement in self.program.statements:
+            situation = _situation(shaping, statement, self.accesses[statement.name])
+            yield situation, _finish(situation, shaping.rounds.get(statement.name))
+
+
+def _are_same(rounds: Rounds, wanted: p.ShapedStatement) -> bool:
+    ends = {name: (found.begin, found.end) for name, found in wanted.ranges.items()}
+    return {n: (r.begin, r.end) for n, r in rounds.ranges.items()} == ends
 
 
 def _warnings(

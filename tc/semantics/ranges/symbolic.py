@@ -17,6 +17,7 @@ from tc.semantics.ranges.polynomials import (
     Poly,
     Symbols,
     is_at_most,
+    is_of_sizes,
     linear,
     quotient,
     to_expr,
@@ -24,8 +25,30 @@ from tc.semantics.ranges.polynomials import (
     value_of,
 )
 from tc.semantics.ranges.symbolic_text import to_text
+from tc.semantics.size_values import KnownSizes
 
 __all__ = ["Symbols", "bounds_inside", "in_symbols", "least", "to_text"]
+
+ANY_SIZES = KnownSizes({}, {}, {})
+"""Of symbols of which nothing is known but that sizes are above 0."""
+
+
+class SignOfSizes(Exception):
+    """The sizes decide whether an expression is above 0."""
+
+
+def sign_of(poly: Poly, symbols: Symbols) -> int:
+    """The sign of a polynomial: -1, 0 or 1; SignOfSizes where sizes decide and none are known."""
+    if symbols.known is not ANY_SIZES:
+        value = value_of(poly, symbols)
+        return (value > 0) - (value < 0)
+    if not poly:
+        return 0
+    if is_of_sizes(poly):
+        return 1
+    if is_of_sizes(poly * -1):
+        return -1
+    raise SignOfSizes
 
 
 def in_symbols(expr: p.Expr, symbols: Symbols) -> p.Expr:
@@ -103,7 +126,7 @@ def _between(
     if form is None:
         return None
     holders = [n for n in form.terms if variable in (n, *_names_in(quotients.get(n)))]
-    if len(holders) != 1 or value_of(form.terms[holders[0]], symbols) == 0:
+    if len(holders) != 1 or sign_of(form.terms[holders[0]], symbols) == 0:
         return None
     factor, rest = form.terms[holders[0]], form.without(holders[0])
     intervals = {n: _interval(n, quotients, ranges, symbols) for n in rest.terms}
@@ -112,11 +135,11 @@ def _between(
         extremes = intervals[name]
         if extremes is None:
             return None
-        rises = value_of(coefficient, symbols) > 0
+        rises = sign_of(coefficient, symbols) > 0
         low += coefficient * extremes[not rises]
         high += coefficient * extremes[rises]
     below, above = inside[0] - low, inside[1] - high
-    if value_of(factor, symbols) < 0:
+    if sign_of(factor, symbols) < 0:
         factor, below, above = factor * -1, above * -1, below * -1
     # rounded up: (below + factor - 1) / factor
     begin = quotient(below + (factor - ONE), factor, symbols)
@@ -125,7 +148,7 @@ def _between(
     if not isinstance(holder, p.Binary):
         return begin, end
     divisor = to_poly(holder.right, symbols)
-    if value_of(divisor, symbols) <= 0:
+    if sign_of(divisor, symbols) <= 0:
         return None
     room = begin * divisor, end * divisor - ONE
     return _between(holder.left, variable, room, ranges, symbols)
@@ -143,7 +166,7 @@ def _interval(
         case p.Binary(left=p.Index(name=inner), right=divisor):
             whole = _interval(inner, {}, ranges, symbols)
             by = to_poly(divisor, symbols)
-            if whole is None or value_of(by, symbols) <= 0:
+            if whole is None or sign_of(by, symbols) <= 0:
                 return None
             return quotient(whole[0], by, symbols), quotient(whole[1], by, symbols)
         case None:
