@@ -52,7 +52,7 @@ class Followers:
             program = self.function.program
             wanted = [program.inputs[at] for at in wrt]
             with stopped(program, self.stop):
-                text = tangents_alone(program.source, wanted, entry=program.name)
+                text = tangents_alone(self.function, wanted)
             made = self._compiled(text, "tangents")
             floating = [o for o in program.outputs if program.tensors[o].dtype.is_float]
             return TangentFunction(made, len(made.program.outputs) - len(floating))
@@ -65,8 +65,8 @@ class Followers:
 
         def make() -> BatchFunction:
             program = self.function.program
-            text = batch(program.source, axes, entry=program.name)
-            names = batched_outputs(program.source, axes, entry=program.name)
+            text = batch(self.function, axes)
+            names = batched_outputs(self.function, axes)
             batched = tuple(name in names for name in program.outputs)
             return BatchFunction(self._compiled(text, "batch"), batched)
 

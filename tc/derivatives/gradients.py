@@ -93,9 +93,8 @@ class Gradients:
         function, forward = self.function, self.function.program
         with stopped(forward, self.stop):
             text = grad(
-                forward.source,
+                function,
                 [forward.inputs[place] for place in wrt],
-                entry=forward.name,
                 constant=constant,
                 save=self.save,
                 sizes=None if sizes is None else dict(sizes),

@@ -68,4 +68,5 @@ def vjp(
     check_option("save", save, SAVE)
     kept = EACH_VERSION if save == "all" else save
     made = derivation(src, wrt, entry, constant, ties, kept, sizes)
-    return ForwardAndBackward(*forward_and_backward(made), made.saved)
+    forward, backward = forward_and_backward(made)
+    return ForwardAndBackward(forward.layout, backward.layout, made.saved)

@@ -8,8 +8,6 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType
-from tc.frontend.format import format_source
-from tc.frontend.parser import parse
 from tc.gradient import terms as e
 from tc.gradient.cotangents import LETTERS
 from tc.gradient.def_text import SPELLED, Joined, reads_of
@@ -19,16 +17,14 @@ from tc.gradient.sampled_ranges import SampledRanges
 from tc.gradient.statement_text import (
     SampleCall,
     Written,
+    WrittenDef,
     WrittenStep,
-    body_text,
+    checked_def,
     with_free_indices,
-    with_types,
     without_idle_ranges,
 )
 from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
-from tc.semantics.check.checker import check
-from tc.source import Source
 
 EACH_VERSION = "each version"
 """Of what is saved: all that a gradient needs, what is overwritten later, too."""
@@ -187,13 +183,13 @@ class Derivation:
         return tuple(self.forward.needed(self.written)[0])
 
 
-def gradient_def(made: Derivation) -> str:
-    """The text of the def of a gradient."""
+def gradient_def(made: Derivation) -> WrittenDef:
+    """The def of a gradient."""
     return _Def(made.forward, made.fresh, made.shapes).backward(made, "grad")
 
 
-def forward_and_backward(made: Derivation) -> tuple[str, str]:
-    """The text of the def of the program, which returns what is saved, too, and of its gradient."""
+def forward_and_backward(made: Derivation) -> tuple[WrittenDef, WrittenDef]:
+    """The def of the program, which returns what is saved, too, and that of its gradient."""
     texts = _Def(made.forward, made.fresh, made.shapes)
     return texts.forward_saving(made.saved, "forward"), texts.backward(made, "backward")
 
@@ -205,7 +201,7 @@ class _Def:
     shapes: Mapping[str, tuple[p.Expr, ...]]
     dims: dict[str, list[str]] = field(default_factory=dict)
 
-    def backward(self, made: Derivation, suffix: str) -> str:
+    def backward(self, made: Derivation, suffix: str) -> WrittenDef:
         program = self.forward.program
         saved, again = self.forward.needed(made.written)
         statements = self._finished((*again, *made.written))
@@ -223,18 +219,18 @@ class _Def:
         head = [self._declared(n, n) for n in program.inputs if n in kept]
         shown = {n: o for o, n in cotangents.items()} | {v: v for v in (*given, *saved)}
         versions = {w.target for w in again}
-        return self._text(suffix, [*head, *tail], returns, statements, shown, versions)
+        return self._written(suffix, [*head, *tail], returns, statements, shown, versions)
 
-    def forward_saving(self, saved: Sequence[str], suffix: str) -> str:
+    def forward_saving(self, saved: Sequence[str], suffix: str) -> WrittenDef:
         program, given = self.forward.program, self.forward.given
         statements = self._finished(self.forward.whole(saved))
         params = [self._declared(n, n) for n in (*program.inputs, *given)]
         returns = [self._returned(n) for n in program.outputs]
         returns += [v for v in saved if v not in program.outputs]
         versions = {w.target for w in statements}
-        return self._text(suffix, params, returns, statements, {v: v for v in given}, versions)
+        return self._written(suffix, params, returns, statements, {v: v for v in given}, versions)
 
-    def _text(
+    def _written(
         self,
         suffix: str,
         params: Sequence[str],
@@ -242,7 +238,7 @@ class _Def:
         statements: Sequence[WrittenStep],
         shown: Mapping[str, str],
         versions: Iterable[str],
-    ) -> str:
+    ) -> WrittenDef:
         """The def. `shown` are what parameters beside the inputs are versions of, `versions` those
         that statements make."""
         name = self.fresh(f"{self.forward.program.name}_{suffix}")
@@ -251,11 +247,8 @@ class _Def:
         found = self.forward.found
         calls = [self._call(shaped, shown) for shaped in found.samples]
         edges = [self._call(shaped, shown) for shaped in found.edges]
-        typed = with_types(head, statements, types)
-        text = body_text(head, without_idle_ranges(head, typed, self.shapes, calls, edges))
-        text = format_source(Source(text))
-        check(parse(Source(text)))
-        return text
+        made = checked_def(head, statements, types)
+        return without_idle_ranges(made, self.shapes, calls, edges)
 
     def _kept(self, body: str, tail: Iterable[str]) -> set[str]:
         """The inputs that are used, and those that name sizes which nothing else names."""

@@ -79,7 +79,8 @@ def grad(
     }
     """
     check_option("save", save, SAVE)
-    return ShownText(gradient_def(derivation(src, wrt, entry, constant, ties, save, sizes)))
+    made = derivation(src, wrt, entry, constant, ties, save, sizes)
+    return ShownText(gradient_def(made).layout)
 
 
 def derivation(

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from tc.dtypes import FLOAT32, DType
 from tc.errors import CheckError, GradError, InputError, RangeError
+from tc.frontend.format import format_source
 from tc.frontend.parser import parse
 from tc.gradient import terms as e
 from tc.gradient.def_text import FreshNames, Joined, printed
@@ -49,44 +50,105 @@ class SampleCall:
     scalars: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenDef:
+    """A def to be, `head { statements }`, and its program, whose places are those of a text with
+    all where clauses.
+
+    >>> scale = Written("o", ("i",), "=", e.read("a", (e.index("i"),)))
+    >>> made = checked_def("def f(float(N) a) -> (o)", [scale], {})
+    >>> made.text, [*made.program.tensors]
+    ('def f(float(N) a) -> (o) {\\no(i) = a(i)\\n}\\n', ['a', 'o'])
+    """
+
+    head: str
+    statements: Sequence[WrittenStep]
+    program: p.Program
+
+    @property
+    def text(self) -> str:
+        return _text(self.head, self.statements)
+
+    @property
+    def layout(self) -> str:
+        """The text in its standard layout."""
+        return format_source(Source(self.text))
+
+
+def checked_def(
+    head: str, statements: Sequence[WrittenStep], types: Mapping[str, DType]
+) -> WrittenDef:
+    """The def in which tensors have these types: where one would get another, what is written to it
+    is cast. GradError where the def would not be accepted."""
+    try:
+        program = _checked(head, statements)
+        wrong = {name for name, dtype in types.items() if program.tensors[name].dtype != dtype}
+        if wrong:
+            statements = [
+                _as_type(s, types[s.target]) if s.target in wrong else s for s in statements
+            ]
+            program = _checked(head, statements)
+    except CheckError as error:
+        raise _refused(error) from error
+    return WrittenDef(head, statements, program)
+
+
+def _checked(head: str, statements: Sequence[WrittenStep]) -> p.Program:
+    return check(parse(Source(_text(head, statements))))
+
+
+def _text(head: str, statements: Sequence[WrittenStep]) -> str:
+    lines = "\n".join(statement.text for statement in statements)
+    return f"{head} {{\n{lines}\n}}\n"
+
+
+def _refused(error: CheckError | InputError | RangeError) -> GradError:
+    return GradError(
+        f"the text of the gradient would not be accepted: {error.cause}",
+        rule="D4",
+        repair="tc.grad of the parts of the program, each a def",
+    )
+
+
+def _as_type(statement: WrittenStep, dtype: DType) -> WrittenStep:
+    """The statement with its right side cast to a type."""
+    if isinstance(statement, Joined):
+        return statement
+    if statement.rhs == e.ZERO and dtype == FLOAT32:
+        return replace(statement, rhs=p.Literal(0.0, dtype, span=e.NOWHERE))
+    return replace(statement, rhs=p.Convert(statement.rhs, dtype, True, span=e.NOWHERE))
+
+
 def without_idle_ranges(
-    head: str,
-    statements: Sequence[WrittenStep],
+    made: WrittenDef,
     shapes: Mapping[str, tuple[p.Expr, ...]],
     calls: Sequence[SampleCall],
     edges: Sequence[SampleCall],
-) -> list[WrittenStep]:
-    """The statements without where clauses that say what a subscript of a tensor says, too, whose
+) -> WrittenDef:
+    """The def without where clauses that say what a subscript of a tensor says, too, whose
     dimensions `shapes` has, and change nothing at any of the sizes; `edges` are those where some
     are 0.
 
     Clauses are tried at one of the sizes, and at others where the result is not the same there.
     """
+    statements, whole = made.statements, RangeInference.of(made.program)
     try:
-        program = check(parse(Source(body_text(head, statements))))
-        whole = RangeInference.of(program)
         wanted = [_shaped(whole, call) for call in calls]
-    except _REFUSED as error:
-        raise GradError(
-            f"the text of the gradient would not be accepted: {error.cause}",
-            rule="D4",
-            repair="tc.grad of the parts of the program, each a def",
-        ) from error
+    except (InputError, RangeError) as error:
+        raise _refused(error) from error
     tried = wanted[-1:]
-    fixed = _fixed_dimensions(program, statements, shapes)
+    fixed = _fixed_dimensions(made.program, statements, shapes)
     said = [names for statement in statements for names in _said(statement, shapes, fixed)]
     for call in edges:
-        with contextlib.suppress(*_REFUSED):
+        with contextlib.suppress(InputError, RangeError):
             wanted.append(_shaped(whole, call))
     while True:
         kept = _without_idle_ranges(whole, said, tried)
         other = next((shaped for shaped in wanted if not kept.has_ranges_of(shaped)), None)
         if other is None:
-            return list(_with_clauses_of(statements, kept.program))
+            left = [*_with_clauses_of(statements, kept.program)]
+            return WrittenDef(made.head, left, kept.program)
         tried.append(other)
-
-
-_REFUSED = (CheckError, InputError, RangeError)
 
 
 def _shaped(inference: RangeInference, call: SampleCall) -> p.ShapedProgram:
@@ -223,25 +285,6 @@ def _with_clauses_of(
             yield replace(statement, where=where)
 
 
-def with_types(
-    head: str, statements: Sequence[WrittenStep], types: Mapping[str, DType]
-) -> list[WrittenStep]:
-    """The statements of which those that write these tensors give them these types: where one would
-    get another, what is written to it is cast."""
-    found = check(parse(Source(body_text(head, statements)))).tensors
-    wrong = {name for name, dtype in types.items() if found[name].dtype != dtype}
-
-    def typed(statement: WrittenStep) -> WrittenStep:
-        if statement.target not in wrong or isinstance(statement, Joined):
-            return statement
-        dtype = types[statement.target]
-        if statement.rhs == e.ZERO and dtype == FLOAT32:
-            return replace(statement, rhs=p.Literal(0.0, dtype, span=e.NOWHERE))
-        return replace(statement, rhs=p.Convert(statement.rhs, dtype, True, span=e.NOWHERE))
-
-    return [typed(statement) for statement in statements]
-
-
 def with_free_indices(names: Iterable[str], statements: Sequence[WrittenStep]) -> list[WrittenStep]:
     """The statements with other names for index variables that are named like a tensor or a size,
     which have these names or are targets (N1): those of defs that the program calls may be, and
@@ -270,8 +313,3 @@ def _with_names(statement: Written, names: Mapping[str, str]) -> Written:
     left = tuple(names.get(v, v) for v in statement.indices)
     rhs = e.substituted(statement.rhs, indices)
     return replace(statement, indices=left, rhs=rhs, where=where)
-
-
-def body_text(head: str, statements: Sequence[WrittenStep]) -> str:
-    lines = "\n".join(statement.text for statement in statements)
-    return f"{head} {{\n{lines}\n}}\n"

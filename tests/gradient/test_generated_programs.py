@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ from hypothesis import strategies as st
 import tc
 from tc.api import _program
 from tc.gradient.batching import batched_outputs
-from tc.semantics.program import Program
+from tc.gradient.gradient_def import gradient_def
+from tc.gradient.reverse_mode import derivation
+from tc.gradient.terms import rebuilt
+from tc.semantics.program import Binary, Expr, Program, Read, Statement, WhereRange
 from tests.fuzz.legal import Call
 from tests.fuzz.strategies import SEEDS, calls
 from tests.gradient import campaign, options_campaign
@@ -53,6 +57,48 @@ def is_run(text: str, known: Arrays) -> bool:
     except tc.TCError:  # reads that only the data decide
         return False
     return True
+
+
+@settings(max_examples=settings().max_examples // 4)
+@given(calls())
+def test_the_text_of_a_gradient_is_that_of_its_program(call: Call) -> None:
+    """What is derived is handed over checked: its text, parsed and checked, is the same program."""
+    checked(call.text)
+    for save in ("outputs", "none"):
+        with contextlib.suppress(tc.GradError):
+            made = gradient_def(derivation(call.text, None, ENTRY, (), "split", save, None))
+            again = _program(made.layout, None)
+            for name in ("tensors", "inputs", "outputs", "temporaries", "sizes", "equalities"):
+                assert getattr(made.program, name) == getattr(again, name)
+            assert unnumbered(made.program) == unnumbered(again)
+
+
+def unnumbered(program: Program) -> list[Statement]:
+    """The statements, without the numbers by which reads and divisions are told apart."""
+
+    def plain(expr: Expr) -> Expr:
+        def change(node: Expr) -> Expr | None:
+            match node:
+                case Read(site=site, subscripts=subscripts) if site:
+                    return replace(node, site=0, subscripts=tuple(map(plain, subscripts)))
+                case Binary(site=site, left=left, right=right) if site >= 0:
+                    return replace(node, site=-1, left=plain(left), right=plain(right))
+            return None
+
+        return rebuilt(expr, change)
+
+    def bounded(clause: WhereRange) -> WhereRange:
+        return replace(clause, begin=plain(clause.begin), end=plain(clause.end))
+
+    return [
+        replace(
+            s,
+            rhs=plain(s.rhs),
+            subscripts=tuple(map(plain, s.subscripts)),
+            where=tuple(map(bounded, s.where)),
+        )
+        for s in program.statements
+    ]
 
 
 @given(calls(), SEEDS)
