@@ -12,7 +12,7 @@ from itertools import groupby
 from tc.device import LINE
 from tc.kernel.ir import Kernel
 from tc.kernel.printer import to_text
-from tc.kernel.verify import Sound, verify
+from tc.kernel.verify import VerifiedExpressions, verify
 from tc.kernel.walk import every_statement
 
 UNROLL_LIMIT = 4096
@@ -73,14 +73,14 @@ def trace_passes(
     kernel: Kernel, context: PassContext, passes: Sequence[Pass]
 ) -> Iterator[PassResult]:
     """The result of each pass that is for this context; InternalError where one is ill-formed."""
-    sound = Sound()
+    verified = VerifiedExpressions()
     for each in passes:
         if each.when(context):
             start = time.perf_counter()
             new = each.run(kernel, context)
             result = PassResult(each, kernel, new, time.perf_counter() - start)
             if result.is_changed:
-                verify(new, sound)
+                verify(new, verified)
             yield result
             kernel = new
 

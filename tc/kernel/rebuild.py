@@ -2,17 +2,21 @@
 
 `map_regions`, `map_statements`, `map_blocks`, `map_expressions` and `map_operands` go one level
 down each; `changed` gives a node other fields. What they leave alone is the very same object, so
-that `is` tells whether a pass changed anything, and no field can be lost on the way.
+that `is` tells whether a pass changed anything, and no field can be lost on the way. A `Scope` goes
+all the way down, and knows at each statement what the loops and locals around it say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import is_
 from typing import Any, TypeAlias, TypeVar
 
-from tc.dtypes import FLOAT16, DType
+from tc.affine.intervals import Interval
+from tc.dtypes import FLOAT16, INT64, DType
 from tc.kernel import ir
 from tc.kernel.folding import (
     binary,
@@ -29,7 +33,8 @@ from tc.kernel.folding import (
     select,
     splat,
 )
-from tc.kernel.intervals import Bounds
+from tc.kernel.intervals import Bounds, interval, launch_intervals, loop_interval
+from tc.kernel.walk import declared, is_steady, names_in
 
 Stmts: TypeAlias = tuple[ir.Stmt, ...]
 N = TypeVar("N", bound=ir.Stmt | ir.Kernel)
@@ -119,6 +124,149 @@ def map_expressions(stmt: ir.Stmt, change: Callable[[ir.Expr], ir.Expr]) -> ir.S
             return stmt
         case _:
             raise ir.unknown_node(stmt)
+
+
+# --- what is known at a statement -------------------------------------------------------------
+
+
+class Names:
+    """The variables that a walk through a kernel has met and that are visible where it is, with
+    their types, and the loops and grids around, outermost first."""
+
+    def __init__(self) -> None:
+        self.loops: list[ir.For | ir.Grid] = []
+        self.dtypes: dict[str, DType] = {}
+        self._depths: dict[str, int] = {}
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Forgets at its end what is declared in it."""
+        count = len(self.dtypes)
+        try:
+            yield
+        finally:
+            while len(self.dtypes) > count:
+                self.forget(next(reversed(self.dtypes)))
+
+    @contextmanager
+    def inside(self, stmt: ir.Stmt) -> Iterator[None]:
+        """In the blocks of a statement, whose variables are declared there."""
+        with self.block():
+            if isinstance(stmt, ir.For | ir.Grid):
+                self.loops.append(stmt)
+                try:
+                    self.enter(stmt)
+                    yield
+                finally:
+                    self.loops.pop()
+            else:
+                yield
+
+    def enter(self, stmt: ir.For | ir.Grid) -> None:
+        """Declares the variables of a loop or grid."""
+        for name in declared(stmt):
+            self.declare(name, INT64)
+
+    def learn(self, stmt: ir.Stmt) -> None:
+        """What a statement declares for those behind it."""
+        if isinstance(stmt, ir.Let):
+            self.declare(stmt.var, stmt.dtype)
+
+    def declare(self, name: str, dtype: DType) -> None:
+        self.dtypes[name] = dtype
+        self._depths[name] = len(self.loops)
+
+    def forget(self, name: str) -> None:
+        del self.dtypes[name], self._depths[name]
+
+    def loops_since(self, name: str) -> list[ir.For | ir.Grid]:
+        """The loops and grids between the declaration of a variable and the walk's place."""
+        return self.loops[self._depths[name] :]
+
+
+class Scope(Names):
+    """Names with what is known of their values: `bounds` of integers, `values` with which locals
+    were declared, and `lets`, those of INT64 that these locals keep, as nothing in them changes.
+    `assigned` are the locals that a Set changes.
+
+    >>> from tc.kernel.folding import binary
+    >>> i, four = ir.Var("i", INT64), constant(4, INT64)
+    >>> scope, let = Scope(), ir.Let("x", binary("*", i, four))
+    >>> def change(stmt):
+    ...     print(type(stmt).__name__, scope.bounds)
+    ...     return (scope.map_inside(stmt, change),)
+    >>> loop = ir.For("i", constant(0, INT64), four, (let, ir.Comment("behind")))
+    >>> scope.map((loop,), change) == (loop,)
+    For {}
+    Let {'i': (0, 3)}
+    Comment {'i': (0, 3), 'x': (0, 12)}
+    True
+    """
+
+    def __init__(self, assigned: AbstractSet[str] = frozenset()) -> None:
+        super().__init__()
+        self.assigned = assigned
+        self.bounds: dict[str, Interval] = {}
+        self.values: dict[str, ir.Expr] = {}
+        self.lets: dict[str, ir.Expr] = {}
+
+    def map(self, block: Stmts, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Stmts:
+        """`map_statements`, while the scope is at the statement that is changed."""
+
+        def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+            made = tuple(change(stmt))
+            self.learn(stmt)
+            return made
+
+        with self.block():
+            return map_statements(block, each)
+
+    def map_inside(self, stmt: ir.Stmt, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> ir.Stmt:
+        """The statement with those of the blocks in it changed."""
+        if not isinstance(stmt, ir.For | ir.If | ir.Grid):
+            return stmt
+        with self.inside(stmt):
+            return map_blocks(stmt, lambda block: self.map(block, change))
+
+    def enter(self, stmt: ir.For | ir.Grid) -> None:
+        super().enter(stmt)
+        if isinstance(stmt, ir.For):
+            self.bounds[stmt.var] = loop_interval(stmt.begin, stmt.end, self.bounds)
+        else:
+            self.bounds |= launch_intervals(stmt)
+
+    def learn(self, stmt: ir.Stmt) -> None:
+        super().learn(stmt)
+        if isinstance(stmt, ir.Let):
+            self.values[stmt.var] = stmt.value
+            if stmt.var not in self.assigned and stmt.dtype.is_integer:
+                self.bounds[stmt.var] = interval(stmt.value, self.bounds)
+                if stmt.dtype.scalar == INT64 and is_steady(stmt.value, self.assigned.__contains__):
+                    self.lets[stmt.var] = stmt.value
+
+    def forget(self, name: str) -> None:
+        super().forget(name)
+        for known in (self.bounds, self.values, self.lets):
+            known.pop(name, None)
+
+    def in_loop_variables(self, expr: ir.Expr) -> ir.Expr:
+        """The expression with values in the place of scalar locals that keep them."""
+        known = [n for n in names_in(expr) if n in self.lets and self.dtypes[n] == INT64]
+        found = {name: self.in_loop_variables(self.lets[name]) for name in known}
+        return substitute(expr, found, {}) if found else expr
+
+    def loop_variables(self, exprs: Iterable[ir.Expr]) -> frozenset[str]:
+        """The variables of loops that expressions depend on, by themselves or by the values with
+        which locals were declared."""
+        found: set[str] = set()
+        waiting = [name for expr in exprs for name in names_in(expr)]
+        while waiting:
+            name = waiting.pop()
+            if name in self.values:
+                waiting += names_in(self.values[name])
+            elif name in self.dtypes:
+                found.add(name)
+        return frozenset(found)
 
 
 # --- expressions ------------------------------------------------------------------------------

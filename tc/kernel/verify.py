@@ -6,8 +6,8 @@ and what to say where it does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +19,8 @@ from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.printer import PrintedNode, node_text
-from tc.kernel.walk import accumulates, loads_in, stored_in
+from tc.kernel.rebuild import Names
+from tc.kernel.walk import accumulates, declared, loads_in, stored_in
 
 Rules: TypeAlias = "Iterable[tuple[bool, str]]"
 
@@ -28,7 +29,7 @@ _MARKS = ("", "unroll", "vector", "transpose", "lines")
 
 
 @dataclass
-class Sound:
+class VerifiedExpressions:
     """Expressions that were found well formed in kernels of the same buffers, by identity, with the
     variables in them: what a pass has left alone need not be looked at again."""
 
@@ -42,9 +43,9 @@ class Sound:
         return self.found
 
 
-def verify(kernel: ir.Kernel, sound: Sound | None = None) -> None:
-    """Raises InternalError, naming the node and the rule, unless the kernel is well formed; `sound`
-    remembers what was looked at, for the next kernel.
+def verify(kernel: ir.Kernel, verified: VerifiedExpressions | None = None) -> None:
+    """Raises InternalError, naming the node and the rule, unless the kernel is well formed;
+    `verified` remembers the expressions that were looked at, for the next kernel.
 
     >>> verify(ir.Kernel("empty", (), ()))
     """
@@ -58,49 +59,62 @@ def verify(kernel: ir.Kernel, sound: Sound | None = None) -> None:
     for number, site in enumerate(kernel.sites):
         known = site.kind in ("read", "division")
         _check(kernel, f"site {number}", [(known, f"unknown kind '{site.kind}'")])
-    found = (sound or Sound()).of(kernel.buffers)
-    shared = _Shared(kernel, {b.name: b for b in kernel.buffers}, found)
+    found = (verified or VerifiedExpressions()).of(kernel.buffers)
+    scope = _Scope(kernel, found)
     for region in kernel.regions:
-        _check(kernel, "region", _region_rules(region, shared.buffers))
-        _check_block(region, _Scope(shared))
+        _check(kernel, "region", _region_rules(region, scope.buffers))
+        _check_block(region, scope)
 
 
-@dataclass(frozen=True)
-class _Shared:
-    """What holds for the whole kernel; the dicts grow as its names and Fails are met."""
+class _Scope(Names):
+    """What the check of a kernel knows at the statement that it has come to: the visible names, and
+    the types of all names and the counts of values of all Fails before."""
 
-    kernel: ir.Kernel
-    buffers: Mapping[str, ir.Buffer]
-    sound: dict[int, tuple[ir.Expr, tuple[ir.Var, ...]]]
-    dtypes: dict[str, DType] = field(default_factory=dict)
-    fail_counts: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Scope:
-    """The names that a block sees, while it is looked at: loop variables, locals, and which of the
-    locals it may set (none from outside of the grid or parallel loop that it stands in, nor of the
-    vector loop but for the one that this accumulates)."""
-
-    shared: _Shared
-    visible: dict[str, DType] = field(default_factory=dict)
-    settable: set[str] = field(default_factory=set)
-    in_parallel: bool = False
-    in_vector: bool = False
-    in_grid: bool = False
+    def __init__(
+        self,
+        kernel: ir.Kernel,
+        checked: dict[int, tuple[ir.Expr, tuple[ir.Var, ...]]],
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.buffers = {b.name: b for b in kernel.buffers}
+        self.checked = checked
+        self.every_dtype: dict[str, DType] = {}
+        self.fail_counts: dict[int, int] = {}
 
     def declare(self, name: str, dtype: DType) -> None:
-        self.shared.dtypes.setdefault(name, dtype)
-        self.visible[name] = dtype
+        self.every_dtype.setdefault(name, dtype)
+        super().declare(name, dtype)
 
-    def inside(self, loop: ir.For) -> _Scope:
-        """That of the body of a loop."""
-        if loop.parallel:
-            return replace(self, in_parallel=True, settable=set())
-        if loop.mark == "vector":
-            kept = set(self.settable) if accumulates(loop) else set[str]()
-            return replace(self, in_vector=True, settable=kept)
-        return self
+    def is_inside(self, is_meant: Callable[[ir.For | ir.Grid], bool]) -> bool:
+        """Whether some loop or grid around is one that is meant."""
+        return any(map(is_meant, self.loops))
+
+    def may_set(self, name: str) -> bool:
+        """Whether a name is that of a local which may be set here: none from outside of the grid or
+        parallel loop around, nor of the vector loop but for the one that this loop accumulates."""
+        if name not in self.dtypes or self.is_inside(lambda loop: name in declared(loop)):
+            return False
+        return not any(map(_has_own_locals, self.loops_since(name)))
+
+
+def _is_grid(loop: ir.For | ir.Grid) -> bool:
+    return isinstance(loop, ir.Grid)
+
+
+def _is_parallel(loop: ir.For | ir.Grid) -> bool:
+    return isinstance(loop, ir.For) and loop.parallel
+
+
+def _is_vector(loop: ir.For | ir.Grid) -> bool:
+    return isinstance(loop, ir.For) and loop.mark == "vector"
+
+
+def _has_own_locals(loop: ir.For | ir.Grid) -> bool:
+    """Whether the body of a loop or grid may not set locals from outside of it."""
+    if isinstance(loop, ir.Grid) or loop.parallel:
+        return True
+    return loop.mark == "vector" and not accumulates(loop)
 
 
 def _check(kernel: ir.Kernel, node: PrintedNode, rules: Rules) -> None:
@@ -111,63 +125,51 @@ def _check(kernel: ir.Kernel, node: PrintedNode, rules: Rules) -> None:
 
 
 def _check_block(block: tuple[ir.Stmt, ...], scope: _Scope) -> None:
-    declared = []
-    for stmt in block:
-        _check(scope.shared.kernel, stmt, _statement_rules(stmt, scope))
-        for expr in ir.own_expressions(stmt):
-            half = isinstance(stmt, ir.Store) and expr is stmt.value and isinstance(expr, ir.Cast)
-            for var in _variables(expr, scope.shared, half=half):
-                if scope.visible.get(var.name) != var.dtype:
-                    _check(scope.shared.kernel, var, _variable_rules(var, scope))
-        match stmt:
-            case ir.For(var=name, body=body):
-                scope.declare(name, INT64)
-                _check_block(body, scope.inside(stmt))
-                del scope.visible[name]
-            case ir.Grid(blocks=blocks, threads=threads, body=body):
-                for index in blocks + threads:
-                    scope.declare(index.var, INT64)
-                _check_block(body, replace(scope, in_grid=True, settable=set()))
-                declared += [index.var for index in blocks + threads]
-            case ir.If(then=then, otherwise=otherwise):
-                _check_block(then, scope)
-                _check_block(otherwise, scope)
-            case ir.Let(var=name):
-                scope.declare(name, stmt.dtype)
-                scope.settable.add(name)
-                declared.append(name)
-    for name in declared:
-        del scope.visible[name]
-    scope.settable.difference_update(declared)
+    with scope.block():
+        for stmt in block:
+            _check(scope.kernel, stmt, _statement_rules(stmt, scope))
+            for expr in ir.own_expressions(stmt):
+                half = isinstance(stmt, ir.Store) and expr is stmt.value
+                half = half and isinstance(expr, ir.Cast)
+                for var in _variables(expr, scope, half=half):
+                    if scope.dtypes.get(var.name) != var.dtype:
+                        _check(scope.kernel, var, _variable_rules(var, scope))
+            with scope.inside(stmt):
+                if isinstance(stmt, ir.If):
+                    _check_block(stmt.then, scope)
+                    _check_block(stmt.otherwise, scope)
+                elif isinstance(stmt, ir.For | ir.Grid):
+                    _check_block(stmt.body, scope)
+            scope.learn(stmt)
 
 
-def _variables(expr: ir.Expr, shared: _Shared, *, half: bool = False) -> tuple[ir.Var, ...]:
+def _variables(expr: ir.Expr, scope: _Scope, *, half: bool = False) -> tuple[ir.Var, ...]:
     """The variables of an expression that is well formed but for these. `half`: it stands where a
     FLOAT16 is allowed. Expressions share their parts; each is looked at once."""
-    known = shared.sound.get(id(expr))
+    known = scope.checked.get(id(expr))
     if known is not None:
         return known[1]
-    _check(shared.kernel, expr, _expression_rules(expr, shared))
+    _check(scope.kernel, expr, _expression_rules(expr, scope))
     allowed = half or expr.dtype.scalar != FLOAT16
     reason = "float16 stands only directly below a cast to float32, or is the cast of a store"
-    _check(shared.kernel, expr, [(allowed, reason)])
+    _check(scope.kernel, expr, [(allowed, reason)])
     widens = isinstance(expr, ir.Cast) and expr.dtype.scalar == FLOAT32
     found = {expr.name: expr} if isinstance(expr, ir.Var) else {}
     for child in ir.children(expr):
-        for var in _variables(child, shared, half=widens and isinstance(child, ir.Load | ir.Cast)):
+        for var in _variables(child, scope, half=widens and isinstance(child, ir.Load | ir.Cast)):
             other = found.setdefault(var.name, var)
             if other is not var and other.dtype != var.dtype:
                 reason = f"'{var.name}' is {other.dtype} and {var.dtype}"
-                _check(shared.kernel, expr, [(False, reason)])
+                _check(scope.kernel, expr, [(False, reason)])
     variables = tuple(found.values())
     if not half:
-        shared.sound[id(expr)] = expr, variables
+        scope.checked[id(expr)] = expr, variables
     return variables
 
 
 def _variable_rules(var: ir.Var, scope: _Scope) -> Rules:
-    yield var.name in scope.visible, f"'{var.name}' is not declared here"
-    own = scope.visible[var.name]
+    yield var.name in scope.dtypes, f"'{var.name}' is not declared here"
+    own = scope.dtypes[var.name]
     yield own == var.dtype, f"'{var.name}' is {own}, not {var.dtype}"
 
 
@@ -188,21 +190,22 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
         case ir.For(var=var, begin=begin, end=end, parallel=parallel):
             yield from _declaration_rules(var, INT64, scope)
             yield begin.dtype == INT64 and end.dtype == INT64, "the bounds are not int64"
-            yield not (parallel and scope.in_parallel), "a parallel loop inside another"
+            yield not (parallel and scope.is_inside(_is_parallel)), "a parallel loop inside another"
             yield from _mark_rules(stmt, scope)
             own = not parallel and stmt.mark in ("", "unroll")
-            yield own or not scope.in_grid, "a loop of threads is parallel, or marked for vectors"
+            reason = "a loop of threads is parallel, or marked for vectors"
+            yield own or not scope.is_inside(_is_grid), reason
         case ir.If(condition=condition):
             yield condition.dtype == BOOL, f"the condition is {condition.dtype}, not bool"
         case ir.Let(var=var, value=value):
             yield from _declaration_rules(var, value.dtype, scope)
         case ir.Set(var=var, value=value):
-            yield var in scope.visible, f"'{var}' is not declared here"
-            yield var in scope.settable, f"'{var}' is no local that may be set here"
-            yield value.dtype == scope.visible[var], f"'{var}' is {scope.visible[var]}"
+            yield var in scope.dtypes, f"'{var}' is not declared here"
+            yield scope.may_set(var), f"'{var}' is no local that may be set here"
+            yield value.dtype == scope.dtypes[var], f"'{var}' is {scope.dtypes[var]}"
         case ir.Store(buffer=name, indices=indices, value=value, mask=mask):
-            yield from _access_rules(name, indices, mask, value.dtype.lanes, scope.shared)
-            buffer = scope.shared.buffers[name]
+            yield from _access_rules(name, indices, mask, value.dtype.lanes, scope)
+            buffer = scope.buffers[name]
             yield buffer.role != "input", f"'{name}' is an input"
             same = value.dtype.scalar == buffer.dtype
             yield same, f"'{name}' is {buffer.dtype}, not {value.dtype}"
@@ -213,8 +216,8 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
                     f"'{name}' is private, and non-temporal",
                 )
         case ir.Prefetch(buffer=name, indices=indices):
-            yield from _access_rules(name, indices, None, stmt.lanes, scope.shared)
-            private = scope.shared.buffers[name].role in ir.PRIVATE
+            yield from _access_rules(name, indices, None, stmt.lanes, scope)
+            private = scope.buffers[name].role in ir.PRIVATE
             yield not private, f"'{name}' is private, and prefetched"
         case ir.Fail(site=number, values=values):
             yield from _fail_rules(number, values, scope)
@@ -224,7 +227,7 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield from _grid_rules(stmt, scope)
         case ir.Barrier(scope=whose):
             yield whose in (ir.BLOCK, ir.GRID), f"unknown scope '{whose}'"
-            yield scope.in_grid, "it is in no grid"
+            yield scope.is_inside(_is_grid), "it is in no grid"
         case _:
             raise ir.unknown_node(stmt)
 
@@ -259,7 +262,7 @@ def _mark_rules(loop: ir.For, scope: _Scope) -> Rules:
     if loop.mark not in ("", "lines"):
         yield _is_counted(loop), f"the bounds of a loop marked '{loop.mark}' are not constant"
     vector = loop.mark == "vector"
-    yield not (vector and scope.in_vector), "a vector loop inside another"
+    yield not (vector and scope.is_inside(_is_vector)), "a vector loop inside another"
     if loop.mark == "transpose":
         match loop.body:
             case (ir.For(mark="", parallel=False, body=body) as inner,) if _is_copy(body):
@@ -290,7 +293,7 @@ def _is_counted(loop: ir.For) -> bool:
     return isinstance(loop.begin, ir.Const) and isinstance(loop.end, ir.Const)
 
 
-def _expression_rules(expr: ir.Expr, shared: _Shared) -> Rules:
+def _expression_rules(expr: ir.Expr, scope: _Scope) -> Rules:
     dtype = expr.dtype
     lanes = dtype.lanes
     yield lanes >= 1, f"{lanes} lanes"
@@ -300,8 +303,8 @@ def _expression_rules(expr: ir.Expr, shared: _Shared) -> Rules:
         case ir.Var():
             pass  # see `_variable_rules`
         case ir.Load(buffer=name, indices=indices, mask=mask):
-            yield from _access_rules(name, indices, mask, lanes, shared)
-            own = shared.buffers[name].dtype
+            yield from _access_rules(name, indices, mask, lanes, scope)
+            own = scope.buffers[name].dtype
             yield own == dtype.scalar, f"'{name}' is {own}, not {dtype}"
         case ir.Unary(op=op, operand=operand):
             yield op == "-", f"unknown operator '{op}'"
@@ -376,17 +379,17 @@ def _lane_rules(expr: ir.Broadcast | ir.Ramp | ir.Reduce | ir.Shuffle) -> Rules:
 
 
 def _declaration_rules(name: str, dtype: DType, scope: _Scope) -> Rules:
-    yield name not in scope.visible, f"'{name}' shadows a name of an enclosing block"
-    yield name not in scope.shared.buffers, f"'{name}' is a buffer"
-    other = scope.shared.dtypes.get(name, dtype)
+    yield name not in scope.dtypes, f"'{name}' shadows a name of an enclosing block"
+    yield name not in scope.buffers, f"'{name}' is a buffer"
+    other = scope.every_dtype.get(name, dtype)
     yield other == dtype, f"'{name}' is {other} elsewhere in the kernel, {dtype} here"
 
 
 def _access_rules(
-    name: str, indices: tuple[ir.Expr, ...], mask: ir.Expr | None, lanes: int, shared: _Shared
+    name: str, indices: tuple[ir.Expr, ...], mask: ir.Expr | None, lanes: int, scope: _Scope
 ) -> Rules:
-    yield name in shared.buffers, f"unknown buffer '{name}'"
-    rank = len(shared.buffers[name].shape)
+    yield name in scope.buffers, f"unknown buffer '{name}'"
+    rank = len(scope.buffers[name].shape)
     yield len(indices) == rank, f"{len(indices)} indices for rank {rank}"
     found = {index.dtype for index in indices}
     yield found <= {INT64, INT64.vector(lanes)}, f"an index is not {_either(INT64, lanes)}"
@@ -401,13 +404,13 @@ def _either(dtype: DType, lanes: int) -> str:
 
 
 def _fail_rules(number: int, values: tuple[ir.Expr, ...], scope: _Scope) -> Rules:
-    sites = scope.shared.kernel.sites
+    sites = scope.kernel.sites
     yield 0 <= number < len(sites), f"unknown site {number}"
     site, count = sites[number], len(values)
     names = len(site.variables)
     fits = count == names if site.kind == "division" else count > names
     yield fits, f"{count} values for the {site.kind} of ({', '.join(site.variables)})"
-    known = scope.shared.fail_counts.setdefault(number, count)
+    known = scope.fail_counts.setdefault(number, count)
     yield count == known, f"{count} values where another Fail of the site has {known}"
     yield all(value.dtype == INT64 for value in values), "a value is not int64"
 

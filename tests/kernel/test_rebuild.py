@@ -42,7 +42,7 @@ from tc.kernel.rebuild import (
     map_statements,
     same_or,
 )
-from tc.kernel.verify import Sound, verify
+from tc.kernel.verify import VerifiedExpressions, verify
 from tests.kernel.marked import dense, loop, times, var
 
 ONE, TWO = integer(1), integer(2)
@@ -147,22 +147,22 @@ def stored(value: Expr) -> Store:
     return Store("o", (ONE,), value)
 
 
-def test_sound_expressions_are_looked_at_for_their_variables_again() -> None:
+def test_verified_expressions_are_looked_at_for_their_variables_again() -> None:
     x = Var("x", FLOAT32)
-    half, sound = changed(stored(x), value=Load("a", (ONE,), FLOAT32)), Sound()
-    verify(kernel_of(half, Let("x", Const(1.0, FLOAT32)), stored(x)), sound)
+    half, verified = changed(stored(x), value=Load("a", (ONE,), FLOAT32)), VerifiedExpressions()
+    verify(kernel_of(half, Let("x", Const(1.0, FLOAT32)), stored(x)), verified)
     with pytest.raises(InternalError, match="'x' is not declared here"):
-        verify(kernel_of(half, stored(x)), sound)
+        verify(kernel_of(half, stored(x)), verified)
     with pytest.raises(InternalError, match="'x' is float64, not float32"):
-        verify(kernel_of(Let("x", Const(1.0, FLOAT64)), stored(x)), sound)
+        verify(kernel_of(Let("x", Const(1.0, FLOAT64)), stored(x)), verified)
 
 
-def test_nothing_is_sound_for_other_buffers() -> None:
-    kernel, sound = kernel_of(stored(Load("a", (ONE,), FLOAT32))), Sound()
+def test_nothing_is_verified_for_other_buffers() -> None:
+    kernel, verified = kernel_of(stored(Load("a", (ONE,), FLOAT32))), VerifiedExpressions()
     square = dense("a", FLOAT32, (4, 4), "input")
-    verify(kernel, sound)
+    verify(kernel, verified)
     with pytest.raises(InternalError, match="1 indices for rank 2"):
-        verify(changed(kernel, buffers=(square, *kernel.buffers[1:])), sound)
+        verify(changed(kernel, buffers=(square, *kernel.buffers[1:])), verified)
 
 
 def test_one_variable_of_two_types_in_an_expression() -> None:

@@ -8,7 +8,7 @@ that iteration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -27,12 +27,12 @@ from tc.kernel.intervals import Bounds, interval, loop_interval
 from tc.kernel.local_names import LocalNames
 from tc.kernel.passes.unroll import unrolled_size
 from tc.kernel.rebuild import (
+    Scope,
     Stmts,
     changed,
     map_blocks,
     map_expressions,
-    map_statements,
-    same_or,
+    map_regions,
     substitute,
 )
 from tc.kernel.walk import assigned, assigned_in, conjuncts, declared, every_statement, names_in
@@ -77,45 +77,32 @@ def skip_guarded_terms(kernel: ir.Kernel) -> ir.Kernel:
     positive = _never_negative_zero(kernel)
     local = frozenset(b.name for b in kernel.buffers if b.role == "register")
     buffers = {b.name: b for b in kernel.buffers}
-    pass_ = _Pass(LocalNames(kernel), assigned(kernel), positive & local, positive, buffers)
-    regions = (pass_.block(region, {}) for region in kernel.regions)
-    return changed(kernel, regions=same_or(kernel.regions, regions))
+    scope = Scope(assigned(kernel))
+    pass_ = _Pass(LocalNames(kernel), scope, positive & local, positive, buffers)
+    return map_regions(kernel, lambda region: scope.map(region, pass_.statement))
 
 
 @dataclass
 class _Pass:
-    """`moving` are locals that a Set changes; `positive` the arrays of which no element is ever -0,
-    and `local` those of them that a block has for itself; `deciding` is what the bounds of loops
-    depend on."""
+    """`positive` are the arrays of which no element is ever -0, and `local` those of them that a
+    block has for itself; `deciding` is what the bounds of loops depend on."""
 
     names: LocalNames
-    moving: frozenset[str]
+    scope: Scope
     local: frozenset[str]
     positive: frozenset[str]
     buffers: Mapping[str, ir.Buffer]
     deciding: set[str] = field(default_factory=set)
 
-    def block(self, block: Stmts, bounds: Bounds) -> Stmts:
-        known = dict(bounds)
-
-        def each(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-            match stmt:
-                case ir.Let(var=var, value=value) if value.dtype == INT64:
-                    if var not in self.moving:
-                        known[var] = interval(value, known)
-                    yield stmt
-                case ir.For():
-                    yield from self.loop(stmt, known)
-                case _:
-                    yield map_blocks(stmt, lambda inner: self.block(inner, known))
-
-        return map_statements(block, each)
-
-    def loop(self, loop: ir.For, bounds: Bounds) -> Iterator[ir.Stmt]:
-        inside = {**bounds, loop.var: loop_interval(loop.begin, loop.end, bounds)}
-        if loop.parallel:
+    def statement(self, stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        if isinstance(stmt, ir.For) and stmt.parallel:
             self.deciding.clear()
-        new = changed(loop, body=self.block(loop.body, inside))
+        new = self.scope.map_inside(stmt, self.statement)
+        if isinstance(stmt, ir.For) and isinstance(new, ir.For):
+            return self.loop(stmt, new, self.scope.bounds)
+        return (new,)
+
+    def loop(self, loop: ir.For, new: ir.For, bounds: Bounds) -> Iterator[ir.Stmt]:
         if loop.parallel and new is not loop:
             yield self._balanced(loop, new)
         elif (selected := self._selected(new, bounds)) is not None:
@@ -134,7 +121,7 @@ class _Pass:
         inner = inner_loops(loop.body)
         local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
         for test in _guards(loop.body):
-            if names_in(test) & (self.moving | (local - set(inner))):
+            if names_in(test) & (self.scope.assigned | (local - set(inner))):
                 continue
             found = guard_range(test, loop, inner, bounds)
             if found is None or not _adds_nothing(settled(loop.body, test, FALSE), loop.var):
@@ -173,7 +160,7 @@ class _Pass:
             value = selected_value(test, loop.var, inside)
             if (
                 value is None
-                or names_in(value) & (self.moving | local | {loop.var})
+                or names_in(value) & (self.scope.assigned | local | {loop.var})
                 or not all(self._can_read(e, written, bounds) for e in ir.walk(value))
                 or not _adds_nothing(settled(loop.body, test, FALSE))
             ):
@@ -193,7 +180,7 @@ class _Pass:
             return loop
         local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
         for test in varying_tests(loop.body, loop.var):
-            if names_in(test) & (self.moving | local):
+            if names_in(test) & (self.scope.assigned | local):
                 continue
             found = guard_range(test, loop, {}, bounds)
             if found is not None and _adds_nothing(settled(loop.body, test, FALSE)):

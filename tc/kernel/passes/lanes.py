@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -32,7 +32,7 @@ _MAX_REPEATED = 12
 """Conditions of more nodes get a local before they become masks."""
 
 
-class StaysLoop(Exception):
+class NotVectorizable(Exception):
     """The loop cannot become vectors."""
 
 
@@ -121,7 +121,7 @@ class Lanes:
     def expr(self, expr: ir.Expr, active: ActiveLanes, out: list[ir.Stmt]) -> ir.Expr:
         """The expression of all lanes: a scalar where it is the same in all, else a vector."""
         if expr.dtype.lanes > 1:
-            raise StaysLoop
+            raise NotVectorizable
         match expr:
             case ir.Const():
                 return expr
@@ -151,7 +151,7 @@ class Lanes:
             and result.dtype.lanes > 1
             and not self.context.supports(result)
         ):
-            raise StaysLoop
+            raise NotVectorizable
         return result
 
     def select(
@@ -298,29 +298,6 @@ def decided(condition: ir.Expr, bounds: Bounds) -> bool | None:
             return None if None in found else not absorbing
         case _:
             return None
-
-
-def map_bounded(
-    block: rebuild.Stmts,
-    bounds: Bounds,
-    assigned: frozenset[str],
-    change: Callable[[ir.For, Bounds, Bounds], Iterable[ir.Stmt]],
-) -> rebuild.Stmts:
-    """The block with its loops changed, also those in branches, by a function that knows the bounds
-    of variables before the loop, and in it; what is in a loop is left to that."""
-    bounds = dict(bounds)
-
-    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        match stmt:
-            case ir.For(var=var, begin=begin, end=end):
-                return change(stmt, bounds, {**bounds, var: loop_interval(begin, end, bounds)})
-            case ir.Let(var=var, value=value):
-                if value.dtype.is_integer and var not in assigned:
-                    bounds[var] = interval(value, bounds)
-                return (stmt,)
-        return (rebuild.map_blocks(stmt, lambda b: map_bounded(b, bounds, assigned, change)),)
-
-    return rebuild.map_statements(block, each)
 
 
 def power_of_two(extent: int) -> int:

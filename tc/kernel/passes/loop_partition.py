@@ -11,13 +11,20 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from tc.affine.intervals import Interval
-from tc.dtypes import INT64
 from tc.kernel import ir
 from tc.kernel.analysis.decided_tests import inner_loops, is_loop, settled, varying_tests
 from tc.kernel.folding import TRUE, compare, integer, is_constant
 from tc.kernel.intervals import interval, loop_interval
 from tc.kernel.passes.unroll import unrolled_size
-from tc.kernel.rebuild import Stmts, changed, map_blocks, map_statements, same_or
+from tc.kernel.rebuild import (
+    Scope,
+    Stmts,
+    changed,
+    map_blocks,
+    map_regions,
+    map_statements,
+    same_or,
+)
 from tc.kernel.walk import assigned, conjuncts, declared, iterations, names_in
 
 FEWEST = 4
@@ -66,7 +73,8 @@ def partition_loops(kernel: ir.Kernel) -> ir.Kernel:
           if i * 8 + j < 803
             o[i * 8 + j] = a[i * 8 + j]
     """
-    regions = (new for region in kernel.regions for new in _region(region))
+    scope = Scope(assigned(kernel))
+    regions = (new for region in kernel.regions for new in _region(region, scope))
     return changed(kernel, regions=same_or(kernel.regions, regions))
 
 
@@ -74,7 +82,7 @@ def partition_at_edges(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with loops in up to three parts, where tests hold in all iterations of the middle
     one, which has most of them: at the edges alone it is tested for them.
 
-    >>> from tc.dtypes import FLOAT32
+    >>> from tc.dtypes import FLOAT32, INT64
     >>> from tc.kernel.folding import FALSE, binary, select
     >>> from tc.kernel.printer import to_text
     >>> i, k = ir.Var("i", INT64), ir.Var("k", INT64)
@@ -98,32 +106,17 @@ def partition_at_edges(kernel: ir.Kernel) -> ir.Kernel:
         for k in 0:3
           o[i] = o[i] + a[i - k]
     """
-    moving = assigned(kernel)
+    scope = Scope(assigned(kernel))
 
-    def block(stmts: Stmts, bounds: Mapping[str, Interval]) -> Stmts:
-        known = dict(bounds)
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        new = scope.map_inside(stmt, each)
+        plain = isinstance(new, ir.For) and not new.parallel and not new.mark
+        return _at_edges(new, scope) if isinstance(new, ir.For) and plain else (new,)
 
-        def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-            match stmt:
-                case ir.Let(var=var, value=value) if value.dtype == INT64 and var not in moving:
-                    known[var] = interval(value, known)
-                    return (stmt,)
-                case ir.For():
-                    inside = {**known, stmt.var: loop_interval(stmt.begin, stmt.end, known)}
-                    new = changed(stmt, body=block(stmt.body, inside))
-                    return (new,) if stmt.parallel or stmt.mark else _at_edges(new, known, moving)
-                case _:
-                    return (map_blocks(stmt, lambda inner: block(inner, known)),)
-
-        return map_statements(stmts, each)
-
-    regions = (block(region, {}) for region in kernel.regions)
-    return changed(kernel, regions=same_or(kernel.regions, regions))
+    return map_regions(kernel, lambda region: scope.map(region, each))
 
 
-def _at_edges(
-    loop: ir.For, bounds: Mapping[str, Interval], moving: frozenset[str]
-) -> tuple[ir.For, ...]:
+def _at_edges(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
     values = iterations(loop)
     if len(values) < FEWEST or sum(unrolled_size(s, {}) for s in loop.body) > WIDEST:
         return (loop,)
@@ -133,11 +126,12 @@ def _at_edges(
     first, end, whole = values[0], values[-1] + 1, loop.body
     tested: set[str] = set()
     for test in varying_tests(loop.body, loop.var, stores=False):
-        if names_in(test) & (moving | lanes | (local - set(inner))):
+        names = names_in(test)
+        if names & (scope.assigned | lanes | (local - set(inner))):
             continue  # tests of lanes are masks
-        if any(low != high for n, (low, high) in bounds.items() if n in names_in(test)):
+        if any(low != high for low, high in (scope.bounds.get(n, (0, 0)) for n in names)):
             continue  # its ends move with a loop around
-        begin, last = _certain(test, loop.var, values, {**bounds, **inner})
+        begin, last = _certain(test, loop.var, values, {**scope.bounds, **inner})
         if (min(end, last) - max(first, begin)) * 2 > len(values):
             first, end = max(first, begin), min(end, last)
             whole = settled(whole, test, TRUE)
@@ -174,6 +168,7 @@ def _certain(
     """The iterations around the middle one, from a first to before a last, in which a test
     certainly holds; none where it does not in that one.
 
+    >>> from tc.dtypes import INT64
     >>> i, place = ir.Var("i", INT64), ir.Var("r", INT64)
     >>> row = ir.Binary("min", ir.Binary("+", i, place, INT64), integer(55), INT64)
     >>> test = ir.Compare("<", row, integer(54))
@@ -193,10 +188,18 @@ def _certain(
     return values[0] + first, middle + 1 + beyond
 
 
-def _region(region: Stmts) -> Iterator[Stmts]:
+def _region(region: Stmts, scope: Scope) -> Iterator[Stmts]:
     """The region, and where threads share its loop the last iteration as one of its own; before
     such a loop stand comments only."""
-    new = _block(region, {})
+
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        new = scope.map_inside(stmt, each)
+        whole = not isinstance(new, ir.For) or new.parallel or new.mark
+        if not isinstance(new, ir.For) or whole or not _is_peeled(new, scope.bounds, FEWEST):
+            return (new,)
+        return _parts(new)
+
+    new = scope.map(region, each)
     last = new[-1] if new else None
     if isinstance(last, ir.For) and last.parallel and _is_peeled(last, {}, FEWEST_SHARED):
         head, tail = _parts(last)
@@ -205,18 +208,6 @@ def _region(region: Stmts) -> Iterator[Stmts]:
         yield (*said, changed(tail, parallel=False))
     else:
         yield new
-
-
-def _block(block: Stmts, bounds: Mapping[str, Interval]) -> Stmts:
-    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        if not isinstance(stmt, ir.For):
-            return (map_blocks(stmt, lambda inner: _block(inner, bounds)),)
-        inside = {**bounds, stmt.var: loop_interval(stmt.begin, stmt.end, bounds)}
-        new = changed(stmt, body=_block(stmt.body, inside))
-        whole = stmt.parallel or stmt.mark or not _is_peeled(new, bounds, FEWEST)
-        return (new,) if whole else _parts(new)
-
-    return map_statements(block, each)
 
 
 def _parts(loop: ir.For) -> tuple[ir.For, ir.For]:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd, inf
 
 from tc.device import LINE
 from tc.dtypes import INT64
 from tc.kernel import ir
-from tc.kernel.analysis.lane_offsets import Lets, divisor, lane_offsets, remembered
-from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, same_or
+from tc.kernel.analysis.lane_offsets import divisor, lane_offsets
+from tc.kernel.rebuild import Scope, Stmts, changed, map_blocks, map_regions, same_or
 from tc.kernel.walk import iterations, loads_in, stored_in
 
 SMALLEST = 32
@@ -73,7 +72,7 @@ def _with_streams(
         return region
     outputs = {name: kernel.buffer(name) for name in _unread(region, kernel)}
     large = {name: b for name, b in outputs.items() if b.bytes * SHARE >= touched}
-    return _marked(region, _Around(large))
+    return _Marker(large, Scope()).marked(region)
 
 
 # --- buffers ----------------------------------------------------------------------------------
@@ -109,32 +108,6 @@ def _loaded(region: tuple[ir.Stmt, ...]) -> set[str]:
 
 
 @dataclass(frozen=True)
-class _Around:
-    """What a block stands in: the outputs to mark stores of, by their names, the variables of the
-    loops around, outermost first, those that each variable depends on, and locals for which their
-    values may stand."""
-
-    outputs: Mapping[str, ir.Buffer]
-    loops: tuple[str, ...] = ()
-    sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    lets: Lets = field(default_factory=dict)
-
-    def inside(self, loop: ir.For) -> _Around:
-        sources = {**self.sources, loop.var: frozenset((loop.var,))}
-        return replace(self, loops=(*self.loops, loop.var), sources=sources)
-
-    def after(self, let: ir.Let) -> _Around:
-        sources = {**self.sources, let.var: self.sources_of((let.value,))}
-        known = {let.var: let.value} if remembered(let.value, frozenset()) else {}
-        return replace(self, sources=sources, lets={**self.lets, **known})
-
-    def sources_of(self, exprs: Iterable[ir.Expr]) -> frozenset[str]:
-        """The variables of loops that expressions depend on."""
-        names = {e.name for expr in exprs for e in ir.walk(expr) if isinstance(e, ir.Var)}
-        return frozenset(loop for name in names for loop in self.sources.get(name, ()))
-
-
-@dataclass(frozen=True)
 class _Row:
     """Where stores of a block lie that differ in a constant only: `terms` are pairs of a variable
     part of the offset and its factor. `step` is by how many bytes the innermost loop moves them,
@@ -155,47 +128,55 @@ class _Stretch:
     position: int
 
 
-def _marked(stmts: Stmts, around: _Around) -> Stmts:
-    made: list[ir.Stmt] = []
-    rows: dict[_Row, list[_Stretch]] = defaultdict(list)
-    for position, stmt in enumerate(stmts):
-        within = around.inside(stmt) if isinstance(stmt, ir.For) else around
-        made.append(map_blocks(stmt, partial(_marked, around=within)))
-        match stmt:
-            case ir.Let():
-                around = around.after(stmt)
-            case ir.Store():
-                if (placed := _placed(stmt, position, around)) is not None:
+@dataclass(frozen=True)
+class _Marker:
+    """`outputs` are those to mark stores of, by their names."""
+
+    outputs: Mapping[str, ir.Buffer]
+    scope: Scope
+
+    def marked(self, stmts: Stmts) -> Stmts:
+        made: list[ir.Stmt] = []
+        rows: dict[_Row, list[_Stretch]] = defaultdict(list)
+        with self.scope.block():
+            for position, stmt in enumerate(stmts):
+                with self.scope.inside(stmt):
+                    made.append(map_blocks(stmt, self.marked))
+                self.scope.learn(stmt)
+                placed = self.placed(stmt, position) if isinstance(stmt, ir.Store) else None
+                if placed is not None:
                     rows[placed[0]].append(placed[1])
-    for row, stretches in rows.items():
-        for position in _filling(row, stretches):
-            store = made[position]
-            assert isinstance(store, ir.Store)
-            made[position] = changed(store, non_temporal=True)
-    return same_or(stmts, made)
+        for row, stretches in rows.items():
+            for position in _filling(row, stretches):
+                store = made[position]
+                assert isinstance(store, ir.Store)
+                made[position] = changed(store, non_temporal=True)
+        return same_or(stmts, made)
 
-
-def _placed(store: ir.Store, position: int, around: _Around) -> tuple[_Row, _Stretch] | None:
-    """What a store writes, if that is a contiguous vector, and another one in each iteration of
-    the loops around."""
-    lanes, element = store.value.dtype.lanes, store.value.dtype.bytes
-    size = lanes * element
-    if store.buffer not in around.outputs or store.mask is not None:
-        return None
-    if size < SMALLEST or size & (size - 1):
-        return None
-    if not around.sources_of(store.indices).issuperset(around.loops):
-        return None
-    place = lane_offsets(store.indices, around.outputs[store.buffer].strides, lanes, around.lets)
-    if place.vectors or place.distances != list(range(lanes)):
-        return None
-    terms = {term: factor * element for term, factor in place.scalars.items()}
-    step = terms.get(ir.Var(around.loops[-1], INT64), 0) if around.loops else 0
-    others = (t for t in terms if not (isinstance(t, ir.Var) and t.name in around.loops[-1:]))
-    start = gcd(*(terms[term] * divisor(term, around.lets) for term in others))
-    row = _Row(store.buffer, frozenset(terms.items()), step, start)
-    first = place.constant * element
-    return row, _Stretch(first, first + size, position)
+    def placed(self, store: ir.Store, position: int) -> tuple[_Row, _Stretch] | None:
+        """What a store writes, if that is a contiguous vector, and another one in each iteration
+        of the loops around."""
+        lanes, element = store.value.dtype.lanes, store.value.dtype.bytes
+        size = lanes * element
+        if store.buffer not in self.outputs or store.mask is not None:
+            return None
+        if size < SMALLEST or size & (size - 1):
+            return None
+        loops = [loop.var for loop in self.scope.loops if isinstance(loop, ir.For)]
+        if not self.scope.loop_variables(store.indices).issuperset(loops):
+            return None
+        strides, lets = self.outputs[store.buffer].strides, self.scope.lets
+        place = lane_offsets(store.indices, strides, lanes, lets)
+        if place.vectors or place.distances != list(range(lanes)):
+            return None
+        terms = {term: factor * element for term, factor in place.scalars.items()}
+        innermost = ir.Var(loops[-1], INT64) if loops else None
+        others = (term for term in terms if term != innermost)
+        start = gcd(*(terms[term] * divisor(term, lets) for term in others))
+        step = terms.get(innermost, 0) if innermost else 0
+        row = _Row(store.buffer, frozenset(terms.items()), step, start)
+        first = place.constant * element
+        return row, _Stretch(first, first + size, position)
 
 
 def _filling(row: _Row, stretches: list[_Stretch]) -> Iterator[int]:

@@ -13,13 +13,12 @@ from tc.kernel.intervals import Bounds
 from tc.kernel.passes.lanes import (
     ActiveLanes,
     Lanes,
-    StaysLoop,
+    NotVectorizable,
     VectorContext,
     both,
-    map_bounded,
     power_of_two,
 )
-from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, widened
+from tc.kernel.rebuild import Scope, changed, map_regions, widened
 from tc.kernel.walk import conjuncts, every_statement, read_names
 
 _MAX_BLOCKS = 16
@@ -56,18 +55,16 @@ def transpose(kernel: ir.Kernel, *, lanes_bits: int) -> ir.Kernel:
     if not any(isinstance(s, ir.For) and s.mark == "transpose" for s in every_statement(kernel)):
         return kernel
     context = VectorContext.of(kernel)
+    scope = Scope(context.assigned)
 
-    def outside_in(block: Stmts, bounds: Bounds) -> Stmts:
-        return map_bounded(block, bounds, context.assigned, loop)
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        if isinstance(stmt, ir.For) and stmt.mark == "transpose":
+            if new := _transposed(stmt, scope.bounds, context, lanes_bits):
+                return new
+            stmt = changed(stmt, mark="")
+        return (scope.map_inside(stmt, each),)
 
-    def loop(stmt: ir.For, bounds: Bounds, inner: Bounds) -> Iterable[ir.Stmt]:
-        is_marked = stmt.mark == "transpose"
-        if is_marked and (new := _transposed(stmt, bounds, context, lanes_bits)):
-            return new
-        kept = changed(stmt, mark="") if is_marked else stmt
-        return (map_blocks(kept, lambda body: outside_in(body, inner)),)
-
-    return map_regions(kernel, lambda region: outside_in(region, {}))
+    return map_regions(kernel, lambda region: scope.map(region, each))
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def _transposed(
                 for down in axes[0]
                 for across in axes[1]
             ]
-        except StaysLoop:
+        except NotVectorizable:
             continue
         return [stmt for block in blocks for stmt in block]
     return None
@@ -174,7 +171,7 @@ class _Block:
     def run(self) -> list[ir.Stmt]:
         rows = [self.row(k) for k in range(self.down.extent)]
         if not self.reads:
-            raise StaysLoop
+            raise NotVectorizable
         columns = self.exchanged(rows + [None] * (self.size - len(rows)))
         for k in range(self.across.extent):
             self.store(k, columns[k])
@@ -201,7 +198,7 @@ class _Block:
             if isinstance(node, ir.Load) and node.dtype.lanes > 1:
                 self.reads = True
                 if not self.is_contiguous(node):
-                    raise StaysLoop
+                    raise NotVectorizable
         return self.let("row", value)
 
     def store(self, position: int, column: ir.Expr) -> None:
@@ -214,7 +211,7 @@ class _Block:
         value = cast(column, store.value.dtype.vector(self.size))
         new = ir.Store(store.buffer, indices, value, mask)
         if not self.is_contiguous(new):
-            raise StaysLoop
+            raise NotVectorizable
         self.out.append(new if active.guard is None else ir.If(active.guard, (new,)))
 
     def let(self, name: str, value: ir.Expr) -> ir.Var:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tc.affine.intervals import Interval
 from tc.kernel import ir, rebuild
 from tc.kernel.folding import integer, is_constant
-from tc.kernel.intervals import interval, launch_intervals, loop_interval
+from tc.kernel.intervals import launch_intervals
 from tc.kernel.local_names import LocalNames
 from tc.kernel.pass_manager import UNROLL_LIMIT
 from tc.kernel.walk import assigned, is_steady, iterations
@@ -39,97 +38,97 @@ def unroll(kernel: ir.Kernel, *, limit: int = UNROLL_LIMIT) -> ir.Kernel:
     copier = _Copier(LocalNames(kernel), set(assigned(kernel)), limit)
     substitution = rebuild.Substitution()
     return rebuild.map_regions(
-        kernel, lambda region: copier.block(region, _Scope({}, {}, substitution.afresh()))
+        kernel, lambda region: copier.block(region, _Copies(copier.scope, substitution.afresh()))
     )
 
 
 @dataclass(frozen=True)
-class _Scope:
-    """What the copies of a block see: values for variables, the bounds of others, and the locals
-    that they have in common, by id of the value."""
+class _Copies:
+    """What the copies of a block see: values for variables, and the locals that they have in
+    common, by id of the value; `scope` knows the bounds of the variables that are left."""
 
-    values: Mapping[str, ir.Expr]
-    bounds: dict[str, Interval]
+    scope: rebuild.Scope
     substitution: rebuild.Substitution
+    values: Mapping[str, ir.Expr] = field(default_factory=dict)
     common: dict[int, tuple[ir.Expr, ir.Var]] = field(default_factory=dict)
 
     def __call__(self, expr: ir.Expr) -> ir.Expr:
-        return self.substitution.apply(expr, self.values, self.bounds)
+        return self.substitution.apply(expr, self.values, self.scope.bounds)
 
-    def having(self, var: str, value: ir.Expr) -> _Scope:
-        values = {**self.values, var: value}
-        return _Scope(values, self.bounds, self.substitution, self.common)
+    def having(self, var: str, value: ir.Expr) -> _Copies:
+        return replace(self, values={**self.values, var: value})
 
-    def inside(self, limits: Mapping[str, Interval]) -> _Scope:
-        """The scope of a block in this one, with the limits of its loop variable."""
-        return _Scope(self.values, {**self.bounds, **limits}, self.substitution.afresh())
+    def inside(self) -> _Copies:
+        """Those of a block in this one, where variables have other bounds."""
+        return _Copies(self.scope, self.substitution.afresh(), self.values)
 
 
-@dataclass(frozen=True)
 class _Copier:
-    names: LocalNames
-    assigned: set[str]  # the locals that a Set changes, by old and new names
-    limit: int
-    sizes: dict[int, int] = field(default_factory=dict)  # by id of the statement
-    integers: dict[int, ir.Const] = field(default_factory=dict)
+    def __init__(self, names: LocalNames, assigned: set[str], limit: int) -> None:
+        self.names = names
+        self.assigned = assigned  # the locals that a Set changes, by old and new names
+        self.limit = limit
+        self.scope = rebuild.Scope(assigned)
+        self.sizes: dict[int, int] = {}  # by id of the statement
+        self.integers: dict[int, ir.Const] = {}
 
-    def block(self, block: rebuild.Stmts, scope: _Scope) -> rebuild.Stmts:
-        return rebuild.same_or(block, self.statements(block, scope, is_copy=False))
+    def block(self, block: rebuild.Stmts, copies: _Copies) -> rebuild.Stmts:
+        with self.scope.block():
+            return rebuild.same_or(block, self.statements(block, copies, is_copy=False))
 
-    def statements(self, stmts: rebuild.Stmts, scope: _Scope, *, is_copy: bool) -> list[ir.Stmt]:
+    def statements(self, stmts: rebuild.Stmts, copies: _Copies, *, is_copy: bool) -> list[ir.Stmt]:
         """The statements with variables replaced, also locals that are constant; in a copy of a
         body, which shares a block with others, locals get new names."""
         out: list[ir.Stmt] = []
         for stmt in stmts:
             match stmt:
                 case ir.Store(mask=mask) if mask is not None:
-                    test = scope(mask)
+                    test = copies(mask)
                     if not is_constant(test, False):
                         whole = (
                             rebuild.changed(stmt, mask=None) if is_constant(test, True) else stmt
                         )
-                        out.append(rebuild.map_expressions(whole, scope))
+                        out.append(rebuild.map_expressions(whole, copies))
                 case ir.Let(var=var, value=value):
-                    new = scope(value)
-                    known = self.known(new, scope) if var not in self.assigned else None
+                    new = copies(value)
+                    known = self.known(new, copies) if var not in self.assigned else None
                     if known is not None:
-                        scope = scope.having(var, known)
+                        copies = copies.having(var, known)
                         continue
                     name = self.names.fresh(var) if is_copy else var
-                    if new.dtype.is_integer and var not in self.assigned:
-                        scope.bounds[name] = interval(new, scope.bounds)
                     if name != var:
-                        scope = scope.having(var, ir.Var(name, new.dtype))
+                        copies = copies.having(var, ir.Var(name, new.dtype))
                     if var in self.assigned:
                         self.assigned.add(name)
                     elif is_steady(new, self.assigned.__contains__):
-                        scope.common[id(new)] = new, ir.Var(name, new.dtype)
+                        copies.common[id(new)] = new, ir.Var(name, new.dtype)
                     out.append(rebuild.changed(stmt, var=name, value=new))
+                    self.scope.learn(out[-1])
                 case ir.Set(var=var, value=value):
-                    own = scope.values.get(var)
+                    own = copies.values.get(var)
                     name = own.name if isinstance(own, ir.Var) else var
-                    out.append(rebuild.changed(stmt, var=name, value=scope(value)))
+                    out.append(rebuild.changed(stmt, var=name, value=copies(value)))
                 case ir.For():
-                    out += self.loop(stmt, scope)
+                    out += self.loop(stmt, copies)
                 case ir.If():
-                    out += self.branch(stmt, scope)
+                    out += self.branch(stmt, copies)
                 case ir.Grid():
-                    out.append(self.grid(stmt, scope))
+                    out.append(self.grid(stmt, copies))
                 case _:
-                    out.append(rebuild.map_expressions(stmt, scope))
+                    out.append(rebuild.map_expressions(stmt, copies))
         return out
 
-    def known(self, value: ir.Expr, scope: _Scope) -> ir.Expr | None:
+    def known(self, value: ir.Expr, copies: _Copies) -> ir.Expr | None:
         """What may stand for a local with this value: the constant, or the local of another copy
         of the same body."""
         if isinstance(value, ir.Const):
             return value
-        found = scope.common.get(id(value))
+        found = copies.common.get(id(value))
         return None if found is None else found[1]
 
-    def loop(self, stmt: ir.For, scope: _Scope) -> list[ir.Stmt]:
+    def loop(self, stmt: ir.For, copies: _Copies) -> list[ir.Stmt]:
         var = stmt.var
-        begin, end = scope(stmt.begin), scope(stmt.end)
+        begin, end = copies(stmt.begin), copies(stmt.end)
         match begin, end:
             case ir.Const(value=first), ir.Const(value=last) if last <= first:
                 return []
@@ -139,32 +138,34 @@ class _Copier:
                         copied
                         for i in range(int(first), int(last))
                         for copied in self.statements(
-                            stmt.body, scope.having(var, self.integer(i)), is_copy=True
+                            stmt.body, copies.having(var, self.integer(i)), is_copy=True
                         )
                     ]
-        limits = loop_interval(begin, end, scope.bounds)
-        body = self.block(stmt.body, scope.inside({var: limits}))
         mark = "" if stmt.mark == "unroll" else stmt.mark
-        return [rebuild.changed(stmt, begin=begin, end=end, body=body, mark=mark)] if body else []
+        new = rebuild.changed(stmt, begin=begin, end=end, mark=mark)
+        with self.scope.inside(new):
+            body = self.block(stmt.body, copies.inside())
+        return [rebuild.changed(new, body=body)] if body else []
 
-    def grid(self, stmt: ir.Grid, scope: _Scope) -> ir.Grid:
+    def grid(self, stmt: ir.Grid, copies: _Copies) -> ir.Grid:
         """The number of the only block, or thread, along a dimension is 0."""
-        inside = scope.inside(launch_intervals(stmt))
+        inside = copies.inside()
         for var, limits in launch_intervals(stmt).items():
             if limits == (0, 0):
                 inside = inside.having(var, self.integer(0))
-        return rebuild.changed(stmt, body=self.block(stmt.body, inside))
+        with self.scope.inside(stmt):
+            return rebuild.changed(stmt, body=self.block(stmt.body, inside))
 
     def integer(self, value: int) -> ir.Const:
         """Always the same object, as `Substitution` needs."""
         return self.integers.setdefault(value, integer(value))
 
-    def branch(self, stmt: ir.If, scope: _Scope) -> list[ir.Stmt]:
-        condition = scope(stmt.condition)
+    def branch(self, stmt: ir.If, copies: _Copies) -> list[ir.Stmt]:
+        condition = copies(stmt.condition)
         if isinstance(condition, ir.Const):
             taken = stmt.then if condition.value else stmt.otherwise
-            return self.statements(taken, scope, is_copy=True)
-        then, otherwise = (self.block(b, scope.inside({})) for b in (stmt.then, stmt.otherwise))
+            return self.statements(taken, copies, is_copy=True)
+        then, otherwise = (self.block(b, copies.inside()) for b in (stmt.then, stmt.otherwise))
         new = rebuild.changed(stmt, condition=condition, then=then, otherwise=otherwise)
         return [new] if new.then or new.otherwise else []
 

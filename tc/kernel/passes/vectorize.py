@@ -18,10 +18,9 @@ from tc.kernel.intervals import Bounds
 from tc.kernel.passes.lanes import (
     ActiveLanes,
     Lanes,
-    StaysLoop,
+    NotVectorizable,
     Supports,
     VectorContext,
-    map_bounded,
     reads,
 )
 from tc.kernel.walk import accumulates, conjuncts
@@ -48,17 +47,17 @@ def vectorize(kernel: ir.Kernel, *, supports: Supports = lambda _: True) -> ir.K
     """
     context = VectorContext.of(kernel, supports)
 
-    def inside_out(block: rebuild.Stmts, bounds: Bounds) -> rebuild.Stmts:
-        return map_bounded(block, bounds, context.assigned, loop)
+    scope = rebuild.Scope(context.assigned)
 
-    def loop(stmt: ir.For, bounds: Bounds, inner: Bounds) -> Iterable[ir.Stmt]:
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         """Of two marked loops the inner one becomes vectors."""
-        new = rebuild.changed(stmt, body=inside_out(stmt.body, inner))
-        if stmt.mark != "vector":
-            return (new,)
-        return _straight_line(rebuild.changed(new, mark=""), accumulates(stmt), bounds, context)
+        new = scope.map_inside(stmt, each)
+        if isinstance(stmt, ir.For) and isinstance(new, ir.For) and stmt.mark == "vector":
+            loop = rebuild.changed(new, mark="")
+            return _straight_line(loop, accumulates(stmt), scope.bounds, context)
+        return (new,)
 
-    return rebuild.map_regions(kernel, lambda region: inside_out(region, {}))
+    return rebuild.map_regions(kernel, lambda region: scope.map(region, each))
 
 
 def _straight_line(
@@ -77,9 +76,9 @@ def _straight_line(
             return _Statements(lanes, varying, is_accumulation).block(
                 loop.body, ActiveLanes(None, None, lanes.tail)
             )
-        except StaysLoop:
+        except NotVectorizable:
             return [loop]
-        except _Varies as found:
+        except NotUniform as found:
             varying |= frozenset(found.args)
 
 
@@ -89,12 +88,12 @@ def _first(value: ir.Expr) -> ir.Expr:
         case ir.Ramp(base=first) | ir.Broadcast(operand=first):
             return first
         case _ if value.dtype.lanes > 1:
-            raise StaysLoop
+            raise NotVectorizable
         case _:
             return value
 
 
-class _Varies(Exception):
+class NotUniform(Exception):
     """A local of the loop, declared as a scalar, gets different values in the lanes; its name."""
 
 
@@ -131,14 +130,14 @@ class _Statements:
                 out.append(rebuild.map_expressions(stmt, lambda i: self.lanes.expr(i, active, out)))
             case ir.Fail():
                 if active.guard is not None or not (active.mask is None or active.first):
-                    raise StaysLoop  # perhaps no iteration fails
+                    raise NotVectorizable  # perhaps no iteration fails
                 out.append(
                     rebuild.map_expressions(stmt, lambda v: _first(self.lanes.expr(v, active, out)))
                 )
             case ir.Comment():
                 out.append(stmt)
             case ir.Grid() | ir.Barrier():
-                raise StaysLoop
+                raise NotVectorizable
             case _:
                 raise ir.unknown_node(stmt)
 
@@ -151,7 +150,7 @@ class _Statements:
             return ir.Set(stmt.var, value)
         if own.dtype.lanes == 1:
             if active.mask is not None or value.dtype.lanes > 1:
-                raise _Varies(stmt.var)
+                raise NotUniform(stmt.var)
             return ir.Set(own.name, value)
         value = rebuild.widened(value, own.dtype.lanes)
         return ir.Set(own.name, value if active.mask is None else select(active.mask, value, own))
@@ -172,7 +171,7 @@ class _Statements:
     def accumulated(self, value: ir.Expr, active: ActiveLanes, out: list[ir.Stmt]) -> ir.Expr:
         """What all iterations together make of a value `old op term`."""
         if not (self.is_accumulation and isinstance(value, ir.Binary)):
-            raise StaysLoop
+            raise NotVectorizable
         op, dtype, tail = value.op, value.dtype, self.lanes.tail
         terms = rebuild.widened(self.lanes.expr(value.right, active, out), self.lanes.count)
         if tail is not None:
@@ -183,7 +182,7 @@ class _Statements:
     def serial_loop(self, loop: ir.For, active: ActiveLanes, out: list[ir.Stmt]) -> ir.For:
         old = loop.begin, loop.end
         if any(map(self.lanes.varies, old)):
-            raise StaysLoop
+            raise NotVectorizable
         begin, end = (self.lanes.expr(bound, active, out) for bound in old)
         self.lanes.declare_loop(loop.var, old, (begin, end))
         body = tuple(self.block(loop.body, active))

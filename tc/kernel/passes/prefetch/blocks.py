@@ -7,16 +7,15 @@ of an input, go over a row for the first time, or store results. One nest of loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tc.dtypes import INT64
 from tc.kernel import ir
-from tc.kernel.analysis.access_sites import Enclosing, map_loops
 from tc.kernel.folding import binary, select
-from tc.kernel.passes.prefetch.footprints import BufferFootprint, Footprints, accesses
+from tc.kernel.passes.prefetch.footprints import BufferFootprint, accesses, footprint
 from tc.kernel.passes.prefetch.hosts import Host, SpreadHints
-from tc.kernel.rebuild import Stmts, changed, map_regions
+from tc.kernel.rebuild import Scope, Stmts, changed, map_blocks, map_regions
 from tc.kernel.walk import assigned_in, iterations
 
 FEWEST = 16
@@ -60,35 +59,36 @@ def prefetch_blocks(kernel: ir.Kernel, cache: int, *, line: int, page: int) -> i
         return kernel
 
     def hinted(region: Stmts) -> Stmts:
-        places = _Region(large, assigned_in(region), cache // PART, line, page)
-        return places.hinted(region, Enclosing(), frozenset())
+        places = _Region(large, Scope(assigned_in(region)), cache // PART, line, page)
+        return places.hinted(region, frozenset())
 
     return map_regions(kernel, hinted)
 
 
 @dataclass(frozen=True)
 class _Region:
-    """A region in which these locals are `assigned`. Its loops are met from outside in: what one
-    asks for is not asked for again in the loops inside."""
+    """A region whose loops are met from outside in: what one asks for is not asked for again in the
+    loops inside."""
 
     large: Mapping[str, ir.Buffer]
-    assigned: frozenset[str]
+    scope: Scope
     room: int
     line: int
     page: int
 
-    def hinted(self, block: Stmts, around: Enclosing, known: frozenset[str]) -> Stmts:
+    def hinted(self, block: Stmts, known: frozenset[str]) -> Stmts:
         """Statements with hints at all but `known` buffers."""
 
-        def each(loop: ir.For, around: Enclosing) -> ir.For:
-            names, hinted = self._with_hints(loop, around, known)
-            return changed(hinted, body=self.hinted(hinted.body, around.inside(loop), names))
+        def each(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
+            names = known
+            if isinstance(stmt, ir.For):
+                names, stmt = self._with_hints(stmt, known)
+            with self.scope.inside(stmt):
+                yield map_blocks(stmt, lambda inner: self.hinted(inner, names))
 
-        return map_loops(block, around, self.assigned, each)
+        return self.scope.map(block, each)
 
-    def _with_hints(
-        self, loop: ir.For, around: Enclosing, known: frozenset[str]
-    ) -> tuple[frozenset[str], ir.For]:
+    def _with_hints(self, loop: ir.For, known: frozenset[str]) -> tuple[frozenset[str], ir.For]:
         """The buffers that are known then, and a loop with hints in its host."""
         host = Host.of(loop.body) if iterations(loop) else None
         if host is None:
@@ -96,7 +96,7 @@ class _Region:
         place = next(p for p, stmt in enumerate(loop.body) if stmt is host.loops[0])
         spreads: list[SpreadHints] = []
         room = self.room
-        for block, values in self._blocks(loop, place, around, known):
+        for block, values in self._blocks(loop, place, known):
             size = block.lines(self.line) * self.line
             if FEWEST * self.line <= size <= room and (
                 spread := host.spread(block, values, self.line, spreads)
@@ -108,36 +108,37 @@ class _Region:
         return known, changed(loop, body=body) if spreads else loop
 
     def _blocks(
-        self, loop: ir.For, place: int, around: Enclosing, known: frozenset[str]
+        self, loop: ir.For, place: int, known: frozenset[str]
     ) -> Iterator[tuple[BufferFootprint, Mapping[str, ir.Expr]]]:
         """What an iteration of a loop touches and the next one does not, with the values of
         variables for which the host, at this place of the body, asks for it. Rows that the host
         reads itself are not waited for where they are streams."""
-        body, footprints, within = loop.body, Footprints(self.assigned), around.inside(loop)
+        body, around = loop.body, [each for each in self.scope.loops if isinstance(each, ir.For)]
         following = _next_iteration(loop, around)
         before, host, after = body[:place], body[place : place + 1], body[place + 1 :]
-        lets: Stmts = ()
-        for stmts, values in (before, following), (host, following), (after, {}):
-            stores = stmts is not host
-            touched = {name: None for name, _ in accesses(stmts, stores=stores)}
-            for name in touched:
-                if name in self.large and name not in known:
-                    found = footprints.of(self.large[name], (*lets, *stmts), within, stores=stores)
-                    streams = not stores and found and found.is_streams(self.line, self.page)
-                    if found and not streams and found.is_left_by(loop):
-                        yield found, values
-            known |= touched.keys()
-            lets += tuple(stmt for stmt in stmts if isinstance(stmt, ir.Let))
+        with self.scope.inside(loop):
+            for stmts, values in (before, following), (host, following), (after, {}):
+                stores = stmts is not host
+                touched = {name: None for name, _ in accesses(stmts, stores=stores)}
+                for name in touched:
+                    if name in self.large and name not in known:
+                        found = footprint(self.large[name], stmts, self.scope, stores=stores)
+                        streams = not stores and found and found.is_streams(self.line, self.page)
+                        if found and not streams and found.is_left_by(loop):
+                            yield found, values
+                known |= touched.keys()
+                for stmt in stmts:
+                    self.scope.learn(stmt)
 
 
-def _next_iteration(loop: ir.For, around: Enclosing) -> dict[str, ir.Expr]:
+def _next_iteration(loop: ir.For, around: Sequence[ir.For]) -> dict[str, ir.Expr]:
     """The variables of a loop and of the one around it, where they change: behind the last
     iteration follows the first one of the next."""
     variable, values = ir.Var(loop.var, INT64), iterations(loop)
     following = binary("+", variable, ir.Const(1, INT64), {})
-    if not around.loops:
+    if not around:
         return {loop.var: following}
-    outer = ir.Var(around.loops[-1].var, INT64)
+    outer = ir.Var(around[-1].var, INT64)
     wraps = ir.Compare(">=", variable, ir.Const(values[-1], INT64))
     later = binary("+", outer, ir.Const(1, INT64), {})
     return {

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from tc.dtypes import INT64
 from tc.kernel import ir
-from tc.kernel.analysis.access_sites import Enclosing
 from tc.kernel.analysis.cache_lines import Indices
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary
-from tc.kernel.rebuild import substitute
-from tc.kernel.walk import iterations, loads_in, names_in
+from tc.kernel.rebuild import Scope, substitute
+from tc.kernel.walk import declared, iterations, loads_in, names_in
 
 
 @dataclass(frozen=True)
@@ -110,76 +109,57 @@ class BufferFootprint:
         return ir.Prefetch(self.buffer.name, tuple(place))
 
 
+def footprint(
+    buffer: ir.Buffer, stmts: tuple[ir.Stmt, ...], scope: Scope, *, stores: bool = False
+) -> BufferFootprint | None:
+    """What statements in a scope read of a buffer, or also store to it; None where it is not known,
+    or nothing."""
+    spans = _Spans(buffer, scope, stores, len(scope.loops)).of(stmts)
+    return BufferFootprint(buffer, spans) if spans else None
+
+
 @dataclass(frozen=True)
-class Footprints:
-    """Footprints of statements of a region, in which these locals are `assigned`."""
+class _Spans:
+    """Those of one buffer in the statements of a scope that has so many loops `around` them."""
 
-    assigned: frozenset[str]
+    buffer: ir.Buffer
+    scope: Scope
+    stores: bool
+    around: int
 
-    def of(
-        self,
-        buffer: ir.Buffer,
-        stmts: tuple[ir.Stmt, ...],
-        around: Enclosing,
-        *,
-        stores: bool = False,
-    ) -> BufferFootprint | None:
-        """What statements read of a buffer, or also store to it; None where it is not known, or
-        nothing."""
-        spans = self._spans(buffer, stmts, around, {}, stores)
-        return BufferFootprint(buffer, spans) if spans else None
-
-    def _spans(
-        self,
-        buffer: ir.Buffer,
-        stmts: tuple[ir.Stmt, ...],
-        around: Enclosing,
-        inner: Mapping[ir.Expr, range],
-        stores: bool,
-    ) -> list[AffineSpan] | None:
-        """Those in inner loops of these ranges: None if they are not known; an empty list if the
-        statements do not touch the buffer."""
-        found: list[AffineSpan] = []
-        for stmt in stmts:
-            new: list[AffineSpan] | None = []
-            match stmt:
-                case ir.For(body=body):
-                    ranges = {**inner, ir.Var(stmt.var, INT64): iterations(stmt)}
-                    new = self._spans(buffer, body, around.inside(stmt), ranges, stores)
-                case ir.If(then=then, otherwise=otherwise):
-                    new = self._spans(buffer, (*then, *otherwise), around, inner, stores)
-                case _:
-                    for name, indices in accesses((stmt,), stores=stores):
-                        if name == buffer.name:
-                            new = _joined(new, self._touched(indices, buffer, around, inner))
-                    if isinstance(stmt, ir.Let):
-                        around = around.after(stmt, self.assigned)
-            joined = _joined(found, new)
-            if joined is None:
-                return None
-            found = joined
+    def of(self, stmts: tuple[ir.Stmt, ...]) -> list[AffineSpan] | None:
+        """None if they are not known; an empty list if the statements do not touch the buffer."""
+        found: list[AffineSpan] | None = []
+        with self.scope.block():
+            for stmt in stmts:
+                if isinstance(stmt, ir.For | ir.If):
+                    with self.scope.inside(stmt):
+                        found = _joined(found, self.of(ir.inner_statements(stmt)))
+                else:
+                    for name, indices in accesses((stmt,), stores=self.stores):
+                        if name == self.buffer.name:
+                            found = _joined(found, self.touched(indices))
+                self.scope.learn(stmt)
         return found
 
-    def _touched(
-        self, indices: Indices, buffer: ir.Buffer, around: Enclosing, inner: Mapping[ir.Expr, range]
-    ) -> list[AffineSpan] | None:
+    def touched(self, indices: Indices) -> list[AffineSpan] | None:
+        inner = [loop for loop in self.scope.loops[self.around :] if isinstance(loop, ir.For)]
+        outer = {name for loop in self.scope.loops[: self.around] for name in declared(loop)}
         spans = []
-        for index, size in zip(indices, buffer.shape, strict=True):
-            index = substitute(index, around.lets, {})
+        for index, size in zip(indices, self.buffer.shape, strict=True):
+            index = self.scope.in_loop_variables(index)
             place = lane_offsets((index,), (1,), index.dtype.lanes, {})
             low = place.constant + min(place.distances)
             high = place.constant + max(place.distances)
-            for variable, values in inner.items():
-                factor = place.scalars.pop(variable, 0)
+            for loop in inner:
+                factor, values = place.scalars.pop(ir.Var(loop.var, INT64), 0), iterations(loop)
                 if factor and not values:
                     return None
                 ends = [factor * v for v in (values[0], values[-1])] if factor else [0]
                 low, high = low + min(ends), high + max(ends)
             names = {name for term in place.scalars for name in names_in(term)}
-            inside = {name for variable in inner for name in names_in(variable)}
-            is_known = names.isdisjoint(around.opaque | self.assigned | inside)
             is_loaded = any(isinstance(e, ir.Load) for term in place.scalars for e in ir.walk(term))
-            if place.vectors or not is_known or is_loaded:
+            if place.vectors or not names <= outer or is_loaded:
                 return None
             if not place.scalars:  # masks keep to the buffer
                 low, high = max(low, 0), min(high, size - 1)

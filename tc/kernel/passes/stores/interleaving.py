@@ -10,15 +10,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 
 from tc.dtypes import BOOL, FLOAT16
 from tc.kernel import ir
-from tc.kernel.analysis.lane_offsets import Lets, lane_offsets, remembered
+from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, cast, constant, integer, ramp
 from tc.kernel.local_names import LocalNames
-from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, map_statements, same_or
+from tc.kernel.rebuild import (
+    Scope,
+    Stmts,
+    changed,
+    map_blocks,
+    map_regions,
+    map_statements,
+    same_or,
+)
 from tc.kernel.walk import assigned, every_statement, loads_in, names_in
 
 MOST_INTERLEAVED = 4
@@ -57,8 +64,8 @@ def interleave_stores(kernel: ir.Kernel) -> ir.Kernel:
 
 def _joined(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with stores joined whose lanes move along the last dimension of a buffer."""
-    pass_ = _Pass(kernel, LocalNames(kernel), assigned(kernel))
-    return map_regions(kernel, lambda region: pass_.block(region, {}))
+    pass_ = _Pass(kernel, LocalNames(kernel), Scope(assigned(kernel)))
+    return map_regions(kernel, pass_.block)
 
 
 # --- buffers of one dimension -----------------------------------------------------------------
@@ -165,26 +172,27 @@ class _Part:
 class _Pass:
     kernel: ir.Kernel
     names: LocalNames
-    moving: frozenset[str]
+    scope: Scope
 
-    def block(self, stmts: Stmts, lets: Lets) -> Stmts:
-        known, made = dict(lets), list[ir.Stmt]()
-        for stmt in stmts:
-            made.append(map_blocks(stmt, partial(self.block, lets=dict(known))))
-            if isinstance(stmt, ir.Let) and remembered(stmt.value, self.moving):
-                known[stmt.var] = stmt.value
-        return self._with_whole(same_or(stmts, made), known)
+    def block(self, stmts: Stmts) -> Stmts:
+        made: list[ir.Stmt] = []
+        with self.scope.block():
+            for stmt in stmts:
+                with self.scope.inside(stmt):
+                    made.append(map_blocks(stmt, self.block))
+                self.scope.learn(stmt)
+            return self._with_whole(same_or(stmts, made))
 
-    def _with_whole(self, stmts: Stmts, lets: Lets) -> Stmts:
+    def _with_whole(self, stmts: Stmts) -> Stmts:
         rows: dict[_Row, list[_Part]] = defaultdict(list)
         for position, stmt in enumerate(stmts):
             if isinstance(stmt, ir.Store) and stmt.value.dtype.lanes > 1:
-                self._add(position, stmt, lets, rows)
+                self._add(position, stmt, rows)
         groups = [
             group
             for row, parts in rows.items()
             for group in _complete(parts, row.step)
-            if self._may_move(group, stmts, lets)
+            if self._may_move(group, stmts)
         ]
         if not groups:
             return stmts
@@ -193,19 +201,17 @@ class _Pass:
             instead |= self._instead(group)
         return tuple(new for place, stmt in enumerate(stmts) for new in instead.get(place, (stmt,)))
 
-    def _add(
-        self, position: int, store: ir.Store, lets: Lets, rows: Mapping[_Row, list[_Part]]
-    ) -> None:
+    def _add(self, position: int, store: ir.Store, rows: Mapping[_Row, list[_Part]]) -> None:
         """Notes a store of every n-th element."""
         axes = [axis for axis, index in enumerate(store.indices) if index.dtype.lanes > 1]
         where = store.indices if store.mask is None else (*store.indices, store.mask)
-        is_fixed = not any(names_in(e) & self.moving for e in where)
+        is_fixed = not any(names_in(e) & self.scope.assigned for e in where)
         is_fixed = is_fixed and not any(isinstance(n, ir.Load) for e in where for n in ir.walk(e))
         if len(axes) != 1 or store.value.dtype.scalar == BOOL or not is_fixed:
             return
         [axis] = axes
         lanes = store.value.dtype.lanes
-        place = lane_offsets((store.indices[axis],), (1,), lanes, lets)
+        place = lane_offsets((store.indices[axis],), (1,), lanes, self.scope.lets)
         step = place.distances[1] - place.distances[0]
         if (
             place.vectors
@@ -219,7 +225,7 @@ class _Pass:
         row = _Row(store.buffer, others, terms, step, lanes)
         rows[row].append(_Part(position, place.constant, axis, store))
 
-    def _may_move(self, group: Sequence[_Part], stmts: Stmts, lets: Lets) -> bool:
+    def _may_move(self, group: Sequence[_Part], stmts: Stmts) -> bool:
         """Whether nothing between the first and the last of some stores reads or writes what they
         write."""
         own = {part.position for part in group}
@@ -231,17 +237,19 @@ class _Pass:
             for other in ir.statements((stmt,)) if position not in own else ():
                 if isinstance(other, ir.Store) and other.buffer == name:
                     apart = other is stmt and all(
-                        self._are_apart(part.store, other, lets) for part in group
+                        self._are_apart(part.store, other) for part in group
                     )
                     if not apart:
                         return False
         return True
 
-    def _are_apart(self, one: ir.Store, other: ir.Store, lets: Lets) -> bool:
+    def _are_apart(self, one: ir.Store, other: ir.Store) -> bool:
         """Whether two stores to one buffer surely write different elements: those at different
         places of some dimension."""
         for pair in zip(one.indices, other.indices, strict=True):
-            places = [lane_offsets((index,), (1,), index.dtype.lanes, lets) for index in pair]
+            places = [
+                lane_offsets((index,), (1,), index.dtype.lanes, self.scope.lets) for index in pair
+            ]
             first, second = places
             if first.vectors or second.vectors or first.scalars != second.scalars:
                 continue
@@ -260,7 +268,7 @@ class _Pass:
             value = part.store.value
             if isinstance(value, ir.Cast) and value.dtype.scalar == FLOAT16:
                 value = value.operand
-            if not isinstance(value, ir.Var) or value.name in self.moving:
+            if not isinstance(value, ir.Var) or value.name in self.scope.assigned:
                 let = ir.Let(self.names.fresh("part"), value)
                 value = ir.Var(let.var, let.dtype)
                 if part.position == last:
