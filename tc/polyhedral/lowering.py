@@ -4,9 +4,7 @@
         --compute_dependences--> Dependences --schedule--> Node --map_schedule--> Node
         --lower_schedule--> Kernel, with marks --passes--> Kernel
 
-Each tree is checked against the dependences before it is used. Where it would round the sums of
-halves on the way, these get temporaries of floats, and the stages run again. Which sums do is
-decided without the user's plan, so that a plan names the same statements whatever it does to them.
+Each tree is checked against the dependences before it is used.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.kernel.pass_manager import PassResult, trace_passes
 from tc.options import Options, check_options
-from tc.plan import Plan
 from tc.polyhedral.actions.apply import check_mapped
 from tc.polyhedral.codegen.context import NoKernel
 from tc.polyhedral.codegen.generate import lower_schedule
@@ -34,7 +31,7 @@ from tc.polyhedral.mapping import Mapped, map_schedule
 from tc.polyhedral.rewrite.coalescing import Strides, coalesce
 from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
-from tc.polyhedral.rewrite.half_sums import accumulates_halves, check_sums, keep_sums, rounded_early
+from tc.polyhedral.rewrite.half_sums import accumulate_in_float
 from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.schedule import Node, in_order, leaves
@@ -101,27 +98,14 @@ def trace_lowering(
     target = target.wanted(options)
     timed = Stopwatch()
     shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options, target))
-    chosen = replace(options, plan=None) if accumulates_halves(shaped) else options
-    scop, dependences, tree, mapped = _mapped(
-        shaped, strides, initial, check, chosen, target, timed
-    )
-    while early := rounded_early(mapped.tree, scop):  # what is kept may change how others run
-        shaped = keep_sums(shaped, early)
-        scop, dependences, tree, mapped = _mapped(
-            shaped, strides, initial, check, chosen, target, timed
-        )
-    if chosen != options:
-
-        def remapped(options: Options) -> tuple[Scop, Dependences, Node, Mapped]:
-            found = _mapped(shaped, strides, initial, check, options, target, timed)
-            check_sums(options.plan, found[-1].tree, found[0])
-            return found
-
-        try:
-            scop, dependences, tree, mapped = remapped(options)
-        except BackendError as error:
-            near = _working(error.repair, lambda plan: remapped(replace(options, plan=plan)))
-            raise BackendError(error.cause, repair=str(near)) from None
+    scop = timed("scop", lambda: with_gathers(build_scop(shaped, initial)))
+    dependences = timed("dependences", lambda: compute_dependences(scop))
+    tree = timed("schedule", lambda: _schedule(scop, dependences, options, target))
+    timed("legality", lambda: check_schedule(tree, dependences))
+    facts = Facts(scop, strides, check)
+    generate = partial(lower_schedule, scop, strides=strides, check=check, launches=target.launches)
+    given = (tree, facts, dependences, target, options, options.plan, generate)
+    mapped = timed("map", lambda: map_schedule(*given))
     if target.launches and options.gpu.single_kernel:
         timed("legality of the mapping", lambda: _check_single(mapped.tree, dependences, target))
     timed("legality of the mapping", lambda: check_mapped(mapped.tree, dependences, target))
@@ -156,45 +140,13 @@ def _check_single(mapped: Node, dependences: Dependences, target: Target) -> Non
         )
 
 
-def _working(repair: str | None, attempt: Callable[[Plan], object]) -> Plan:
-    """A plan of which sums of halves are right, too: the repair, or its own, or that of tc."""
-    for _ in range(3):
-        plan = Plan() if repair is None else Plan.from_json(repair)
-        try:
-            attempt(plan)
-        except BackendError as error:
-            repair = error.repair
-        else:
-            return plan
-    return Plan()
-
-
-def _mapped(
-    shaped: ShapedProgram,
-    strides: Strides,
-    initial: frozenset[str],
-    check: bool,
-    options: Options,
-    target: Target,
-    timed: Stopwatch,
-) -> tuple[Scop, Dependences, Node, Mapped]:
-    """The stages from a shaped program, rewritten, to a mapped tree."""
-    scop = timed("scop", lambda: with_gathers(build_scop(shaped, initial)))
-    dependences = timed("dependences", lambda: compute_dependences(scop))
-    tree = timed("schedule", lambda: _schedule(scop, dependences, options, target))
-    timed("legality", lambda: check_schedule(tree, dependences))
-    facts = Facts(scop, strides, check)
-    generate = partial(lower_schedule, scop, strides=strides, check=check, launches=target.launches)
-    given = (tree, facts, dependences, target, options, options.plan, generate)
-    return scop, dependences, tree, timed("map", lambda: map_schedule(*given))
-
-
 def _rewrite(
     shaped: ShapedProgram, strides: Strides, options: Options, target: Target
 ) -> tuple[ShapedProgram, Strides]:
-    """The program factored, long reductions split, and adjacent dimensions joined."""
+    """The program factored, long reductions split, and adjacent dimensions joined; in any case
+    with sums of halves in floats."""
     if not options.schedule.rewrite:
-        return shaped, strides
+        return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
     shaped = linearise(shaped, limits)
     if wanted.factor is not False:
@@ -203,7 +155,8 @@ def _rewrite(
     shaped = divide_last(shaped)
     if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
         shaped = split(shaped, limits.splitting_all() if wanted.split else limits, strides)
-    return coalesce(shaped, strides)
+    shaped, strides = coalesce(shaped, strides)
+    return accumulate_in_float(shaped), strides
 
 
 def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgram) -> Kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Failure
 from tc.options import FUSIONS, MappingOptions, Options, ScheduleOptions
+from tc.plan import Plan
+from tc.polyhedral import lowering
 from tc.polyhedral.lowering import Lowering
-from tc.polyhedral.rewrite.half_sums import keep_sums, rounded_early
+from tc.polyhedral.mapping import map_schedule
+from tc.polyhedral.rewrite.half_sums import accumulate_in_float
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
 from tests.support.bounds import assert_within
@@ -82,25 +86,68 @@ def test_rule_Y8_every_strategy(name: str, fusion: str) -> None:
             assert_within(buffers[n].reshape(expected.shape), expected, limit[n])
 
 
-def test_the_strategy_that_rounded_each_term_keeps_a_sum() -> None:
-    text, inputs = PROGRAMS["convolution"]
-    options = Options(
-        schedule=ScheduleOptions(fusion="isl", seconds=600), mapping=MappingOptions(vector_bits=0)
-    )
-    found = lowered(text, inputs, options).shaped
-    assert any(t.startswith("o.s") for t in found.program.temporaries)
-    plain = lowered(text, inputs, Options()).shaped
-    assert not any(t.startswith("o.s") for t in plain.program.temporaries)
+def sums_kept(found: Lowering) -> set[str]:
+    return {name.partition(".")[0] for name in found.shaped.program.temporaries}
 
 
-@pytest.mark.filterwarnings("ignore::tc.TCWarning")
-def test_sums_that_are_rounded_once_others_are_kept() -> None:
-    """The first tree rounds o2 alone; the one in which that is kept rounds o."""
+@pytest.mark.parametrize("rewrite", [True, False])
+def test_each_sum_is_kept_before_anything_is_scheduled(rewrite: bool) -> None:
     text, inputs = PROGRAMS["sums kept in turn"]
-    options = Options(schedule=ScheduleOptions(fusion="isl"), mapping=MAPPINGS[1])
-    found = lowered(text, inputs, options)
-    assert {t.partition(".")[0] for t in found.shaped.program.temporaries} == {"o", "o2"}
-    assert not rounded_early(found.mapped.tree, found.scop)
+    found = lowered(text, inputs, Options(schedule=ScheduleOptions(rewrite=rewrite)))
+    assert sums_kept(found) == {"o", "o2"}
+
+
+def test_a_program_is_mapped_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a plan of the user or another strategy puts accumulators down on the way."""
+    calls: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(1)
+        return map_schedule(*arguments)
+
+    monkeypatch.setattr(lowering, "map_schedule", counted)
+    text, inputs = PROGRAMS["convolution"]
+    plan = lowered(text, inputs, Options()).mapped.plan
+    for options in (
+        Options(),
+        Options(plan=plan),
+        Options(schedule=ScheduleOptions(fusion="isl", seconds=600)),
+    ):
+        calls.clear()
+        lowered(text, inputs, options)
+        assert len(calls) == 1
+
+
+@pytest.mark.parametrize("text", ["o(i) +=! a(i,k)", "o(i) *=! a(i,k)"])
+@pytest.mark.parametrize(
+    "actions", [[], [{"tile": "i", "sizes": [4]}], [{"tile": "k", "sizes": [8, 2]}]]
+)
+def test_no_plan_rounds_a_sum_on_the_way(text: str, actions: list[Any]) -> None:
+    """The accumulator is put down after each term where nothing is promoted."""
+    text = f"def f(half(N,M) a) -> (o) {{ {text} }}"
+    inputs = {"a": (1 + RNG.random((5, 40)) / 32).astype("f2")}
+    part = {"statements": ["S0.init", "S0", "S0.rounded"], "actions": actions}
+    plan = Plan.from_json(json.dumps({"version": 1, "parts": [part]}))
+    kernel = lowered(text, inputs, Options(plan=plan)).kernel
+    buffers = {b.name: np.full(b.shape, 77, b.dtype.numpy) for b in kernel.buffers} | inputs
+    assert evaluate(kernel, buffers) is None
+    wide = inputs["a"].astype(np.float64)
+    exact = wide.sum(1) if "+=" in text else wide.prod(1)
+    apart = np.abs(buffers["o"].astype(np.float64) - exact)
+    assert np.all(apart <= np.spacing(exact.astype("f2")).astype(np.float64))  # rounded once
+
+
+def test_minima_and_maxima_stay() -> None:
+    """Rounding does not change which is the largest."""
+    text = "def f(half(N,M) a) -> (o, p) { o(i) max=! a(i,k)  p(i) min=! a(i,k) * a(i,k) }"
+    shaped, _ = shaped_with(text, {"a": halves(3, 9)})
+    assert accumulate_in_float(shaped) is shaped
+
+
+def test_sums_of_floats_stay() -> None:
+    text = "def f(half(N,M) a) -> (float(N) o) { o(i) +=! a(i,k) }"
+    shaped, _ = shaped_with(text, {"a": halves(3, 9)})
+    assert accumulate_in_float(shaped) is shaped
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -108,7 +155,7 @@ def test_sums_kept_apart(name: str) -> None:
     text, inputs = PROGRAMS[name]
     shaped, arrays = shaped_with(text, inputs)
     reductions = [s.name for s in shaped.program.statements if s.reduction]
-    found = keep_sums(shaped, reductions)
+    found = accumulate_in_float(shaped)
     assert_consistent(found)
     assert len(found.statements) == len(shaped.statements) + len(reductions)
     assert_same_results(shaped, found, arrays)
@@ -117,7 +164,7 @@ def test_sums_kept_apart(name: str) -> None:
 def test_the_callers_values_are_continued() -> None:
     text, inputs = "def f(half(N,M) a) -> (o) { o(i) += a(i,j) }", {"a": halves(3, 50)}
     shaped, arrays = shaped_with(text, inputs)
-    found = keep_sums(shaped, ["S0"])
+    found = accumulate_in_float(shaped)
     assert [s.text for s in found.program.statements] == ["o.s0(i) +=! a(i, j)", "o(i) += o.s0(i)"]
     assert_same_results(shaped, found, arrays, {"o": np.full(3, 0.1, "f2")})
 
@@ -126,7 +173,7 @@ def test_checks_keep_their_statement() -> None:
     text = "def f(half(N) a, int(M) g) -> (o) { o +=! a(g(j)) }"
     inputs = {"a": halves(4), "g": np.array([0, 1, 3, 2], np.int32)}
     shaped, arrays = shaped_with(text, inputs)
-    found = keep_sums(shaped, ["S0"])
+    found = accumulate_in_float(shaped)
     assert [s.name for s in found.program.statements] == ["S0", "S0.rounded"]
     assert found.statements[0].checked == shaped.statements[0].checked
     assert_same_results(shaped, found, arrays)
