@@ -122,7 +122,8 @@ class Device:
 
 @cache
 def host() -> Device:
-    """The processor that runs this process; what cannot be found out has its default.
+    """The processor that runs this process; unknown properties have their defaults. The speed is
+    assumed from the clock and the cores, not measured.
 
     How fast it is, is assumed from its clock and its cores, not measured.
     """
@@ -232,7 +233,7 @@ def _features() -> Mapping[str, bool]:
 
 @cache
 def processor_name() -> str:
-    """What LLVM calls the processor, or the one that numba is told to compile for."""
+    """The name of the processor in LLVM, or of the processor that numba is told to compile for."""
     if name := os.environ.get("NUMBA_CPU_NAME"):
         return name
     binding = load("llvmlite.binding")

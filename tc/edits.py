@@ -1,4 +1,4 @@
-"""Edits of a source text: what a repair changes, so that what is offered can be tried."""
+"""Edits of a source text: repairs are made of edits, so that a repair can be tried."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def ends_at_caller(function: F) -> F:
 
 
 class ErrorDetails(TypedDict, total=False):
-    """What an error may have beside its cause, its rule and its span (`TCError`)."""
+    """The optional fields of an error, beside its cause, its rule and its span (`TCError`)."""
 
     repair: str | None
     notes: Notes
@@ -123,7 +123,7 @@ class TCError(Exception):
         _TRACEBACK.__set__(self, found)
 
     def _without_own_frames(self) -> None:
-        """Forgets where it was raised, for a public function that raises it anew."""
+        """Forgets where the error was raised, for a public function that raises the error anew."""
         if not is_strict() and not isinstance(self, InternalError):
             self.__traceback__ = None
 

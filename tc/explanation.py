@@ -56,7 +56,7 @@ class Explanation:
     stage: str | None = None
 
     def work(self, statement: p.ShapedStatement) -> Work:
-        """Operations of one of `shaped.statements`, and the bytes that it touches."""
+        """The operations of one of `shaped.statements`, and the bytes that the statement touches."""
         return statement_work(self.shaped, statement)
 
     @property

@@ -493,7 +493,7 @@ class Compiled:
             self._install_inline_cache(None)
 
     def _warn(self, warnings: Iterable[ProgramWarning]) -> None:
-        """Each warning once at its place, whatever the sizes that it names."""
+        """Issues each warning once for its place, whatever sizes the warning names."""
         for warning in warnings:
             place = warning.span, _NUMBER.sub("", warning.message)
             if place not in self._warned:
@@ -501,7 +501,8 @@ class Compiled:
                 issue_warnings((warning,))
 
     def _tell_copies(self, special: Specialisation) -> None:
-        """What it costs that arrays are not where they are used, once for a function."""
+        """Warns, once for a function, of the cost of arrays that are not on the device that uses
+        them."""
         runner = special.runner
         if self._told_copies or not isinstance(runner, CopyingKernel):
             return
@@ -552,7 +553,8 @@ def rebuild(
     check: bool | None,
     tuned: TunedOptions | None = None,
 ) -> Compiled:
-    """A function from what was pickled; its warnings were told where it was made first."""
+    """The function of pickled values; the warnings of its text were issued where the function was
+    made first."""
     program = check_module(parse_source(Source(text, name)), entry)
     return Compiled(program, backend, options, check, tuned)
 

@@ -123,7 +123,7 @@ def shape_program(
 
 
 def target_of(device: Device | Gpu) -> Target:
-    """What code for a device can use: the one place that knows which kinds there are."""
+    """The target of a device: this function alone knows which kinds of devices there are."""
     return gpu_target(device) if isinstance(device, Gpu) else cpu_target(device)
 
 

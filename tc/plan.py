@@ -299,7 +299,7 @@ class Plan:
 
 
 def _apart(parts: tuple[Part, ...]) -> Iterator[Part]:
-    """Parts without those that name a statement of one before."""
+    """The parts of a plan but for those that name a statement of an earlier part."""
     met: set[str] = set()
     for part in parts:
         if met.isdisjoint(part.statements):
@@ -347,8 +347,8 @@ def _part_text(part: Part) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads a plan to its end whatever is wrong with it: `errors` says what is, and what is read
-    has it mended, or left out."""
+    """Reads a plan to its end: `errors` lists all that is wrong in the text, and the plan that is
+    read has the errors mended, or the faulty parts left out."""
 
     errors: list[str]
 
@@ -458,7 +458,7 @@ class _Reader:
     def _object(
         self, value: object, what: str, known: tuple[str, ...], required: tuple[str, ...]
     ) -> Mapping[str, Any]:
-        """The values of the keys that there are, those that are misspelt put right."""
+        """The values of an object by known keys; misspelt keys are read as the nearest known ones."""
         keys = ", ".join(map(repr, known))
         if not isinstance(value, dict):
             self.errors.append(f"{what} is an object with the keys {keys}, and not {shown(value)}")

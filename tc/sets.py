@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Points: TypeAlias = isl.Set
 
 QUOTA = 400_000
-"""isl operations that one space may spend: some 100 ms."""
+"""The operations of isl that one space may spend: some 100 ms."""
 
 _INT64_MAX = 2**63 - 1
 

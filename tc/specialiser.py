@@ -71,7 +71,7 @@ class Specialiser:
     tuning: Any = field(default_factory=threading.RLock)
 
     def find(self, key: Hashable) -> Specialisation | None:
-        """What was made for this key, unless it is forgotten."""
+        """The specialisation of this key; None where none was made, or where it is forgotten."""
         special = self.made.get(key)
         if special is not None:
             with contextlib.suppress(KeyError):  # it may just have gone
@@ -107,7 +107,7 @@ class Specialiser:
 
     @property
     def with_tuned_plan(self) -> MakeWith:
-        """Makes something with the plan that is known for it, if there is one."""
+        """The function that makes a result with the stored plan of a request, if there is one."""
         return partial(with_tuned_plan, database=self.tuned.database if self.tuned else None)
 
     def _search(

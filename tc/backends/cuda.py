@@ -134,7 +134,7 @@ class CudaBackend:
 
 
 def _count() -> int:
-    """The devices that there are, one at least."""
+    """The number of CUDA devices, 1 at least; BackendError where the driver cannot be used."""
     try:
         return opened_driver().driver.count()
     except DriverError as error:

@@ -27,8 +27,8 @@ Launcher: TypeAlias = Callable[[Sequence[int], int], None]
 
 
 class DriverError(Exception):
-    """What the driver reports: `code` is CUDA's name of the error, such as
-    "CUDA_ERROR_OUT_OF_MEMORY", and `text` what it says of it."""
+    """An error of CUDA's driver: `code` is CUDA's name of the error, such as
+    "CUDA_ERROR_OUT_OF_MEMORY", and `text` the driver's description."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -97,7 +97,8 @@ class CudaDriver(Protocol):
         ...
 
     def allocate(self, size: int) -> Any:
-        """Memory on the current device: an object with `address`, which frees it when it goes."""
+        """Memory on the current device: an object with an `address` that frees the memory when the
+        object goes."""
         ...
 
     def copy_in(self, address: int, source: int, size: int, stream: int) -> None:
@@ -113,7 +114,7 @@ class CudaDriver(Protocol):
         ...
 
     def order(self, stream: int, other: int) -> None:
-        """Makes what follows in a stream wait for what is in another one now."""
+        """Makes all later work of a stream wait for the work that is in the stream `other` now."""
         ...
 
     def wait(self, stream: int) -> None:
@@ -148,7 +149,7 @@ def opened_driver() -> OpenedDriver:
 
 
 def cuda_driver() -> CudaDriver:
-    """The same without what is known of its process."""
+    """The driver of `opened_driver`."""
     return opened_driver().driver
 
 

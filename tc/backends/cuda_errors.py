@@ -1,5 +1,5 @@
-"""What CUDA's driver reports, as errors of tc: with the kernel, its launch and its options, what it
-means, and what can be done; and what a device lacks for a launch, before there is one."""
+"""Errors of CUDA's driver as errors of tc, with the kernel, its launch and its options, the
+meaning, and a repair; and errors of launches that a device has no room for, before the launch."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ from tc.runtime.native import WORD_BYTES
 
 @dataclass(frozen=True, slots=True)
 class LaunchStep:
-    """One launch of a kernel: `take` makes its arguments of the pointers to those of the kernel. It
-    records failures where it `fails`, its blocks wait for each other where it `waits`, and each of
-    its threads has so many `registers`."""
+    """One launch of a kernel: `take` makes the arguments of the launch of the pointers to the
+    arguments of the kernel. `fails` says that the launch records failures, `waits` that its blocks
+    wait for each other; `registers` is the number of registers of each thread."""
 
     geometry: LaunchGeometry
     take: Callable[[Sequence[int]], Sequence[int]]

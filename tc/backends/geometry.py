@@ -1,4 +1,4 @@
-"""What a text for GPUs is beside its lines: the launches of its functions, one after the other."""
+"""The launches of the functions of a text for GPUs, one after the other."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ BACKENDS = ("c", "numba")
 
 @dataclass(frozen=True, slots=True)
 class WholeTensor:
-    """A tensor and its variables, one per dimension."""
+    """A tensor that is read whole: each of its dimensions is walked by one of the `variables`."""
 
     tensor: str
     variables: tuple[str, ...]
@@ -100,7 +100,8 @@ def match_contraction(shaped: p.ShapedProgram, initial: frozenset[str]) -> Contr
 def _operand(
     tensor: str, subscripts: tuple[p.Expr, ...], shaped: p.ShapedProgram, only: p.ShapedStatement
 ) -> WholeTensor | None:
-    """The variables that walk a tensor whole, one per dimension, each its own."""
+    """The tensor with the variables that walk it, a different one for each dimension; None where
+    the tensor is not walked whole."""
     variables = []
     for subscript, extent in zip(subscripts, shaped.shapes[tensor], strict=True):
         if not isinstance(subscript, p.Index):
@@ -357,8 +358,8 @@ class DeviceLibraryKernel:
                 raise
 
     def _contexts(self, arrays: Sequence[Any]) -> Iterator[AbstractContextManager[Any]]:
-        """Torch must not record it, nor round to half what it multiplies; CuPy computes on its
-        current device."""
+        """The contexts of a call: torch must neither record a call nor round its operands to half,
+        and CuPy computes on its current device."""
         if self.library != "torch":
             yield self.module.cuda.Device(self.place.number)
             return

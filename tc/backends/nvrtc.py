@@ -75,7 +75,7 @@ def _version(library: ctypes.CDLL) -> tuple[int, int]:
 
 
 def architectures() -> tuple[str, ...]:
-    """Those that NVRTC compiles for, the oldest first; BackendError without it."""
+    """The architectures that NVRTC compiles for, the oldest first; BackendError without NVRTC."""
     library, count = _library(), ctypes.c_int()
     library.nvrtcGetNumSupportedArchs(ctypes.byref(count))
     found = (ctypes.c_int * count.value)()

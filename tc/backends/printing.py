@@ -82,7 +82,7 @@ def values_of_fails(*regions: tuple[ir.Stmt, ...]) -> dict[int, int]:
 
 
 def buffer_lines(kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
-    """The name of the kernel, and what its buffers are."""
+    """The lines that name the kernel and describe its buffers."""
     yield in_a_comment(kernel.name)
     for buffer in kernel.buffers:
         spelling = names.buffers[buffer.name]
@@ -132,7 +132,8 @@ def plus(text: str, number: int) -> str:
 
 
 def in_a_comment(text: str) -> str:
-    """One line of a comment: nothing that ends it, joins it to the next or reorders it."""
+    """A text as one line of a comment, without characters that would end the comment, join it to
+    the next line, or reorder its characters on a screen."""
     visible = "".join(c if c.isprintable() else "?" for c in text).replace("\\", "/")
     return re.sub(r"\?{2,}", "?", visible)
 

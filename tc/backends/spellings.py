@@ -36,7 +36,8 @@ class Speller:
         return self.unique(self._plain(name))
 
     def unique(self, plain: str) -> str:
-        """This name, or with a number behind it where it is taken; then it is."""
+        """The name, with a number behind it where the name is taken; the result is taken from then
+        on."""
         spelling, count = plain, 0
         while spelling in self._taken:
             count += 1

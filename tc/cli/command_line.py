@@ -38,7 +38,8 @@ MODULE = "tc.cli.commands"
 
 
 def parser_of(name: str) -> Parser:
-    """The parser; `command` of what it gives is "module:function"."""
+    """The parser of the command line; its results have the function of the command as `command`,
+    "module:function"."""
     parser = Parser(
         prog=name,
         description=DESCRIPTION,

@@ -29,7 +29,8 @@ def fmt(arguments: argparse.Namespace) -> int:
 
 
 def _for_each_file(arguments: argparse.Namespace, act: Callable[[str], int]) -> int:
-    """What is wrong with one file keeps no other one from its turn; the worst status counts."""
+    """Runs a command on each file and returns the worst status; an error in one file does not keep
+    the command from the others."""
     worst = 0
     for name in arguments.files:
         try:

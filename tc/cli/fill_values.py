@@ -171,7 +171,8 @@ def _load(tensor: Tensor, text: str) -> Any:
 
 
 def _no_value(tensor: Tensor, text: str, what: str) -> InputError:
-    """For what looks like a file, its name with one letter mended; else a value of its kind."""
+    """The error of a text that is no value. The repair is the nearest file where the text is like
+    the name of a file, else a value of the kind of the input."""
     folder, name = os.path.split(text)
     is_path = bool(folder) or "." in name
     there = sorted(entry for entry in _entries(folder) if entry.endswith(".npy"))

@@ -19,7 +19,7 @@ class Parser(argparse.ArgumentParser):
     """Prints help where a command that has others is typed alone, and repairs below errors."""
 
     examples: Mapping[str, str] = {}
-    """What an option that has to be given may be, where that is known."""
+    """Examples of the values of required options, by the names of options."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does it; `own` of what comes of it is the parser of the command."""
@@ -65,7 +65,8 @@ class Parser(argparse.ArgumentParser):
         return None
 
     def _option(self, name: str) -> str | None:
-        """The option that one which is none is short for, or a misspelling of."""
+        """The option that an unknown name is short for, or a misspelling of; None where there is
+        none."""
         known = [word for action in self._actions for word in action.option_strings]
         longer = [word for word in known if word.endswith(f"-{name.lstrip('-')}")]
         return longer[0] if longer else nearest(name, [word for word in known if len(word) > 2])

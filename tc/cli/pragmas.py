@@ -54,8 +54,8 @@ def names_given(program: Program) -> set[str]:
 
 
 def merged(program: Program, stated: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What is given, and what is stated as far as nothing that is given says it: an array says the
-    sizes of its shape."""
+    """The values of the command line and the pragmas that they leave room for: an array on the
+    command line gives the sizes of its shape."""
     said = set(given)
     for name, value in given.items():
         if name in program.inputs and not _is_size(program, name, value):

@@ -34,7 +34,7 @@ from tc.tuning.exchange import RefusedLine, from_lines, to_line
 from tc.tuning.problem import Problem
 
 MOST_TOLD = 20
-"""Lines that are refused of which each is told of."""
+"""The number of refused lines that are reported one by one."""
 
 _AT_ONCE = 500  # measurements that are written in one transaction
 
@@ -204,7 +204,7 @@ def _written(name: str) -> Iterator[TextIO]:
 
 @contextmanager
 def _opened(name: str) -> Iterator[TextIO]:
-    """A file whose lines are read one by one; what is no UTF-8 makes a line that is refused."""
+    """A file whose lines are read one by one; a line that is not UTF-8 is a refused line."""
     if name == "-":
         if sys.stdin is None:
             raise UsageError("cannot read -: there is no standard input")

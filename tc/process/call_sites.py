@@ -1,5 +1,5 @@
-"""The line that called tc: warnings there, whichever thread works for it, and the text that stands
-in its file, so that errors can name file and line."""
+"""The line that called tc: where warnings are shown, whichever thread issues them, and where a text
+stands in its file, so that errors can name the file and the line."""
 
 from __future__ import annotations
 

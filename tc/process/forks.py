@@ -23,7 +23,7 @@ from typing import Any
 from tc.errors import BackendError
 
 PATIENCE = 30.0
-"""Seconds that a fork waits for threads that compile."""
+"""The seconds that a fork waits for threads that compile."""
 
 _PACKAGES = ("tc", "numba", "llvmlite", "numpy", "scipy", "islpy")
 _PREFIXES = tuple(f"{name}." for name in _PACKAGES)
@@ -36,9 +36,10 @@ _COMPILER = "another thread of its parent was inside of numba or LLVM"
 
 @dataclass
 class _Fork:
-    """A fork that a thread is about to make: until when it waits (`end`), what will keep the child
-    from taking steps, whether all that is known (`ready`), the locks that it takes, and that of
-    `logging`, if it gives that back while it waits."""
+    """A fork that a thread is about to make. The fork waits until `end`; `lacking` says what will
+    keep the child from taking steps, None for nothing; `ready` says that `lacking` is final;
+    `locks` are the locks that the fork has taken, and `log` is the lock of `logging` where the fork
+    has given that back while it waits."""
 
     end: float = field(default_factory=lambda: time.monotonic() + PATIENCE)
     lacking: str | None = _THREAD
@@ -165,8 +166,8 @@ def forker() -> int | None:
 
 @contextlib.contextmanager
 def working_for(thread: int | None) -> Iterator[None]:
-    """While this thread works for one that is about to fork, and that waits for it: its steps do
-    not wait for that fork."""
+    """A block in which this thread works for a thread that is about to fork and waits for this one:
+    the steps of this thread do not wait for that fork."""
     here = threading.get_ident()
     if thread is not None:
         _GATE.working_for[here] = thread

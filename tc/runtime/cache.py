@@ -200,7 +200,7 @@ class KernelStore:
 
 
 class MemoryStore(KernelStore):
-    """The same in a dict, for a process that hands over what it compiles."""
+    """A store in a dict, for a process that hands over the entries that it makes."""
 
     def __init__(self, entries: dict[str, bytes]) -> None:
         super().__init__(Path(_HOMELESS))
@@ -282,8 +282,8 @@ def remove(key: str) -> None:
 
 
 def note_chance() -> None:
-    """Says that what this thread is making depends on chance, such as a limit of time, so that it
-    must not be kept: it might be better the next time."""
+    """Notes that the result of this thread depends on chance, such as a limit of time: the result
+    must not be kept, as the next one may be better."""
     _noted.chances = chances() + 1
 
 
@@ -488,6 +488,7 @@ def _make(directory: Path) -> Fault | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a file that nobody sees before it is whole; one that a crash damages is seen to be."""
+    """Writes a file that nobody sees before the file is whole; a file that a crash has damaged is
+    found to be damaged when it is read."""
     with whole_file(path, private=True, durable=False) as file:
         file.write(content)

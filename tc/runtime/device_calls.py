@@ -67,7 +67,7 @@ class DeviceKernel(Protocol):
         ...
 
     def after(self, stream: Any, other: Any) -> None:
-        """Makes what follows in a stream wait for what is in another one now."""
+        """Makes all later work of a stream wait for the work that is in the stream `other` now."""
         ...
 
     def wait(self, stream: Any) -> None:
@@ -75,8 +75,8 @@ class DeviceKernel(Protocol):
         ...
 
     def allocate(self, size: int) -> Any:
-        """Memory of so many bytes, for libraries that make no arrays: an object with `address`,
-        which frees it when it goes."""
+        """Memory of `size` bytes, for libraries that make no arrays: an object with an `address`
+        that frees the memory when the object goes."""
         ...
 
     def enqueue(self, pointers: Sequence[Any], words: Any, stream: Any) -> Failure | None:
@@ -204,7 +204,8 @@ def new_array(
 def _adopted(
     kernel: DeviceKernel, devices: DeviceOps, outputs: list[Any], like: Any, stream: Any
 ) -> list[Any]:
-    """The outputs as arrays of the library, which knows no stream for those that it takes over."""
+    """The outputs as arrays of the library. A library knows no stream for arrays that it takes
+    over, so the call waits for its end."""
     adopt, lent = devices.adopt, [type(output) is LentArray for output in outputs]
     if adopt is None or not any(lent):
         return outputs

@@ -42,8 +42,8 @@ _TOLD_FRAMES = 4
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was to be compiled: all that it takes to compile it again elsewhere. `given` are the
-    outputs that the caller passed."""
+    """A compilation: all values that it takes to compile the same program again elsewhere. `given`
+    are the outputs that the caller passed."""
 
     program: Program
     sizes: CallSizes

@@ -37,7 +37,7 @@ _RELOCATION = struct.Struct("<2Qq")
 
 @dataclass(frozen=True, slots=True)
 class ObjectFile:
-    """Machine code that can be stored. `functions` are the symbols that it is made for."""
+    """Machine code that can be stored; `functions` are the names of its functions."""
 
     content: bytes
     functions: tuple[str, ...]
@@ -53,7 +53,7 @@ class LoadedCode:
 
 @dataclass(frozen=True, slots=True)
 class MachineTarget:
-    """What LLVM compiles for: a processor and what it can do, in LLVM's words."""
+    """The target of LLVM: a processor and its features, in the terms of LLVM."""
 
     processor: str
     features: str

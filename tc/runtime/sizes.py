@@ -137,7 +137,7 @@ def _take_input(parameter: Parameter, value: Any, known: _Known) -> None:
 
 
 def _whole(value: object) -> int:
-    """The size that a float such as 3.0 is, or one as an example."""
+    """The size that a float such as 3.0 stands for; an example where the value stands for none."""
     if isinstance(value, float | np.floating) and value >= 0 and float(value).is_integer():
         return int(value)
     return EXAMPLE_SIZE

@@ -188,7 +188,7 @@ _MEANS = {
 def _unplaced_error(
     shaped: ShapedProgram, kernel: Kernel, failure: Failure, error: Exception
 ) -> AccessError:
-    """What is known of a check that failed, where its expression is not."""
+    """The error of a failed check whose expression is not found."""
     sites = kernel.sites[failure.site : failure.site + 1] if failure.site >= 0 else ()
     kind = sites[0].kind if sites else ""
     rule, means = _MEANS.get(kind, (None, "a read leaves its tensor, or a division is by zero"))

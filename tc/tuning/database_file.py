@@ -252,7 +252,7 @@ def check_whole(connection: Connection, path: Path) -> None:
 
 
 def damage_of(path: Path, error: InputError) -> InputError:
-    """What is wrong with a row of a file, with what removes it."""
+    """The error of a damaged row of a file, with the command that removes the row."""
     return InputError(
         f"a row of the tuning database {path} cannot be read ({error.cause}); it is passed over, "
         "and so are others like it",
@@ -261,7 +261,7 @@ def damage_of(path: Path, error: InputError) -> InputError:
 
 
 def fault_of(error: Exception, path: Path, patience: float = PATIENCE) -> InputError:
-    """What SQLite says, with what can be done."""
+    """An error of SQLite as an InputError with a repair."""
     for known, (told, repair) in _FAULTS.items():
         if known in str(error):
             where = shlex.quote(str(path))

@@ -16,7 +16,7 @@ from tc.tuning.problem import Problem, Trial
 from tc.tuning.rows import is_moment, is_number, is_versions
 
 VERSION = 1
-"""That of the lines that are written and read here."""
+"""The version of the lines that tc writes and reads."""
 
 LONGEST = 1 << 24
 """Characters of a line."""
@@ -37,7 +37,7 @@ class RefusedLine(NamedTuple):
 
 
 def to_line(measurement: Measurement) -> str:
-    """A measurement as one line, without its end."""
+    """The line of a measurement, without the end of the line."""
     problem = json.loads(measurement.problem.to_json())
     return json.dumps(
         {

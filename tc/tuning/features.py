@@ -1,4 +1,5 @@
-"""What a model of times takes of a kernel: how often it does what, counted without running it."""
+"""The features of a kernel for a model of times: how often the kernel does what, counted without a
+run."""
 
 from __future__ import annotations
 

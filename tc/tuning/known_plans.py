@@ -192,7 +192,7 @@ def _number(connection: Connection, text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Which plans are taken of a problem, all or only those that were confirmed."""
+    """A query for plans of problems: for all plans, or for confirmed plans alone."""
 
     connection: Connection
     device: int
@@ -283,5 +283,5 @@ def stored_plans(
 
 
 def readable(found: Iterable[StoredPlan]) -> Iterator[StoredPlan]:
-    """Those with a plan that this tc can read."""
+    """The plans that this tc can read."""
     return (each for each in found if each.options is not None and each.options.plan is not None)

@@ -41,7 +41,7 @@ MOST = 3
 """Plans that are tried: each that cannot be done costs time."""
 
 _WARNED: set[Path] = set()
-"""Files of which it was said that they cannot be read."""
+"""The files of which a warning has said that they cannot be read."""
 
 
 def is_on() -> bool:

@@ -26,7 +26,8 @@ _KINDS: Mapping[str, type[Device] | type[Gpu]] = {"processor": Device, "gpu": Gp
 
 
 def device_value(device: Device | Gpu, backend: str) -> dict[str, Any]:
-    """A device with its name, as far as that is known: devices of one value are of one kind.
+    """A device and its name, if known, as a value of JSON: devices with equal values are of one
+    kind.
 
     >>> value = device_value(Device(vector_bits=256), "numba")
     >>> value["kind"], value["name"], value["vector_bits"]

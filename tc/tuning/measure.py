@@ -82,7 +82,7 @@ class Limits:
 
 
 class Stopped(Exception):
-    """A measurer was stopped: what it was about is dropped."""
+    """A measurer was stopped: the measurement under way is dropped."""
 
 
 class Stopper:
@@ -327,7 +327,8 @@ class Measurer:
         return trial
 
     def _challenged(self, trial: Trial) -> Trial:
-        """A trial that ran, after it was timed against the best, if it seems to beat that."""
+        """The trial, timed in turns with the best trial where it seems to be faster; a failed trial
+        where that timing failed."""
         if self.best.seconds and trial.time < self.best.time:
             duel = self._duel(trial.options, self.best.options)
             if not isinstance(duel, PairedTiming):
@@ -388,7 +389,8 @@ def _processors(backend: Backend) -> tuple[frozenset[int] | None, frozenset[int]
 
 
 def _raised(outcome: Outcome, what: str) -> Exception:
-    """What a task of tc's own has raised, if it is an error of tc's, else one that tells of it."""
+    """The exception that a task has raised, if that is an error of tc, else an error that tells of
+    the exception."""
     if outcome.raised is not None:
         with contextlib.suppress(Exception):  # whatever pickle may raise
             error = pickle.loads(outcome.raised)

@@ -16,7 +16,7 @@ from tc.tuning.canonical import Names
 _STATEMENT = re.compile(r"S(\d+)(\..+)?")
 _ZERO = ".zero"
 _MADE = re.compile(r"(.+)(\.[a-z]\d+)")
-"""A temporary that a rewrite has made, after the tensor that it is named after."""
+"""The name of a temporary of a rewrite: the name of a tensor, then a kind and a number."""
 
 _NUMBERED = re.compile(r"(.*?)(_?\d+)")
 """A name that was taken, with a number."""

@@ -127,8 +127,8 @@ def _list(value: object) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate and what came of it: `options` with a whole plan, the seconds of its calls (none
-    where it failed), and why it failed."""
+    """A candidate and its measurement: `options` with a whole plan, the `seconds` of its calls
+    (none where the candidate failed), and the reason of a `failure`."""
 
     options: Options
     seconds: tuple[float, ...] = ()

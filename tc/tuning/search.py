@@ -20,10 +20,10 @@ from tc.errors import BackendError, InputError
 from tc.tuning.space import Candidate, Point, SearchSpace
 
 _MOST_TRIES = 50
-"""Points that are looked at for one that is new."""
+"""The number of points that are drawn in search of a new one."""
 
 FAILED = math.inf
-"""What a candidate that failed is told to take."""
+"""The seconds that a failed candidate counts as."""
 
 
 @dataclass
@@ -190,7 +190,7 @@ SEARCHES: dict[str, type[Search]] = {
 
 
 def search_named(name: object, space: SearchSpace, seed: int) -> Search:
-    """A search by its name; BackendError for an unknown one."""
+    """The search of a name; BackendError for an unknown name."""
     check_search(name)
     return SEARCHES[str(name)](space, seed)
 

@@ -30,7 +30,7 @@ from tc.tuning.problem import Problem, Trial
 Point: TypeAlias = Mapping[str, str]
 
 OPTION = "option "
-"""What the names of genes that are options begin with."""
+"""The names of genes that stand for options begin with this."""
 
 NO_KERNEL = "tc makes no kernel of it"
 """What the failure of a point begins with of which tc, which is at fault, makes no kernel."""

@@ -247,8 +247,8 @@ def _known(
 
 
 class _Run:
-    """One search under way, in a thread of its own: interrupts reach the main one alone, which
-    stops it. What it has found is whole at any moment."""
+    """A search under way, in a thread of its own. Interrupts reach the main thread alone, which
+    stops the search. The results of the search are whole at any moment."""
 
     def __init__(
         self, found: TuningResult, budget: Budget, kept: Callable[..., None], told: Told
@@ -282,7 +282,7 @@ class _Run:
         self._keep(best if is_found else chosen, self.found, best, confirmed=True)
 
     def stop(self, *, interrupted: bool = False) -> None:
-        """Ends it at once: all that was found so far is kept, and nothing after that."""
+        """Ends the search at once: what was found so far is kept, and nothing that is found later."""
         self.stopper.stop()
         is_kept = self._keeping.acquire(timeout=_PATIENCE)
         self.found = replace(self.found, interrupted=interrupted)

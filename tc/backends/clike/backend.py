@@ -41,7 +41,7 @@ _TAIL = 12  # lines of a compiler's message worth showing
 
 @dataclass(frozen=True, slots=True)
 class CBackend:
-    """Implements `Backend`; what it emits is described in `printer`."""
+    """Implements `Backend`; the texts are described in `printer`."""
 
     name: str = "c"
     checks_by_default: bool = True

@@ -34,7 +34,7 @@ def grid_of(region: tuple[ir.Stmt, ...], kernel: ir.Kernel, dialect: Dialect) ->
 
 
 def statements_of(region: tuple[ir.Stmt, ...], grid: ir.Grid) -> tuple[ir.Stmt, ...]:
-    """What each thread does, with what the region says of it."""
+    """The statements of each thread, among the statements of the region around the grid."""
     at = region.index(grid)
     return (*region[:at], *grid.body, *region[at + 1 :])
 

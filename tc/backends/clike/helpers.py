@@ -217,7 +217,7 @@ static inline double tc_normcdf(double x)
 
 
 def helper_texts(text: str, dialect: Dialect) -> list[str]:
-    """The definitions of the helpers that a text calls, each after those that it calls itself."""
+    """The definitions of the helpers of a text, each after the helpers that its own text calls."""
     found: dict[str, str] = {}
 
     def add(caller: str) -> None:

@@ -13,7 +13,7 @@ from tc.dtypes import DType
 _AVX512 = "defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__)"
 _AVX2 = "defined(__AVX2__) && defined(__FMA__)"
 HEADER = f"#if {_AVX2}\n#include <immintrin.h>\n#endif"
-"""What a text needs in which "_mm" occurs."""
+"""The header of texts in which "_mm" occurs."""
 
 _EXPONENTS: Mapping[str, tuple[str, str]] = {
     "logb": ("getexp", "x"),

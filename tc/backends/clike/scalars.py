@@ -50,7 +50,8 @@ def at_least(expr: ir.Expr, level: int, context: Context) -> str:
 
 
 def bare(expr: ir.Expr, context: Context) -> str:
-    """The text where its place fixes the type, so that a constant need not say its own."""
+    """The text of an expression whose place fixes the type, so that constants are written without a
+    type."""
     return _bare_at_least(expr, CHOICE, context)
 
 
@@ -217,7 +218,7 @@ def _call(expr: ir.Call, context: Context) -> Printed:
 
 
 def function_name(expr: ir.Call, context: Context) -> str:
-    """The function that computes one element of a call."""
+    """The name of the function that computes one element of a call."""
     builtin, dialect = BUILTINS[expr.function], context.dialect
     name = dialect.native.get(builtin.name, builtin.c)
     suffix = "f" if name.startswith("tc_") else dialect.suffix  # our helpers have names of C

@@ -395,4 +395,4 @@ _BESSEL = {
 }
 
 SPECIAL_FUNCTIONS = {**_ERROR_FUNCTIONS, **_BESSEL}
-"""The texts by name; a text comes after those of the functions that it calls."""
+"""The texts of functions by name, each after the functions that its own text calls."""

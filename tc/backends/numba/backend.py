@@ -39,7 +39,7 @@ PARALLEL_VECTORS = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class NumbaBackend:
-    """Implements `Backend`; what it emits is described in `printer`."""
+    """Implements `Backend`; the texts are described in `printer`."""
 
     name: str = "numba"
     checks_by_default: bool = True

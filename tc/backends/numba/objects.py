@@ -44,7 +44,7 @@ _CONFIG = (
     "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML", "CPU_NAME", "CPU_FEATURES",
     "ENABLE_AVX", "BOUNDSCHECK", "DEBUGINFO_DEFAULT",
 )  # fmt: skip
-"""What of numba's configuration decides the machine code."""
+"""The settings of numba's configuration that decide the machine code."""
 
 _NUMBERS = itertools.count()  # as numba keeps all its libraries, their symbols must differ
 
@@ -83,7 +83,7 @@ def bytes_of(file: ObjectFile) -> bytes:
 
 
 def object_of(stored: bytes) -> ObjectFile | None:
-    """What was kept; None where it has not the form of what `bytes_of` writes."""
+    """The object file that was kept; None where the bytes have not the form that `bytes_of` writes."""
     found = disk.unpacked(_KIND, stored)
     if found is None:
         return None

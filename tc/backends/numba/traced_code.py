@@ -118,7 +118,7 @@ class Code:
         return result
 
     def read(self, instruction: str, lanes: int) -> str:
-        """The result of an instruction that reads so many elements, one behind the other."""
+        """The result of an instruction that reads `lanes` elements, one behind the other."""
         self.vectors_read += lanes > 1
         return self.define(instruction)
 
@@ -157,8 +157,9 @@ class Code:
         return f", !llvm.loop !{_LOOPS + self._loops}"
 
     def past_caches(self) -> str:
-        """What to append to a store that needs no place in the caches. The function then ends
-        with a fence: such stores are not ordered before the one that tells that it has ended."""
+        """The text to append to a store that goes past the caches. The function then ends with a
+        fence, as such stores are not ordered before the store that tells that the function has
+        ended."""
         self._streams = True
         return f", !nontemporal !{_STREAMS}"
 
@@ -187,7 +188,7 @@ class Code:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is computed in here is not known after it."""
+        """A block whose values are not known after its end."""
         self._known.append({})
         try:
             yield

@@ -39,7 +39,7 @@ _ROUNDING = "4"
 
 
 def native(function: str, *operands: Operand) -> TracedValue:
-    """One of `NATIVE`, on operands of one type; a number among them takes it."""
+    """A function of `NATIVE` on operands of one type; numbers among the operands take that type."""
     first = next(operand for operand in operands if isinstance(operand, TracedValue))
     values = [as_value(first.code, operand, first.dtype) for operand in operands]
     if function == "abs" and not first.dtype.is_float:

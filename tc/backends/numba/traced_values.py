@@ -104,7 +104,7 @@ class TracedValue:
 
 
 Operand: TypeAlias = TracedValue | int | float
-"""A value, or a number that takes the type of what it meets."""
+"""A value, or a number that takes the type of the value beside it."""
 
 
 def known(code: Code, value: float, dtype: DType) -> TracedValue:
@@ -243,7 +243,8 @@ def _divide_by_constant(a: TracedValue, b: TracedValue, number: int) -> TracedVa
 
 
 def _rounded_down(a: TracedValue, b: TracedValue) -> TracedValue:
-    """LLVM's quotient, which is rounded toward zero, less one where that is upward."""
+    """The quotient rounded down: the quotient of LLVM, which is rounded toward zero, less 1 where
+    rounding toward zero went up."""
     quotient = _plain("sdiv", a, b)
     rest = a - quotient * b
     upward = (rest != 0) & ((rest ^ b) < 0)
@@ -251,7 +252,7 @@ def _rounded_down(a: TracedValue, b: TracedValue) -> TracedValue:
 
 
 def _without(divisor: TracedValue, number: int) -> TracedValue:
-    """A divisor that is 1 where it would be that number."""
+    """The divisor, with 1 in place of `number`."""
     return select(divisor == number, 1, divisor)
 
 

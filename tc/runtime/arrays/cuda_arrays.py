@@ -25,7 +25,8 @@ def has_interface(kind: type) -> bool:
 
 
 def view_of_interface(array: Any, number: int) -> DeviceArray:
-    """An array on the device of that number, as its `__cuda_array_interface__` describes it."""
+    """The view of an array on the device `number`, as the `__cuda_array_interface__` of the array
+    describes it."""
     try:
         found: Mapping[str, Any] = getattr(array, INTERFACE)
         dtype, shape = _dtype(array, found), tuple(map(int, found["shape"]))

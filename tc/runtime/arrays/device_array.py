@@ -83,7 +83,7 @@ class DeviceArray:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The addresses of its first byte and behind its last."""
+        """The address of the first byte of the array and the address behind its last byte."""
         if 0 in self.shape:
             return self.address, self.address
         steps = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]

@@ -152,7 +152,7 @@ def _maker(kind: type, library: str) -> Callable[..., Any] | None:
 
 
 def _made(make: Callable[[], Any]) -> Any:
-    """The array that a library makes; MemoryError where it has no memory for it."""
+    """An array that a library makes; MemoryError where the library has no memory for the array."""
     try:
         return make()
     except Exception as error:

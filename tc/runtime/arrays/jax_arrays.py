@@ -16,7 +16,7 @@ from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation
 from tc.runtime.arrays.family import DeviceOps, Family, Refusal, first_line
 
 JAX_ALIGNMENT = 64
-"""Below this alignment jax copies what it is given."""
+"""Arrays of a lower alignment are copied by jax."""
 
 ADAPTER = "tc.jax.traced_calls"
 """What serves calls with tracers."""

@@ -28,15 +28,16 @@ memory than it needs, or has none, or its elements are not aligned."""
 _ASKED = ("aoti_torch_get_data_ptr", "aoti_torch_get_storage_size", "aoti_torch_get_storage_offset")
 
 _HANDLE = 2
-"""The words of an object of Python before what it holds: its count and its type."""
+"""The words of a Python object before its content: the count of references and the type."""
 
 _FIXED = 4
 """The words before those of each tensor (see `CODE`)."""
 
 
 def finder(torch: Any, wanted: Sequence[tuple[int, int]]) -> Find | None:
-    """What finds so many tensors, of the bytes of an element and those that each needs from its
-    first element on; None where that is not known to work."""
+    """The function that finds the addresses of as many tensors as `wanted` has pairs: the bytes of
+    an element, and the bytes that a tensor needs from its first element on. None where machine code
+    is not known to work."""
     asked = _known(torch)
     return None if asked is None else _new(asked, wanted)
 

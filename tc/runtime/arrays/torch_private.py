@@ -29,8 +29,9 @@ between them count as seen. (2.8 fails in six tests of torch.compile, 2.5 in mor
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A private part of torch: where it is, what stands in its place where it is not there, and
-    whether it only saves time. `lacking` are versions of `SEEN` that do not have it."""
+    """A private part of torch: the `path` to it, the value `plain` that stands in for it where it
+    is missing, and whether the part only saves time. `lacking` are the versions of `SEEN` without
+    the part."""
 
     path: str
     plain: Any = None
@@ -108,7 +109,7 @@ def private_part(torch: Any, name: str) -> Any:
 
 
 def was_seen(version: str) -> bool:
-    """Whether it lies between versions that were seen, by its first two numbers.
+    """Whether a version lies between the first and the last of `SEEN`, by its first two numbers.
 
     >>> [was_seen(version) for version in ("2.8.1", "2.13.1", "2.15.0+cu132", "2.16.0a0", "3.0")]
     [False, True, True, False, False]

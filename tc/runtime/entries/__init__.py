@@ -1,1 +1,1 @@
-"""What serves calls that are like the last one: inline caches, of one entry each."""
+"""Inline caches of one entry each, which serve calls that are like the last one."""

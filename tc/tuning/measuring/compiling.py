@@ -121,7 +121,8 @@ class Compilers:
 
 _LOCK = threading.Lock()
 _COMPILERS: dict[str, Compilers] = {}
-"""Of this process, for executors that run in it."""
+"""The compilers of this process, for executors that run in the process, by the text of the backend.
+"""
 
 
 def candidate_of(outcome: Outcome) -> CompiledCandidate:
@@ -135,7 +136,7 @@ def candidate_of(outcome: Outcome) -> CompiledCandidate:
 
 
 def name_of(backend: Backend) -> str:
-    """A backend as text, such that another process finds it (`backend_named`)."""
+    """The text that another process finds a backend by (`backend_named`)."""
     kind = type(backend)
     return f"{backend.name}={kind.__module__}:{kind.__qualname__}"
 

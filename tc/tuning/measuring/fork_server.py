@@ -258,7 +258,7 @@ class _Child:
         self.tail = (self.tail + part)[-_KEPT:]
 
     def _end(self) -> None:
-        """It has closed its pipe: it is ending, or its end hangs."""
+        """Waits for the end of a child that has closed its pipe, and kills a child whose end hangs."""
         deadline = time.monotonic() + _GRACE
         while time.monotonic() < deadline:
             pid, status = os.waitpid(self.pid, os.WNOHANG)

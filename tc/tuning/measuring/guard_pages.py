@@ -11,7 +11,8 @@ from tc.dtypes import Array
 
 _FORBIDDEN, _READ_ONLY = 0, mmap.PROT_READ
 _ZONE = 1 << 20
-"""Bytes on either side that nobody may touch, so that rows beyond are noticed, too."""
+"""The bytes on either side of an array that nobody may touch: many, so that accesses whole rows
+beyond the array are noticed, too."""
 
 
 def bytes_at_edge(size: int, *, before: bool, alignment: int = 1) -> Array:

@@ -48,7 +48,7 @@ class Session:
 
 
 class _Wrong(TCError):
-    """A candidate that does not do what the program says."""
+    """A candidate whose results are not those of the program."""
 
 
 def profile(

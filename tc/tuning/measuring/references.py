@@ -87,7 +87,7 @@ def _kept(memory: int, values: _Values) -> Reference:
 
 
 def _drawn(problem: Problem, shaped: ShapedProgram, seed: int) -> _Values:
-    """Of several kinds of inputs those that tell most."""
+    """Drawn inputs, of the kind whose results tell the most about wrong code."""
     found: list[_Values] = []
     failure: AccessError | None = None
     for kind in KINDS:
@@ -111,7 +111,8 @@ def _drawn(problem: Problem, shaped: ShapedProgram, seed: int) -> _Values:
 
 
 def _as_laid_out(problem: Problem, name: str, array: Array) -> Array:
-    """The same values, but those of elements that share their memory, which are one."""
+    """The values as an array with the strides of the problem holds them: elements that share their
+    memory are equal."""
     strides = dict(problem.strides).get(name)
     if strides is None or array.ndim == 0 or array.size == 0:
         return array

@@ -48,7 +48,8 @@ class WorkerLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a task gave, or why it gave nothing; `raised` is what it raised, pickled."""
+    """The result of a task, or the reason why there is none; `raised` is the pickled exception of
+    the task."""
 
     header: Mapping[str, Any]
     blobs: Sequence[bytes] = ()
@@ -57,9 +58,10 @@ class Outcome:
 
 
 class Worker:
-    """One process, started with the first task and again after it was lost. `warm` is a function
-    "module:name" that it calls at its start, `about` what it is given; `files` are descriptors
-    that it shares. One thread at a time runs tasks; any may pause, resume, stop and close."""
+    """A process that runs tasks, started with the first task and again after it was lost. The
+    process calls the function `warm`, "module:name", with the arguments `about` when it starts, and
+    shares the descriptors `files`. One thread at a time runs tasks; any thread may pause, resume,
+    stop and close the process."""
 
     def __init__(self, warm: str, about: Sequence[Any] = (), files: Sequence[int] = ()) -> None:
         self._warm, self._about, self._files = warm, about, files
@@ -84,7 +86,7 @@ class Worker:
                 raise WorkerLost("the process that watches over it was ended") from error
 
     def stop(self) -> None:
-        """Ends the task that runs now, if one does."""
+        """Ends the task that runs now, if any."""
         self._tell(KILL)
 
     def pause(self) -> None:
@@ -97,7 +99,7 @@ class Worker:
         self._tell(RESUME)
 
     def close(self) -> None:
-        """Ends the process and what it runs, at once."""
+        """Ends the process and the task in it, at once."""
         self._closed = True
         self._end()
 

@@ -1,1 +1,1 @@
-"""What a search tells: while it goes on, at its end, and as a picture."""
+"""Reports of a search: while it goes on, at its end, and as a picture."""
