@@ -21,7 +21,7 @@ _SIMPLE: Mapping[float, Callable[[Vector], Vector]] = {
 }
 """Exponents of one operation, rounded once."""
 
-_MOST = 2.0**70
+_LARGEST_EXPONENT = 2.0**70
 """A larger exponent is as good as this one, but that its product with 0 is no NaN."""
 
 
@@ -29,7 +29,7 @@ def power(x: Vector, y: Vector) -> Vector:
     match y.expr:
         case Const(value=value) if value in _SIMPLE:
             return _SIMPLE[value](x)
-    size, bounded = abs(x), y.at_most(_MOST).at_least(-_MOST)
+    size, bounded = abs(x), y.at_most(_LARGEST_EXPONENT).at_least(-_LARGEST_EXPONENT)
     raise_ = _in_double if x.dtype.scalar == FLOAT32 else _in_two_parts
     return _special(x, y, raise_(size, bounded))
 

@@ -15,7 +15,7 @@ from tc.kernel import ir, rebuild
 from tc.kernel.folding import binary, broadcast, constant, is_constant, ramp
 from tc.kernel.walk import every_statement
 
-SHORTEST = 128
+MIN_VECTOR_BITS = 128
 """Bits that the shortest vectors have."""
 
 
@@ -112,7 +112,7 @@ class _Uses:
         widths: dict[str, int] = {}
         for found in self.classes.values():
             if all(var.dtype.is_float for var in found.names):
-                fewest = max(SHORTEST // var.dtype.scalar.bits for var in found.names)
+                fewest = max(MIN_VECTOR_BITS // var.dtype.scalar.bits for var in found.names)
                 width = max(fewest, 1 << (found.needed - 1).bit_length())
                 widths |= {v.name: width for v in found.names if width < v.dtype.lanes}
         return widths

@@ -37,10 +37,10 @@ from tc.kernel.rebuild import (
 )
 from tc.kernel.walk import assigned, assigned_in, conjuncts, declared, every_statement, names_in
 
-FEWEST = 8
+MIN_ITERATIONS = 8
 """Iterations of a loop that is worth a second copy of its body."""
 
-LARGEST = 256
+MAX_COPIED_STATEMENTS = 256
 """Statements of such a copy, after unrolling."""
 
 
@@ -111,7 +111,7 @@ class _Pass:
             yield narrowed
         elif loop.parallel or loop.mark or new is not loop or not _is_innermost(loop):
             yield new
-        elif _trips(loop, bounds) < FEWEST or _size(loop) > LARGEST:
+        elif _trips(loop, bounds) < MIN_ITERATIONS or _size(loop) > MAX_COPIED_STATEMENTS:
             yield loop
         else:
             yield from self._parts(loop, bounds)
@@ -148,7 +148,7 @@ class _Pass:
     def _selected(self, loop: ir.For, bounds: Bounds) -> Stmts | None:
         """The one iteration that adds something, where a test selects it by a value that is known
         before the loop."""
-        if loop.parallel or loop.mark or _trips(loop, bounds) < FEWEST:
+        if loop.parallel or loop.mark or _trips(loop, bounds) < MIN_ITERATIONS:
             return None
         stores = [s for s in ir.statements(loop.body) if isinstance(s, ir.Store)]
         written = {s.buffer for s in stores}

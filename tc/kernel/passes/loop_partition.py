@@ -27,17 +27,17 @@ from tc.kernel.rebuild import (
 )
 from tc.kernel.walk import assigned, conjuncts, declared, iterations, names_in
 
-FEWEST = 4
+MIN_ITERATIONS = 4
 """Iterations of a loop that is worth a second copy of its body."""
 
-FEWEST_SHARED = 1 << 10
+MIN_SHARED_ITERATIONS = 1 << 10
 """The same of one that threads share: its last iteration becomes a region, which is compiled and
 called for itself."""
 
 MASKED = 4
 """One in so many vectors of an iteration must have a mask, at least."""
 
-LARGEST = 32
+MAX_COPIED_STATEMENTS = 32
 """Statements of such a copy, after unrolling."""
 
 WIDEST = 192
@@ -118,7 +118,7 @@ def partition_at_edges(kernel: ir.Kernel) -> ir.Kernel:
 
 def _at_edges(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
     values = iterations(loop)
-    if len(values) < FEWEST or sum(unrolled_size(s, {}) for s in loop.body) > WIDEST:
+    if len(values) < MIN_ITERATIONS or sum(unrolled_size(s, {}) for s in loop.body) > WIDEST:
         return (loop,)
     inner = inner_loops(loop.body)
     local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
@@ -195,13 +195,17 @@ def _region(region: Stmts, scope: Scope) -> Iterator[Stmts]:
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         new = scope.map_inside(stmt, each)
         whole = not isinstance(new, ir.For) or new.parallel or new.mark
-        if not isinstance(new, ir.For) or whole or not _is_peeled(new, scope.bounds, FEWEST):
+        if (
+            not isinstance(new, ir.For)
+            or whole
+            or not _is_peeled(new, scope.bounds, MIN_ITERATIONS)
+        ):
             return (new,)
         return _parts(new)
 
     new = scope.map(region, each)
     last = new[-1] if new else None
-    if isinstance(last, ir.For) and last.parallel and _is_peeled(last, {}, FEWEST_SHARED):
+    if isinstance(last, ir.For) and last.parallel and _is_peeled(last, {}, MIN_SHARED_ITERATIONS):
         head, tail = _parts(last)
         yield (*new[:-1], head)
         said = (stmt for stmt in new[:-1] if isinstance(stmt, ir.Comment))
@@ -217,7 +221,7 @@ def _parts(loop: ir.For) -> tuple[ir.For, ir.For]:
 
 def _is_peeled(loop: ir.For, bounds: Mapping[str, Interval], fewest: int) -> bool:
     values = iterations(loop)
-    if len(values) < fewest or sum(unrolled_size(s, {}) for s in loop.body) > LARGEST:
+    if len(values) < fewest or sum(unrolled_size(s, {}) for s in loop.body) > MAX_COPIED_STATEMENTS:
         return False
     whole, rest = {loop.var: (values[0], values[-2])}, {loop.var: (values[-1], values[-1])}
     return any(

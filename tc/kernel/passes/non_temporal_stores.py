@@ -20,7 +20,7 @@ from tc.kernel.analysis.lane_offsets import divisor, lane_offsets
 from tc.kernel.rebuild import Scope, Stmts, changed, map_blocks, map_regions, same_or
 from tc.kernel.walk import iterations, loads_in, stored_in
 
-SMALLEST = 32
+MIN_VECTOR_BYTES = 32
 """Bytes of a vector: so few of them fill a line that they do it in short succession."""
 
 CACHES = 7 / 8
@@ -31,7 +31,7 @@ kernel that reads the output next, which then comes from memory, from about 7/8 
 SHARE = 8
 """The output is no less than this part of it: a smaller one is little work for the memory."""
 
-FEW = 16
+OTHER_WRITES_DIVISOR = 16
 """Other regions write no more than this part of the output, such as the rows at its edges."""
 
 
@@ -83,7 +83,7 @@ def _unread(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> frozenset[str]:
     read = {name for other in kernel.regions for name in _loaded(other)}
     others = [stmt for other in kernel.regions if other is not region for stmt in other]
     elsewhere = _stored_bytes(others, 1)
-    few = {b.name for b in kernel.buffers if elsewhere[b.name] * FEW <= b.bytes}
+    few = {b.name for b in kernel.buffers if elsewhere[b.name] * OTHER_WRITES_DIVISOR <= b.bytes}
     outputs = {b.name for b in kernel.buffers if b.role == "output"}
     return frozenset((outputs & stored_in(region) & few) - read)
 
@@ -160,7 +160,7 @@ class _Marker:
         size = lanes * element
         if store.buffer not in self.outputs or store.mask is not None:
             return None
-        if size < SMALLEST or size & (size - 1):
+        if size < MIN_VECTOR_BYTES or size & (size - 1):
             return None
         loops = [loop.var for loop in self.scope.loops if isinstance(loop, ir.For)]
         if not self.scope.loop_variables(store.indices).issuperset(loops):

@@ -17,7 +17,7 @@ from math import prod
 from typing import TypeAlias
 
 from tc.device import Device
-from tc.kernel.passes.demanded_lanes import SHORTEST
+from tc.kernel.passes.demanded_lanes import MIN_VECTOR_BITS
 from tc.kernel.passes.stores.interleaving import MOST_INTERLEAVED
 from tc.options import MappingOptions
 from tc.polyhedral.cpu.analysis import ParallelNest
@@ -406,7 +406,7 @@ def _computed(extent: int, vectors: int, shape: TileShape) -> float:
     the row has a half that goes nowhere (demanded lanes), and takes fewer passes so. Rows of few
     vectors are as well off with all of them half as wide."""
     bits, last = shape.vector * 8, extent - (vectors - 1) * shape.lanes
-    if vectors < MANY or not 0 < last <= shape.lanes // 2 or bits // 2 < SHORTEST:
+    if vectors < MANY or not 0 < last <= shape.lanes // 2 or bits // 2 < MIN_VECTOR_BITS:
         return 1.0
     passes = shape.device.passes
     return (vectors - 1 + passes(bits // 2) / passes(bits)) / vectors

@@ -15,7 +15,7 @@ from tc.kernel import ir
 from tc.kernel.evaluate import evaluate
 from tc.kernel.folding import binary, constant, integer, select
 from tc.kernel.ir import Compare, Expr, For, Kernel, Load, Select, Store
-from tc.kernel.passes.guarded_terms import FEWEST, skip_guarded_terms
+from tc.kernel.passes.guarded_terms import MIN_ITERATIONS, skip_guarded_terms
 from tc.kernel.passes.loop_partition import partition_at_edges
 from tc.kernel.rebuild import substitute
 from tests.kernel.marked import add, all_statements, assert_same, dense, finish, loop, times, var
@@ -180,7 +180,7 @@ def test_two_guards_leave_a_part_without_any() -> None:
 @pytest.mark.parametrize(
     "kernel",
     [
-        sums(Compare("<=", var("k"), ROW), depth=FEWEST - 1),
+        sums(Compare("<=", var("k"), ROW), depth=MIN_ITERATIONS - 1),
         sums(Compare("<=", var("k"), ROW), otherwise=constant(1, FLOAT32)),
         sums(Compare("<=", var("k"), ROW), op="*"),
         sums(Compare("<", var("k"), integer(9))),

@@ -14,7 +14,7 @@ import tc
 import tc.kernel.passes.loop_partition
 from tc.dtypes import FLOAT32
 from tc.kernel.ir import Comment, For, If, Kernel, Load, Stmt, Store
-from tc.kernel.passes.loop_partition import FEWEST, LARGEST, partition_loops
+from tc.kernel.passes.loop_partition import MAX_COPIED_STATEMENTS, MIN_ITERATIONS, partition_loops
 from tc.kernel.passes.non_temporal_stores import store_past_caches
 from tc.kernel.walk import has_non_temporal_stores
 from tests.kernel.marked import (
@@ -63,14 +63,14 @@ def is_peeled(kernel: Kernel) -> bool:
 @pytest.mark.parametrize(
     ("extent", "vectors", "wanted"),
     [
-        (FEWEST * 8 - 1, 1, True),
-        (FEWEST * 8 - 7, 1, True),
-        (FEWEST * 8, 1, False),  # whole
-        (FEWEST * 8 - 8 - 1, 1, False),  # too few iterations
-        (FEWEST * 32 - 1, 4, True),
-        (FEWEST * 32 - 31, 4, True),
-        (FEWEST * 40 - 8, 5, False),  # one of five vectors is not whole
-        (FEWEST * 40 - 9, 5, True),  # two
+        (MIN_ITERATIONS * 8 - 1, 1, True),
+        (MIN_ITERATIONS * 8 - 7, 1, True),
+        (MIN_ITERATIONS * 8, 1, False),  # whole
+        (MIN_ITERATIONS * 8 - 8 - 1, 1, False),  # too few iterations
+        (MIN_ITERATIONS * 32 - 1, 4, True),
+        (MIN_ITERATIONS * 32 - 31, 4, True),
+        (MIN_ITERATIONS * 40 - 8, 5, False),  # one of five vectors is not whole
+        (MIN_ITERATIONS * 40 - 9, 5, True),  # two
     ],
 )
 @pytest.mark.parametrize("rows", [0, 3])
@@ -80,8 +80,8 @@ def test_where(extent: int, vectors: int, wanted: bool, rows: int) -> None:
 
 
 def test_large_bodies_stay() -> None:
-    assert is_peeled(copy(61, more=LARGEST - 5))
-    assert not is_peeled(copy(61, more=LARGEST))
+    assert is_peeled(copy(61, more=MAX_COPIED_STATEMENTS - 5))
+    assert not is_peeled(copy(61, more=MAX_COPIED_STATEMENTS))
     assert is_peeled(copy(225, vectors=4, more=4))
     assert not is_peeled(copy(225, vectors=4, more=8))
 

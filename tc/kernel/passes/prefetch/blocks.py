@@ -18,7 +18,7 @@ from tc.kernel.passes.prefetch.hosts import Host, SpreadHints
 from tc.kernel.rebuild import Scope, Stmts, changed, map_blocks, map_regions
 from tc.kernel.walk import assigned_in, iterations
 
-FEWEST = 16
+MIN_LINES = 16
 """Lines of a block: the core itself waits for fewer at the same time."""
 
 PART = 4
@@ -98,7 +98,7 @@ class _Region:
         room = self.room
         for block, values in self._blocks(loop, place, known):
             size = block.lines(self.line) * self.line
-            if FEWEST * self.line <= size <= room and (
+            if MIN_LINES * self.line <= size <= room and (
                 spread := host.spread(block, values, self.line, spreads)
             ):
                 room -= size

@@ -20,17 +20,17 @@ from tc.kernel.folding import binary, select
 from tc.kernel.rebuild import Stmts, changed, map_blocks, map_regions, map_statements, substitute
 from tc.kernel.walk import assigned_in, iterations, names_in, stored_in
 
-AHEAD = 8
+PREFETCH_DISTANCE = 8
 """Iterations from the hint to the access: measured, 4 or 16 help less."""
 
-FEWEST = 2 * AHEAD
+MIN_ITERATIONS = 2 * PREFETCH_DISTANCE
 """Iterations of a loop that has hints for its own ones only: the first ones, of whose rows nobody
 was told, are half of these at most."""
 
-MOST = 8
+MAX_LINES = 8
 """Lines that an iteration asks for: processors wait for few at a time, and drop others."""
 
-LONGEST = 80
+MAX_INDEX_NODES = 80
 """Nodes of an index that is computed a second time."""
 
 
@@ -91,7 +91,7 @@ def _block(block: Stmts, large: Mapping[str, ir.Buffer], outer: ir.For | None, l
 def _hints(
     loop: ir.For, outer: ir.For | None, large: Mapping[str, ir.Buffer], line: int
 ) -> Iterator[ir.Prefetch]:
-    budget = MOST
+    budget = MAX_LINES
     for buffer, places in _rows(loop, outer, large):
         elements = line // large[buffer].dtype.bytes
         lines = [places[first] for first in firsts_of_lines(sorted(places), elements)]
@@ -112,12 +112,12 @@ def _rows(
     """Buffers, and the elements of them that a later iteration reads, by their distances from each
     other."""
     count = len(iterations(loop))
-    if outer is not None and iterations(outer) and count >= AHEAD:
+    if outer is not None and iterations(outer) and count >= PREFETCH_DISTANCE:
         found = _gathered(loop, _Later.in_next(loop, outer), large)
-        if found or count < FEWEST:
+        if found or count < MIN_ITERATIONS:
             yield from found
             return
-    if count >= FEWEST:
+    if count >= MIN_ITERATIONS:
         yield from _gathered(loop, _Later.in_loop(loop), large)
 
 
@@ -139,7 +139,9 @@ class _Later:
     @classmethod
     def in_loop(cls, loop: ir.For) -> _Later:
         """In the same run of the loop, at last in its last iteration."""
-        later = binary("min", _plus(loop, AHEAD), ir.Const(iterations(loop)[-1], INT64), {})
+        later = binary(
+            "min", _plus(loop, PREFETCH_DISTANCE), ir.Const(iterations(loop)[-1], INT64), {}
+        )
         return cls._of(loop, {loop.var: later}, loop.body)
 
     @classmethod
@@ -147,9 +149,11 @@ class _Later:
         """At the end of the loop, in the next iteration of the one around, if there is any."""
         begin, end = iterations(loop).start, iterations(loop).stop
         variable, other = ir.Var(loop.var, INT64), ir.Var(outer.var, INT64)
-        wraps = ir.Compare(">=", variable, ir.Const(end - AHEAD, INT64))
+        wraps = ir.Compare(">=", variable, ir.Const(end - PREFETCH_DISTANCE, INT64))
         following = binary("min", _plus(outer, 1), ir.Const(iterations(outer)[-1], INT64), {})
-        later = select(wraps, _plus(loop, begin + AHEAD - end), _plus(loop, AHEAD))
+        later = select(
+            wraps, _plus(loop, begin + PREFETCH_DISTANCE - end), _plus(loop, PREFETCH_DISTANCE)
+        )
         values = {loop.var: later, outer.var: select(wraps, following, other)}
         return cls._of(loop, values, outer.body)
 
@@ -195,7 +199,11 @@ class _Later:
             if isinstance(node, ir.Load) and node.buffer in self.stored:
                 return None
         later = substitute(expr, self.values, {})
-        return later if len(list(islice(ir.walk(later), LONGEST + 1))) <= LONGEST else None
+        return (
+            later
+            if len(list(islice(ir.walk(later), MAX_INDEX_NODES + 1))) <= MAX_INDEX_NODES
+            else None
+        )
 
     def is_gathered(self, expr: ir.Expr) -> bool:
         """Whether it depends on what each iteration loads from another place."""

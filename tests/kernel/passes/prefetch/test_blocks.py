@@ -26,13 +26,13 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.passes.prefetch.blocks import FEWEST, PART, prefetch_blocks
+from tc.kernel.passes.prefetch.blocks import MIN_LINES, PART, prefetch_blocks
 from tc.kernel.passes.prefetch.hosts import BURST, WASTE, WORK
 from tests.kernel.hinted import hints_of
 from tests.support.kernels import Array, dense, integer, loop
 from tests.support.vectors import plus, ramp, times
 
-BLOCKS, ROWS, WIDTH = 40, FEWEST, 16
+BLOCKS, ROWS, WIDTH = 40, MIN_LINES, 16
 B, I, K, Q = (Var(name, INT64) for name in "bikq")  # noqa: E741  # as in loops
 VECTOR = FLOAT32.vector(16)
 LINE, PAGE = 64, 4096
@@ -165,7 +165,7 @@ def test_blocks_that_fit_into_the_cache() -> None:
 
 
 def test_blocks_of_many_lines() -> None:
-    few = replace(copies(), end=integer(FEWEST - 1))
+    few = replace(copies(), end=integer(MIN_LINES - 1))
     assert hints(kernel_of(few, computes())) == []
 
 
