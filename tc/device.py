@@ -42,7 +42,7 @@ FMA_PER_CYCLE = 2
 """Multiply-adds that a core is assumed to begin in a cycle."""
 
 GBYTES_PER_CORE = 10.0
-"""What one core is assumed to get from memory, in GB/s."""
+"""The bandwidth of memory that one core is assumed to have, in GB/s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,8 @@ def host() -> Device:
 
 
 def _cores() -> int:
-    """How many cores they belong to: two threads of one share its units."""
+    """The number of cores that the available processors belong to: two threads of one core share
+    its units."""
     cores = set()
     for number in _available():
         siblings = _PROCESSORS / f"cpu{number}/topology/thread_siblings_list"

@@ -50,7 +50,7 @@ class DType:
 
     @property
     def is_integer(self) -> bool:
-        """Whether it counts as integer; bool does not (Y2: it is no subscript)."""
+        """Whether the type counts as integer; bool does not (Y2: bool is no subscript)."""
         return self.kind in ("int", "uint")
 
     @property

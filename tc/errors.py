@@ -17,7 +17,7 @@ from tc.edits import Edit, apply, described
 from tc.source import Span, visible
 
 Notes: TypeAlias = tuple[tuple[Span, str], ...]
-"""What an error points at beside its own place, with words for each."""
+"""The places that an error points at beside its own place, with words for each."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,7 +53,7 @@ def ends_at_caller(function: F) -> F:
 
 
 class ErrorDetails(TypedDict, total=False):
-    """The optional fields of an error, beside its cause, its rule and its span (`TCError`)."""
+    """The optional fields of an error: all but cause, rule and span (`TCError`)."""
 
     repair: str | None
     notes: Notes
@@ -191,7 +191,7 @@ class BackendError(TCError):
 
 
 class InternalError(TCError):
-    """A pass of tc broke its own contract; please report it."""
+    """A pass of tc has broken its own contract; please report the error."""
 
 
 class TCWarning(UserWarning):
@@ -231,7 +231,7 @@ _LONG_WORD = re.compile(r"[A-Za-z0-9_.]{60,}")
 
 
 def shortened(text: str) -> str:
-    """A text without the middles of the very long words that it quotes.
+    """The text with very long words that it quotes cut in the middle.
 
     >>> shortened("'" + 1000 * "a" + "' is no tensor")
     "'aaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaa' is no tensor"

@@ -56,7 +56,8 @@ class Explanation:
     stage: str | None = None
 
     def work(self, statement: p.ShapedStatement) -> Work:
-        """The operations of one of `shaped.statements`, and the bytes that the statement touches."""
+        """The operations of one of `shaped.statements`, and the bytes that the statement
+        touches."""
         return statement_work(self.shaped, statement)
 
     @property
@@ -139,7 +140,7 @@ def _joined(stages: Mapping[str, str], wanted: Sequence[str]) -> str:
 
 
 def check_stage(stage: object) -> None:
-    """InputError for what is no stage that an explanation can show."""
+    """Raises InputError for a name that is no stage of an explanation."""
     names = (*STAGES, "all")
     if stage is not None and stage not in names:
         raise InputError(

@@ -124,8 +124,8 @@ def _keep_rights(handle: int, before: os.stat_result) -> None:
 
 
 def _copy_into(real: str, file: IO[bytes]) -> None:
-    """The content of a file over that of another, which keeps its place; there is room for all of
-    it before anything is lost."""
+    """Copies the content of a file over the content of another file, which keeps its place; there
+    is room for all of the content before anything is lost."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     with open(real, "r+b") as old:

@@ -201,7 +201,7 @@ class Compiled:
 
     @property
     def text(self) -> str:
-        """The text that was compiled, with all its defs."""
+        """The text of the program, with all its defs."""
         return self.program.source.text
 
     @property
@@ -356,7 +356,7 @@ class Compiled:
 
     @ends_at_caller
     def source(self, /, *inputs_or_sizes: Any, **named: Any) -> str:
-        """The code that runs for such inputs, in the backend's language."""
+        """The code of a call with these inputs, in the language of the backend."""
         sizes = self._sizes(inputs_or_sizes, named)
         needed = self.program.needs_initial
         special = self._specialised(sizes, tuple(n for n in self.program.outputs if n in needed))
@@ -365,7 +365,8 @@ class Compiled:
         return ShownText(special.runner.source, LANGUAGES.get(self.backend, "text"))
 
     def _compiled_alike(self, program: Program) -> Compiled:
-        """Another program, compiled as this one is, but for a plan, which is for its loops."""
+        """The function of another program, with the backend and the options of this function, but
+        for a plan: a plan is for the loops of one program."""
         options = replace(self.options, plan=None)
         return Compiled(
             program, self.backend, options, self._requested_check, self._specialiser.tuned
@@ -563,6 +564,6 @@ _NUMBER = re.compile(r"\d+")
 
 
 def issue_warnings(found: Iterable[ProgramWarning]) -> None:
-    """Python warnings for those of a program, at the line that called tc."""
+    """Issues the warnings of a program as Python warnings at the line that called tc."""
     for warning in found:
         warn(warning.text)

@@ -78,7 +78,7 @@ def _spelled(name: str) -> str:
 # --- torch.compile --------------------------------------------------------------------------------
 
 TORCH = "tc.torch.routes"
-"""What serves calls of which torch asks for more than numbers."""
+"""The module that serves calls of which torch asks for more than numbers."""
 
 _ROUTES: list[Any] = []
 _HIDDEN: set[Any] = set()

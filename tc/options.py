@@ -32,7 +32,7 @@ def _refuse(cause: str, repair: str | None) -> None:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
-    """What a name is most like, None where it is like nothing."""
+    """The known name that is most like a name; None where none is."""
     names = list(known)
     inside = [n for n in names if n in name.split("_")]
     close = inside or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
@@ -205,7 +205,8 @@ class GpuOptions:
 
 
 def _check_sizes(name: str, value: object, most: int | None) -> None:
-    """BackendError for what is no list of sizes, at most so many."""
+    """Raises BackendError for a value that is no list of sizes, or a list of more than `most`
+    sizes."""
     if not isinstance(value, tuple):
         _refuse(
             f"{name}={shown(value)}: it is a list of integers, outermost first, or None",
@@ -332,7 +333,7 @@ def how_compiled(backend: str, options: Options, check: bool | None) -> str:
 
 
 def options_json(text: str, *, repair: str) -> Any:
-    """What a text says as JSON; BackendError if it is none.
+    """The value of a text of JSON; BackendError for other texts.
 
     >>> options_json('{"threads": 2}', repair="{}")
     {'threads': 2}

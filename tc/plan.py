@@ -458,7 +458,8 @@ class _Reader:
     def _object(
         self, value: object, what: str, known: tuple[str, ...], required: tuple[str, ...]
     ) -> Mapping[str, Any]:
-        """The values of an object by known keys; misspelt keys are read as the nearest known ones."""
+        """The values of an object by known keys; misspelt keys are read as the nearest known
+        ones."""
         keys = ", ".join(map(repr, known))
         if not isinstance(value, dict):
             self.errors.append(f"{what} is an object with the keys {keys}, and not {shown(value)}")

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     Points: TypeAlias = isl.Set
 
 QUOTA = 400_000
-"""The operations of isl that one space may spend: some 100 ms."""
+"""The number of operations of isl that one space may spend: some 100 ms."""
 
 _INT64_MAX = 2**63 - 1
 
 
 class TooComplex(Exception):
-    """isl gave up: the caller falls back to what is sound without it."""
+    """isl gave up: the caller falls back to an answer that is right without isl."""
 
 
 class Space:

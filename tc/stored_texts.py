@@ -68,7 +68,7 @@ def bytes_of(text: KernelText) -> bytes:
 
 
 def text_of(stored: bytes) -> KernelText | None:
-    """What was kept, or None where it has not the form of what `bytes_of` writes."""
+    """The text that was kept; None where the bytes have not the form that `bytes_of` writes."""
     found = disk.unpacked(_KIND, stored)
     if found is None:
         return None
@@ -96,7 +96,7 @@ def text_of(stored: bytes) -> KernelText | None:
 
 
 _CUDA_TEXT = "CudaText"
-"""By name, as its module is loaded for that backend alone."""
+"""The name of a class, as the module of the class is loaded for that backend alone."""
 
 
 def _decompressed(body: bytes) -> bytes:
@@ -131,7 +131,7 @@ def _count(value: object) -> int:
 
 
 def canonical(shaped: ShapedProgram) -> Iterator[str]:
-    """All of a shaped program that its kernel depends on, without the layout of its text.
+    """The parts of a shaped program that its kernel depends on, without the layout of its text.
 
     >>> from tc.pipeline import check_module, parse_source, shape_program
     >>> from tc.runtime.sizes import CallSizes

@@ -1,4 +1,4 @@
-"""What can be written on the command line, with its help."""
+"""The options and commands of the command line, with their help."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _parsed(name: str, words: Sequence[str]) -> argparse.Namespace:
 
 
 def _as_sizes(arguments: argparse.Namespace, pairs: Sequence[str]) -> str:
-    """What NAME=VALUE may mean to a command that has --sizes."""
+    """The repair for NAME=VALUE in a command that has --sizes."""
     if not hasattr(arguments, "sizes"):
         return ""
     given = [option_lists.sizes_text(arguments.sizes)] if arguments.sizes else []

@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
     """Examples of the values of required options, by the names of options."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does it; `own` of what comes of it is the parser of the command."""
+        """As argparse does it; the result has the parser of the command as `own`."""
         if not args and self._subparsers is not None:
             self.print_help()
             self.exit()
@@ -49,7 +49,8 @@ class Parser(argparse.ArgumentParser):
             write(message)
 
     def _repair(self, message: str) -> str | None:
-        """What should have been typed, in place of what is wrong; None where that is not known."""
+        """The words that should have been typed in place of wrong ones; None where they are not
+        known."""
         chosen = _CHOICE.search(message)
         if chosen is not None:
             close = nearest(chosen[2], re.findall(r"[\w.-]+", chosen[3]))

@@ -67,7 +67,8 @@ def _draw(call: CallArguments, seed: int) -> None:
 
 
 def _has_value(call: CallArguments, name: str) -> bool:
-    """Whether an input has one: where a size has its name (N1), a number is that."""
+    """Whether an input has a value: where a size has the name of the input (N1), a number is the
+    value."""
     value = call.values.get(name)
     is_size = (
         isinstance(value, int) and call.program.tensors[name].rank and name in call.program.sizes

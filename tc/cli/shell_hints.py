@@ -71,7 +71,7 @@ def _named(repair: str) -> str:
 
 
 def _derived(repair: str) -> str:
-    """What `tc.grad` and its kin are asked for.
+    """The options of `tc grad` and its kin for arguments of `tc.grad`.
 
     >>> _derived("wrt=['A', 'B']"), _derived("in_axes={'A': 0, 'B': None}")
     ('--wrt A,B', '--in-axes A=0,B=none')
@@ -219,7 +219,8 @@ def _outputs(repair: str, call: CallArguments | None) -> str:
 
 
 def _shape_of_output(name: str, call: CallArguments | None) -> str:
-    """ ":2x3", or nothing for what has no shape or none that is known."""
+    """The shape of an output as ":2x3"; empty where the output has no shape, or none that is
+    known."""
     if call is None:
         return ""
     try:

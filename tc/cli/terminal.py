@@ -1,4 +1,4 @@
-"""What a command says beside its output: messages for a terminal, and the streams that they take.
+"""Messages of commands for a terminal, and the streams that take them.
 
 A message escapes what a terminal would obey (`tc.source.visible`), and a message that nobody can
 read is lost without an error, so that the exit status is that of the command.

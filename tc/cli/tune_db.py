@@ -34,7 +34,7 @@ from tc.tuning.exchange import RefusedLine, from_lines, to_line
 from tc.tuning.problem import Problem
 
 MOST_TOLD = 20
-"""The number of refused lines that are reported one by one."""
+"""The most refused lines that are reported one by one."""
 
 _AT_ONCE = 500  # measurements that are written in one transaction
 
@@ -184,7 +184,7 @@ def _rows(found: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
 
 @contextmanager
 def _written(name: str) -> Iterator[TextIO]:
-    """A file that is written anew, unless it is a database."""
+    """A file to write anew; an error where the file is a database."""
     if name == "-":
         yield sys.stdout
         return
@@ -204,7 +204,7 @@ def _written(name: str) -> Iterator[TextIO]:
 
 @contextmanager
 def _opened(name: str) -> Iterator[TextIO]:
-    """A file whose lines are read one by one; a line that is not UTF-8 is a refused line."""
+    """An open file whose lines are read one by one; a line that is not UTF-8 is refused."""
     if name == "-":
         if sys.stdin is None:
             raise UsageError("cannot read -: there is no standard input")

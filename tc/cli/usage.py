@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class UsageError(Exception):
-    """The command line is wrong, or a file that it names: exit status 2."""
+    """The command line, or a file that it names, is wrong: exit status 2."""

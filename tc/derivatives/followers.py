@@ -37,7 +37,7 @@ class TangentFunction:
 
 
 class Followers:
-    """The functions that follow from one; `stop` is as for `stopped`."""
+    """The tangents and batches of a function; `stop` is as for `stopped`."""
 
     def __init__(self, function: Compiled, stop: str) -> None:
         self.function = function

@@ -20,7 +20,8 @@ from tc.source import Source
 INPUT, OUTPUT, COTANGENT = range(3)
 
 Taken = tuple[int, int]
-"""What a gradient takes: which kind of tensor of the function, and its place among these."""
+"""An argument of a gradient: the kind of a tensor of the original function, and its place among
+tensors of that kind."""
 
 CallShapes = tuple[tuple[str, Any], ...]
 """The shapes of the inputs of a call by name, and the values of those that code depends on."""
@@ -32,9 +33,10 @@ _NO_EXPRESSION = "D4"
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """The program of a gradient as a function. `arguments` are what it takes, `kept` those of them
-    that a call of the function has to keep, and `wrt` the places of the inputs that its results
-    belong to; `sizes` are those that it is for, None for all."""
+    """The program of a gradient as a function. `arguments` are the arguments of that function,
+    `kept` the arguments that a call of the original function has to keep, and `wrt` the places of
+    the inputs that the results are gradients of; `sizes` are the sizes that the gradient is for,
+    None for all."""
 
     function: Compiled
     arguments: tuple[Taken, ...]

@@ -12,8 +12,8 @@ from tc.semantics.program import Program
 
 @contextmanager
 def stopped(program: Program, stop: str) -> Iterator[None]:
-    """Has such an error (D10) say which inputs of the program flow into such functions, and how
-    nothing does: each as `stop` writes it, such as "{}.detach()"."""
+    """Gives errors of D10 a repair: the inputs of the program that flow into functions without a
+    derivative, written as `stop` has it, such as "{}.detach()"."""
     try:
         yield
     except GradError as error:

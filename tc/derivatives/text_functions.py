@@ -36,9 +36,9 @@ def how_text(how: str, numbers: Mapping[str, int]) -> str:
 
 
 def function_of(src: str, entry: str, how: str) -> tuple[Compiled, dict[int, int], bool]:
-    """The function of these texts, one that there is or one made here, the numbers by the places
-    of the inputs, and whether it was made here, so that nobody else holds it. ParseError,
-    CheckError and BackendError for texts that are none."""
+    """The function of these texts, the numbers among its inputs by their places, and whether the
+    function was made here, so that nobody else holds it, or is one that there was. ParseError,
+    CheckError and BackendError for texts of no function."""
     read = options_json(how, repair=_HOW)
     if not isinstance(read, dict) or not {"backend"} <= {*read} <= _KEYS:
         raise BackendError(f"{how!r} does not say how a program is compiled", repair=_HOW)

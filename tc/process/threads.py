@@ -1,4 +1,4 @@
-"""How many threads calls may use that do not say so themselves."""
+"""The number of threads of calls that do not name a number themselves."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _NO_THREAD = ("can't start new thread", "can't create new thread")
 
 
 def uninterrupted(work: Callable[[], T]) -> T:
-    """What `work` returns or raises; an exception of a signal handler does not reach into it.
+    """What `work` returns or raises; an exception of a signal handler does not reach into `work`.
 
     Locks that `work` takes are never those of the main thread, so handlers may ask for them.
     """
@@ -85,8 +85,8 @@ def load(name: str) -> ModuleType:
 
 
 def stack() -> Iterator[FrameType]:
-    """The frames of this thread, the innermost first; behind those of a helper come those of the
-    main thread, which waits for it."""
+    """The frames of this thread, the innermost first; behind the frames of a helper come the frames
+    of the main thread, which waits for the helper."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         yield frame
@@ -126,8 +126,8 @@ class Lazy(Generic[T]):
 
 
 _LAZY: weakref.WeakSet[Lazy[Any]] = weakref.WeakSet()
-"""All lazy values; each goes with the object that holds it, such as a function with its gradients.
-"""
+"""All lazy values; a lazy value goes with the object that holds it, such as a function with its
+gradients."""
 
 
 class LazyByKey(Generic[T]):
@@ -205,9 +205,8 @@ class _Helper(Generic[T]):
             self.latch.release()
 
     def _begin(self) -> None:
-        """Has another thread start the helper: what a handler raises inside of `Thread.start`
-        makes `threading` forget a thread that runs, which then fails to say that it has begun.
-        """
+        """Has another thread start the helper: an exception of a handler inside of `Thread.start`
+        makes `threading` forget a thread that runs, which then fails to say that it has begun."""
         try:
             _thread.start_new_thread(self._start, ())
         except RuntimeError as error:
@@ -265,7 +264,8 @@ def _inside_compiler() -> bool:
 
 
 _HELPERS: dict[int, _Helper[Any]] = {}
-"""Those that are waited for. No weak set: what a handler raises in one's callback is lost."""
+"""The helpers that the main thread waits for. No weak set, as exceptions of handlers in callbacks
+of weak references are lost."""
 
 _TURN = [threading.Lock()]
 """Of helpers, one works at a time: signals cannot leave more behind."""

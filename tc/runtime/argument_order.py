@@ -1,4 +1,4 @@
-"""Arguments that a call gives in another order than its parameters: what errors say of them."""
+"""The errors of arguments that a call gives in another order than its parameters."""
 
 from __future__ import annotations
 

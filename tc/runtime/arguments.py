@@ -117,7 +117,8 @@ def fault(
 def bind_call(
     signature: Signature, inputs: Sequence[Any], named: Mapping[Any, Any]
 ) -> tuple[Any, ...]:
-    """The inputs in order: given one by one and by name, or as one collection of them."""
+    """The inputs in order, of arguments that are given one by one and by name, or as one
+    collection."""
     parameters = signature.inputs
     if len(inputs) == 1 and is_collection(signature, inputs[0]):
         only = inputs[0]
@@ -176,8 +177,8 @@ def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
 
 
 def read_inputs(signature: Signature, inputs: Sequence[Any], *, devices: bool = False) -> Given:
-    """The inputs as checked numpy arrays, without copies but of what is not aligned; with `devices`
-    those that lie on one as `DeviceArray`, which are refused otherwise."""
+    """The inputs as checked numpy arrays, copied only where they are not aligned; with `devices`,
+    arrays on a device as `DeviceArray`, which are refused otherwise."""
     views: list[Any] = []
     key: list[Any] = []
     family: Family | None = None

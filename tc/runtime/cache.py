@@ -200,7 +200,7 @@ class KernelStore:
 
 
 class MemoryStore(KernelStore):
-    """A store in a dict, for a process that hands over the entries that it makes."""
+    """A store in a dict, for a process that hands its entries over."""
 
     def __init__(self, entries: dict[str, bytes]) -> None:
         super().__init__(Path(_HOMELESS))
@@ -246,7 +246,7 @@ def disable() -> None:
 
 
 def store() -> KernelStore:
-    """The store in use, or that would be if it were enabled."""
+    """The store of this process, whether it is enabled or not."""
     global _store
     if _store is None:
         _store = KernelStore(_default())
@@ -276,7 +276,7 @@ def put(key: str, data: bytes) -> None:
 
 
 def remove(key: str) -> None:
-    """Removes what is kept under a key, as it proved useless."""
+    """Removes a useless entry."""
     if _enabled:
         store().remove(key)
 
@@ -357,7 +357,7 @@ def _absolute(directory: Path) -> Path:
 
 
 def packed(kind: str, header: Mapping[str, Any], body: bytes) -> bytes:
-    """What to keep: a header of values that JSON knows, and a body.
+    """The bytes of an entry: a header of values that JSON knows, and a body.
 
     >>> packed("cubin", {"arch": "sm_90"}, b"code")
     b'{"arch":"sm_90","bytes":4,"kind":"cubin"}\\ncode'

@@ -86,7 +86,8 @@ class DeviceKernel(Protocol):
 
 
 class DeviceComputation(Protocol):
-    """A kernel that a library runs on its own arrays at `place`, on its current stream."""
+    """A kernel that a library runs on its own arrays at `place`, on the current stream of the
+    library."""
 
     @property
     def kernel(self) -> Kernel: ...
@@ -245,8 +246,9 @@ def made_at(array: Any, space: OutputSpace, family: Family, place: DeviceLocatio
 def streams_of(
     current: Any, inputs: Sequence[Any], targets: Iterable[DeviceArray]
 ) -> tuple[Any, list[Any]]:
-    """The stream of a call, and those that it has to wait for: where the library has none of its
-    own, the first that an array names, else CUDA's default one."""
+    """The stream of a call, and the streams that the call waits for. The stream is the current one
+    of the library; where the library has none, the first that an array names, else the default
+    stream of CUDA."""
     views = (*inputs, *targets)
     named = [v.stream for v in views if type(v) is DeviceArray and v.stream is not None]
     stream = current if current is not None else named[0] if named else DEFAULT_STREAM
@@ -363,7 +365,7 @@ def _apart(first: _Lies, second: _Lies, family: Family) -> InputError:
 def _check_all_given(
     special: Specialisation, signature: Signature, targets: Mapping[str, Any], family: Family
 ) -> None:
-    """For a library of which tc does not know how it makes arrays."""
+    """Checks that all outputs are given, where tc does not know how a library makes arrays."""
     for name, shape, dtype in special.outputs:
         if name not in targets:
             parameter = next(p for p in signature.outputs if p.name == name)

@@ -10,13 +10,14 @@ PER_THREAD = 2
 """CUDA's handle of each thread's default stream."""
 
 _MOST_STREAMS = 16
-"""Streams whose temporaries are kept; those of others that were used before go."""
+"""The number of streams whose temporaries are kept; the temporaries of streams that were used
+earlier go."""
 
 
 @dataclass(slots=True)
 class DeviceFrame:
-    """What one call at a time needs beside its arrays: temporaries, words of its own, and memory
-    for numbers, of which the last contents are known. `arrays` keep the memory alive."""
+    """The memory that a call needs beside its arrays: temporaries, words of its own, and memory for
+    numbers with its last contents. `arrays` keep the memory alive."""
 
     arrays: list[Any]
     temporaries: list[Any]

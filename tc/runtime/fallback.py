@@ -242,7 +242,7 @@ def _input(request: Request, name: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """A text as Python writes it, over as many lines as it has."""
+    """The literal of a text in Python, over as many lines as the text has."""
     if any(part in text for part in ("\\", "'''", "\r")) or text.endswith("'"):
         return repr(text)
     return f"'''{text}'''"

@@ -32,7 +32,8 @@ _READY = 6
 
 
 def frame_kind() -> type[GuardFrame]:
-    """Frames in machine code, where what that assumes is known to hold, else those in Python."""
+    """The class of frames in machine code where their assumptions are known to hold, else the class
+    of frames in Python."""
     known = native.is_allowed(MACHINES) and numpy_records.is_known()
     return NativeGuardFrame if known else GuardFrame
 
@@ -76,8 +77,8 @@ def _record(spec: ArraySpec) -> tuple[int, ...]:
 
 @Lazy
 def _methods() -> tuple[int, int]:
-    """The addresses of what Python's functions refer to. They may outlive this module, so that is
-    in the memory of the code, which is never freed."""
+    """The addresses of the objects that functions of Python refer to. The functions may outlive
+    this module, so the addresses are in the memory of the code, which is never freed."""
     serve, run = lasting_code(CODE, "serving", "running")
     return serve, run
 

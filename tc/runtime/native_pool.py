@@ -140,7 +140,7 @@ class NativePool:
 
 
 def new_pool() -> ThreadPool | NativePool:
-    """A pool in machine code, where what that assumes is known to hold, else one in Python."""
+    """A pool in machine code where its assumptions are known to hold, else a pool in Python."""
     if not native.is_allowed(MACHINES) or not all(hasattr(_library(), name) for name in _FUNCTIONS):
         return ThreadPool()
     code = compile_pool()
@@ -201,7 +201,10 @@ def _is_filtered() -> bool:
 
 
 def _survives(attempt: int) -> bool:
-    """Whether a process lives through a C function, and gets 0 from it.
+    """Whether a process lives through a C function and gets 0 from it. A filter of system calls may
+    end a process for what it refuses, so another process tries the function, on the memory of this
+    process, which waits. The end of that process sends no signal, as handlers of the user would
+    take the signal for one of their own children.
 
     A filter may end a process for what it refuses. So another process tries it, on the memory of
     this one, which waits. Its end sends no signal, as the user's handlers would take that for one

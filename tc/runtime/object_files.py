@@ -162,9 +162,9 @@ def all_found(file: ObjectFile) -> bool | None:
 
 
 def is_whole(file: ObjectFile) -> bool:
-    """Whether a file is an object file whose parts lie in it, refer to parts that it has, and
-    define its functions as code. Only ELF files of 64 bits, little-endian, are looked through; on
-    a Linux of that kind it has to be one."""
+    """Whether a file is an object file whose parts lie in it, refer to parts of the file, and
+    define its functions as code. Only ELF files of 64 bits, little-endian, are checked; on a Linux
+    of that kind the file has to be an ELF file."""
     if not file.functions:  # nothing is loaded
         return True
     if file.content[: len(_ELF)] != _ELF:

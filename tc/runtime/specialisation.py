@@ -38,8 +38,8 @@ IDENTITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Temporaries:
-    """The memory of a kernel's temporaries. Each call that runs has its own; afterwards that of
-    a few calls is kept for later ones, which then allocate nothing."""
+    """The memory of a kernel's temporaries. Each call under way has memory of its own; the memory
+    of a few calls is kept, so that later calls allocate nothing."""
 
     buffers: tuple[Buffer, ...]
     spare: list[list[np.ndarray]] = field(default_factory=list)
@@ -89,8 +89,8 @@ def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[OutputSpace, 
 
 
 def new_output(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> Array:
-    """An array aligned to so many bytes; a large one at least to a line of the caches, so that
-    kernels may write it past them."""
+    """An array that is aligned to `alignment` bytes; a large array at least to a cache line, so
+    that kernels may write it past the caches."""
     if math.prod(shape) * dtype.itemsize >= LARGE:
         alignment = max(alignment, LINE)
     return empty(shape, dtype, alignment)
@@ -207,7 +207,7 @@ def _unplaced_error(
 
 
 def start_warnings(shaped: ShapedProgram, given: frozenset[str]) -> tuple[ProgramWarning, ...]:
-    """R3: statements that would continue from a value that is not there."""
+    """The warnings of R3: statements that continue from a value that does not exist."""
     return tuple(
         _start_warning(statement)
         for statement in shaped.program.statements

@@ -128,7 +128,8 @@ class ThreadPool:
         """Only Python can launch."""
 
     def after_fork_in_child(self) -> None:
-        """No thread of the pool is here, nor one that was launching."""
+        """Makes the pool anew in a forked child, where no thread of the pool is, nor one that was
+        launching."""
         self._begin_anew()
 
     def _take(self, most: int) -> list[_Worker]:
@@ -202,7 +203,7 @@ _MODES = 512
 
 
 def _modes() -> list[Callable[[], object]]:
-    """What gives another thread the floating-point modes of this one."""
+    """The function that gives another thread the floating-point modes of this thread."""
     library = ctypes.CDLL(None) if os.name == "posix" else None
     if not hasattr(library, "fegetenv"):
         return []

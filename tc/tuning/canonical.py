@@ -1,4 +1,5 @@
-"""Programs without their names: what is measured of one holds for all that are written alike."""
+"""Programs without their names: a measurement of one program holds for all programs that are
+written alike."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tc.tuning.rows import value_of
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a program calls its tensors, in order of declaration, and the variables of each
+    """The names of the tensors of a program, in order of declaration, and of the variables of each
     statement, in order of appearance."""
 
     tensors: tuple[str, ...]

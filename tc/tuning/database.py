@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """A trial, and when it was made, on what, and by which search. `confirmed`: it was measured
-    once more, in turn with the plan that it should replace; options without a plan are what tc
-    chooses itself, where nothing replaced that. `device` and `versions` are values of JSON, `base`
-    is what all candidates had in common (`tc.tuning.machines`)."""
+    """A trial, with its time, its device, and its search. `confirmed`: the trial was measured once
+    more, in turn with the plan that it should replace; options without a plan are the choice of tc
+    itself, where nothing replaced that choice. `device` and `versions` are values of JSON, `base`
+    are the options that all candidates of the search had in common (`tc.tuning.machines`)."""
 
     problem: Problem
     trial: Trial
@@ -192,7 +192,8 @@ def _call_of(problem: Problem) -> CanonicalCall:
 
 
 def _insert(connection: Connection, measurement: Measurement, call: CanonicalCall) -> int:
-    """How many rows a measurement is: one, unless it is there already."""
+    """Inserts a measurement and returns the number of new rows: 0 where the measurement is there
+    already."""
     trial, base = measurement.trial, measurement.base
     row = {
         "problem": _problem(connection, measurement.problem, call),

@@ -95,7 +95,7 @@ def default_path() -> Path | None:
 
 @contextmanager
 def reading(path: Path, *, patience: float = PATIENCE) -> Iterator[Connection]:
-    """The file as it is now, brought up to date; InputError for one that tc cannot read."""
+    """The file as it is now, brought up to date; InputError for a file that tc cannot read."""
     with _connected(path, patience, _mode(path)) as connection:
         is_current = _version(connection, path) == len(MIGRATIONS)
         if is_current:

@@ -1,5 +1,5 @@
-"""Which plans the tuning database has for a call: of its sizes, or of the nearest; under its names,
-and at its sizes."""
+"""The plans that the tuning database has for a call: plans of the sizes of the call, then of the
+nearest sizes; with the names of the call, and at its sizes."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ class StoredPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownPlan:
-    """A plan that was measured, as it stands in the database; `shapes` are those of the inputs,
-    `measured` is how many plans were measured with it. `is_exact`: for just such a call."""
+    """A row of the database: a plan that was measured. `shapes` are the shapes of the inputs,
+    `measured` is the number of plans that were measured with this one. `is_exact`: the plan was
+    measured for the same call."""
 
     is_exact: bool
     shapes: Shapes
@@ -82,7 +83,8 @@ _FASTEST = """
     GROUP BY trials.problem, options HAVING count(*) = count(time)
     ORDER BY is_confirmed DESC, seconds, options
 """
-"""Plans that never failed: those that were measured once more, in turn with another, come first."""
+"""The plans that never failed; plans that were measured once more, in turn with another plan, come
+first."""
 
 _CONFIRMED = """
     AND options IN (SELECT options FROM trials INDEXED BY verdicts
@@ -201,8 +203,8 @@ class _Taken:
     passed_over: Callable[[InputError], None]
 
     def plans(self, problems: list[int], shapes: Shapes, *, is_exact: bool) -> list[KnownPlan]:
-        """Those of problems that are alike, the fastest first; what tc chooses itself comes after
-        what was confirmed to be faster once."""
+        """The plans of problems that are alike, the fastest first; the choice of tc itself comes
+        after plans that were once confirmed to be faster."""
         if not problems:
             return []
         places = ", ".join("?" * len(problems))

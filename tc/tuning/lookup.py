@@ -38,7 +38,7 @@ PATIENCE = 1.0
 """Seconds to wait for another process that has locked the file."""
 
 MOST = 3
-"""Plans that are tried: each that cannot be done costs time."""
+"""The number of plans that are tried: each plan that cannot be done costs time."""
 
 _WARNED: set[Path] = set()
 """The files of which a warning has said that they cannot be read."""

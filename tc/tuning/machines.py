@@ -92,7 +92,7 @@ def check_device_value(value: object) -> None:
 
 
 def versions(backend: str) -> dict[str, str]:
-    """Of tc and of what makes its code for a backend."""
+    """The versions of tc and of the compilers of a backend."""
     found = {"tc": version_of("tensor-comprehensions")}
     found |= {name: version_of(name) for name in _PACKAGES}
     return {**found, "compiler": _compiler_version(backend)}

@@ -352,7 +352,7 @@ class Measurer:
         return min(self.limits.run_seconds, 2.0 + 5 * self._seconds)
 
     def _profiled(self, function: str, arguments: object, seconds: float) -> Outcome:
-        """A task that runs while nothing else does on its processors."""
+        """The outcome of a task that runs while nothing else runs on its processors."""
         task = Task(
             f"tc.tuning.measuring.{function}", pickle.dumps(arguments), seconds, self.limits.memory,
             processors=self._alone,

@@ -1,4 +1,5 @@
-"""Plans under other names: what was found for a program, for one that is written alike."""
+"""Plans under other names: a plan that was found for one program serves a program that is written
+alike."""
 
 from __future__ import annotations
 

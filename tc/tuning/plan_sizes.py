@@ -113,8 +113,8 @@ class _Tiles:
         return replace(loop, span=span, step=new.get(loop.step, loop.step))
 
     def _sizes(self, loop: LoopName, known: set[int]) -> Mapping[int, int]:
-        """What sizes of tiles become, of a loop that has some: it may have been tiled by its name
-        in another statement."""
+        """The new sizes of the tiles of a loop by the old ones; the loop may have been tiled by its
+        name in another statement."""
         own = self._run(self._part, loop)
         if own is None or own in self._new:
             return self._new.get(own, {}) if own is not None else {}
@@ -123,8 +123,8 @@ class _Tiles:
 
 
 def _smaller(sizes: set[int], extent: int, lanes: set[int]) -> Iterator[tuple[int, int]]:
-    """The sizes that tiles get, each the largest multiple of the one inside of it that is no more
-    than the extent."""
+    """The sizes of tiles for an extent: each is the largest multiple of the size inside of it that
+    is no more than the extent."""
     inner = 1
     for size in sorted({*sizes, 1}):
         new = size

@@ -1,4 +1,4 @@
-"""What is tuned, and what a trial of a candidate found, as values."""
+"""Problems to tune, and trials of candidates, as values."""
 
 from __future__ import annotations
 
@@ -136,12 +136,12 @@ class Trial:
 
     @property
     def time(self) -> float:
-        """The median of its calls in seconds, infinite where it failed."""
+        """The median of the seconds of the calls, infinite where the candidate failed."""
         return median(self.seconds) if self.seconds and self.failure is None else float("inf")
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it ran and computed wrong numbers, which is a fault of tc's.
+        """Whether the candidate ran and computed wrong numbers, which is a fault of tc.
 
         >>> Trial(Options(), failure="it is wrong: y(1) is 2.0").is_wrong
         True

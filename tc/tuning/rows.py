@@ -1,4 +1,4 @@
-"""What stands in rows of the tuning database, read as data that anybody may have written.
+"""The contents of rows of the tuning database, read as data that anybody may have written.
 
 A disk, or a hand, may have changed a row into anything that SQLite can hold. What is not of the
 form that tc writes is an InputError here, so that one such row is passed over, and no other.

@@ -20,7 +20,7 @@ from tc.errors import BackendError, InputError
 from tc.tuning.space import Candidate, Point, SearchSpace
 
 _MOST_TRIES = 50
-"""The number of points that are drawn in search of a new one."""
+"""The most points that are drawn until one is new."""
 
 FAILED = math.inf
 """The seconds that a failed candidate counts as."""

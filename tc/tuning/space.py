@@ -33,7 +33,8 @@ OPTION = "option "
 """The names of genes that stand for options begin with this."""
 
 NO_KERNEL = "tc makes no kernel of it"
-"""What the failure of a point begins with of which tc, which is at fault, makes no kernel."""
+"""The failure of a point begins with this where tc, which is at fault, makes no kernel of the
+point."""
 
 KNOWN = f"{OPTION}known"
 """The gene of plans that are known: of other genes only options matter beside it, and it is handed
@@ -42,8 +43,8 @@ down, but never drawn."""
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A point and what it stands for: options with a whole plan. Candidates with one `digest` are
-    the same kernel. `features` are what a model takes of it (`tc.tuning.features`)."""
+    """A point and its meaning: options with a whole plan. Candidates with one `digest` are the same
+    kernel. `features` are the input of the model of times (`tc.tuning.features`)."""
 
     point: Point = field(compare=False)
     options: Options = field(compare=False)
@@ -169,7 +170,7 @@ def _setter_of(known: Options) -> Setter:
 def _option_genes(
     base: Options, statements: Sequence[str], bits: int, *, launches: bool
 ) -> Iterator[tuple[str, dict[str, Setter]]]:
-    """The options that change code, with what each value sets, the default first."""
+    """The options that change code, with the setter of each value, the default first."""
 
     def schedule(**how: Any) -> Setter:
         return lambda options: replace(options, schedule=replace(options.schedule, **how))

@@ -40,7 +40,7 @@ GENERATION = 20
 """Candidates of a generation, of searches that have none of their own."""
 
 _PATIENCE = 5.0
-"""Seconds that an interrupt waits for a trial that is being kept."""
+"""The seconds that an interrupt waits for a trial that is being kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +93,10 @@ class TrialTime:
 
 @dataclass(frozen=True, slots=True)
 class TuningResult:
-    """What tuning found, so far or at its end: the trial of what tc chooses itself, the best, which
-    is that or one that is faster beyond noise, all trials in order, the moment of each, and whether
-    an interrupt ended it.
-    `unkept` of the measurements could not be kept in the database.
+    """The result of tuning, so far or at its end: the trial of the choice of tc itself, the best
+    trial, which is that one or a trial that is faster beyond noise, all trials in order, the time
+    of each, and whether an interrupt ended the search. `unkept` is the number of measurements that
+    could not be kept in the database.
 
     A default that was not measured when the interrupt came has no seconds.
     """
@@ -151,8 +151,8 @@ class TuningResult:
 
 
 Told = Callable[[TuningResult], None]
-"""What is called when the default was measured, and after each trial, with what was found so far.
-"""
+"""The function that is called with the result so far when the default was measured, and after each
+trial."""
 
 
 def tune(
@@ -282,7 +282,8 @@ class _Run:
         self._keep(best if is_found else chosen, self.found, best, confirmed=True)
 
     def stop(self, *, interrupted: bool = False) -> None:
-        """Ends the search at once: what was found so far is kept, and nothing that is found later."""
+        """Ends the search at once: what was found so far is kept, and nothing that is found
+        later."""
         self.stopper.stop()
         is_kept = self._keeping.acquire(timeout=_PATIENCE)
         self.found = replace(self.found, interrupted=interrupted)
@@ -318,8 +319,8 @@ class _Run:
     def _keep(
         self, trial: Trial | None, found: TuningResult, best: Trial, *, confirmed: bool = False
     ) -> None:
-        """Keeps what was found, and in the database a trial, if there is one: what was not
-        measured has no plan, by which the database knows it."""
+        """Keeps the result of the search so far, and in the database a trial, if there is one.
+        Candidates that were not measured have no plan, by which the database would know them."""
         with self._keeping:
             self.stopper.check()
             if trial is not None:

@@ -83,7 +83,8 @@ def bytes_of(file: ObjectFile) -> bytes:
 
 
 def object_of(stored: bytes) -> ObjectFile | None:
-    """The object file that was kept; None where the bytes have not the form that `bytes_of` writes."""
+    """The object file that was kept; None where the bytes have not the form that `bytes_of`
+    writes."""
     found = disk.unpacked(_KIND, stored)
     if found is None:
         return None

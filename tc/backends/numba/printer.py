@@ -67,7 +67,8 @@ def print_kernel(kernel: ir.Kernel) -> str:
 
 
 def _imports(body: str) -> Iterator[str]:
-    """The imports of a text: of all names that modules have to offer, those that occur in the text."""
+    """The imports of a text: of all names that modules have to offer, those that occur in the
+    text."""
     words = set(re.findall(r"(?<![.\w])\w+", body))  # attributes are not imported
 
     yield ""

@@ -13,7 +13,8 @@ DLPACK_CUDA = 2
 
 _NAME = NAMES[0]
 _LENT: dict[int, tuple[Any, ...]] = {}
-"""What has been lent by the address of its description: all that has to stay until then."""
+"""The lent arrays by the addresses of their descriptions: all objects that have to stay until an
+array is given back."""
 
 
 def _returned(at: int) -> None:

@@ -113,7 +113,8 @@ def _view_of_capsule(array: Any, number: int) -> DeviceArray:
 
 
 def _module(kind: type, name: str) -> Any:
-    """What is called so in the library of a type, or in its module; None if nothing is."""
+    """The attribute of a name in the library of a type, or in the module of the type; None where
+    there is none."""
     modules = (sys.modules.get(m) for m in (kind.__module__.partition(".")[0], kind.__module__))
     return next(filter(None, (getattr(module, name, None) for module in modules)), None)
 

@@ -85,7 +85,7 @@ _TO_HOST = 'jax.device_put({name}, jax.devices("cpu")[0])'
 
 
 def traced_by_jax() -> Refusal:
-    """An error about what stands for an array while jax records what is done with it."""
+    """The error about an object that stands for an array while jax records operations."""
     return Refusal(
         "is traced by jax (jit, grad or vmap), so that it has no values yet",
         "call the function outside of jax.jit, jax.grad and jax.vmap",

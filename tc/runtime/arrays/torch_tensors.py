@@ -36,7 +36,7 @@ NAMES = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32"
 _ANYWHERE = 4096
 
 ADAPTER = "tc.torch.routes"
-"""What serves calls with tensors of which torch asks for more than numbers."""
+"""The module that serves calls with tensors of which torch asks for more than numbers."""
 
 
 def torch_family(torch: Any, kind: type) -> Family:
@@ -85,7 +85,8 @@ def torch_family(torch: Any, kind: type) -> Family:
 
 
 def _on_devices(torch: Any, layout_check: ArrayLayoutCheck) -> DeviceOps:
-    """Torch's own allocator, and the stream that its user has chosen."""
+    """The operations of torch on devices: its own allocator, and the stream that the user has
+    chosen."""
     names = {np.dtype(name): getattr(torch, name) for name in NAMES if hasattr(torch, name)}
     raw = private_parts(torch).cuda_stream
 
@@ -236,7 +237,7 @@ def _reader(torch: Any, negated: Reader, gradient: str | None) -> Reader:
 
 
 def traced_by_torch() -> Refusal:
-    """An error about what stands for a tensor while torch records what is done with it."""
+    """The error about an object that stands for a tensor while torch records operations."""
     return Refusal(
         "is traced by torch, so that it has no values yet",
         "call the function outside of what is traced",
@@ -277,7 +278,8 @@ def _tangent(torch: Any, tensor: Any) -> Refusal:
 
 
 def _transformed(torch: Any, tensor: Any) -> Refusal | None:
-    """What torch.func has wrapped has no memory of its own."""
+    """The refusal of a tensor that torch.func has wrapped: such a tensor has no memory of its
+    own."""
     parts = private_parts(torch)
     if parts.is_transformed(tensor) or parts.is_legacy_batch(tensor):
         return never_served(torch, tensor) or Refusal(

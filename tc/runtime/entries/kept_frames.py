@@ -1,4 +1,4 @@
-"""The memory of calls of a specialisation that go by its inline cache, kept for later ones."""
+"""The memory of calls by the inline cache of a specialisation, kept for later calls."""
 
 from __future__ import annotations
 

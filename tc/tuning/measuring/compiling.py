@@ -60,7 +60,7 @@ class CompiledCandidate:
 
 
 def compile_job(job: CompileJob) -> CompiledCandidate:
-    """Compiles a candidate in a process that this one keeps for the next."""
+    """Compiles a candidate in another process, which this process keeps for the next candidate."""
     with _LOCK:
         compilers = _COMPILERS.setdefault(job.backend, Compilers(job.backend))
     return compilers.compile(job)

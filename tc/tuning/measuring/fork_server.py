@@ -40,6 +40,9 @@ KILL, PAUSE, RESUME, END = "kill", "pause", "resume", "end"
 @dataclass(frozen=True, slots=True)
 class Task:
     """A call of `function`, a text "module:name", with pickled `arguments`, in a child of its own.
+    The call may run for `seconds`, not counting pauses, take `memory` bytes more than at its start
+    (None: no limit), and print `printed` bytes. `processors` are the processors that the call runs
+    on, None for all.
 
     It may run for `seconds`, not counting those in which it was paused, take `memory` bytes more
     than when it starts (None: as many as there are), and print `printed` bytes. `processors` are
@@ -56,8 +59,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class ChildReport:
-    """How a child has ended: its `status` as `Popen.returncode`, whether it was `late`, or
-    `loud`, the end of what it has printed, and its answer (see `decoded`)."""
+    """The end of a child: its `status` as `Popen.returncode`, whether the child was `late` or
+    `loud`, the end of its output, and its answer (see `decoded`)."""
 
     status: int
     late: bool
@@ -258,7 +261,8 @@ class _Child:
         self.tail = (self.tail + part)[-_KEPT:]
 
     def _end(self) -> None:
-        """Waits for the end of a child that has closed its pipe, and kills a child whose end hangs."""
+        """Waits for the end of a child that has closed its pipe, and kills a child whose end
+        hangs."""
         deadline = time.monotonic() + _GRACE
         while time.monotonic() < deadline:
             pid, status = os.waitpid(self.pid, os.WNOHANG)

@@ -37,8 +37,9 @@ _FEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What candidates of one problem are profiled with: `backend` as `compiling.name_of` tells it,
-    threads for those that name none, and the descriptor of the memory with the arrays."""
+    """The setting in which candidates of one problem are profiled: `backend` as `compiling.name_of`
+    writes it, threads for candidates that name none, and the descriptor of the memory with the
+    arrays."""
 
     problem: Problem
     backend: str
@@ -110,7 +111,7 @@ class _Frame:
     call: Callable[[], object]
 
     def poison(self, outputs: Sequence[str], byte: int) -> None:
-        """Fills outputs with a byte, but for those that hold something before."""
+        """Fills outputs with a byte, but for outputs that hold values before a call."""
         for name in outputs:
             self.memories[name][...] = byte
             if name in self.given:
@@ -129,8 +130,8 @@ class _Runner:
         self.written = [b.name for b in self.kernel.kernel.arguments if b.role != "input"]
 
     def checked(self, frame: _Frame, reference: Reference) -> float:
-        """Runs it on outputs full of bytes that mean nothing, and returns the seconds that this
-        took; raises where it is wrong."""
+        """Runs the kernel on outputs full of meaningless bytes, and returns the seconds of the
+        call; raises where results are wrong."""
         memory = self.session.memory
         frame.poison(self.written, next(self.poisons))
         seconds = _once(frame.call)
@@ -165,8 +166,8 @@ class _Runner:
         return self._frame(reference, place)
 
     def as_declared(self, buffer: Buffer) -> Buffer:
-        """An argument with the shape and the strides that the caller's array has. The kernel may
-        see the same memory with other dimensions, as it joins those that it walks together."""
+        """An argument with the shape and the strides of the caller's array. The kernel may see the
+        same memory with other dimensions, as the kernel joins dimensions that it walks together."""
         if buffer.role == "temporary":
             return buffer
         shape = self.shaped.shapes[buffer.name]

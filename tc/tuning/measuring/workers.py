@@ -105,7 +105,7 @@ class Worker:
 
     @property
     def process(self) -> int | None:
-        """The number of the process that watches over tasks, if it was started."""
+        """The number of the process that watches over tasks; None where none was started."""
         return None if self._process is None else self._process.pid
 
     def _start(self) -> None:
@@ -174,8 +174,8 @@ class Worker:
 
 
 def _end_session(leader: int) -> None:
-    """Ends what tasks have started, and what their server, which is gone, could not end itself;
-    where the system tells of it."""
+    """Ends the processes that tasks have started, and that their server, which is gone, could not
+    end itself; where the system tells of them."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
             fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()

@@ -31,7 +31,7 @@ def milliseconds(seconds: float) -> str:
 
 @dataclass
 class Standing:
-    """What a search within `budget` has found so far, since the time `begin`."""
+    """The result of a search within `budget` so far, since the time `begin`."""
 
     budget: Budget
     clock: Callable[[], float] = time.monotonic
