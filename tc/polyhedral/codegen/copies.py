@@ -18,7 +18,7 @@ from tc.polyhedral.footprint import Box, whole
 from tc.polyhedral.schedule import ArrayTile, Axis
 from tc.polyhedral.scop.scop import HalfOpen
 
-FEW = 5
+MAX_UNROLLED_VECTORS = 5
 """Vectors in a row of a tile up to which the row is copied without a loop: only those at its ends
 then have tests of their own."""
 
@@ -242,7 +242,7 @@ def _nests(tile: ArrayTile, rows: int, along_memory: bool) -> list[list[_Loop]]:
     if tile.scope == REGISTER or rows in (-1, last) or lanes == 1:
         mark = "unroll" if tile.scope == REGISTER else ""
         outer = [_Loop(a, 1, x.size, mark) for a, x in enumerate(tile.layout[:-1])]
-        few = "unroll" if tile.layout[last].size < FEW * lanes else mark
+        few = "unroll" if tile.layout[last].size < MAX_UNROLLED_VECTORS * lanes else mark
         return [[*outer, *chunk] for chunk in _chunks(last, tile.layout[last], lanes, few)]
     outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout) if a not in (rows, last)]
     nests = []

@@ -40,7 +40,7 @@ from tc.polyhedral.scop.scop import Access
 Decide: TypeAlias = Callable[[str, str, Callable[[], Iterable[str]]], str]
 """Takes a decision by its name, with the default and all values."""
 
-MANY = 4
+MIN_VECTORS_BEFORE_SHORT = 4
 """Vectors of a row from which the last one alone is made shorter."""
 
 MAX_VECTORS = 8
@@ -406,7 +406,11 @@ def _computed(extent: int, vectors: int, shape: TileShape) -> float:
     the row has a half that goes nowhere (demanded lanes), and takes fewer passes so. Rows of few
     vectors are as well off with all of them half as wide."""
     bits, last = shape.vector * 8, extent - (vectors - 1) * shape.lanes
-    if vectors < MANY or not 0 < last <= shape.lanes // 2 or bits // 2 < MIN_VECTOR_BITS:
+    if (
+        vectors < MIN_VECTORS_BEFORE_SHORT
+        or not 0 < last <= shape.lanes // 2
+        or bits // 2 < MIN_VECTOR_BITS
+    ):
         return 1.0
     passes = shape.device.passes
     return (vectors - 1 + passes(bits // 2) / passes(bits)) / vectors

@@ -22,7 +22,7 @@ from tc.polyhedral.schedule import Member
 READ, WRITTEN = 4096, 2048
 """Bytes of a row of what is read, and of the target, that have their place in a buffer: at most."""
 
-SHORTEST = 16
+MIN_STRETCH_LINES = 16
 """Lines of a stretch of memory that is copied in lines: parts of lines at its ends cost more than
 lines."""
 
@@ -91,7 +91,7 @@ def _buffered(
     rows = _part(height, min(READ, device.l2 // 4 // columns) // size, row.step)
     one_by_one = width <= columns and step == width
     stretch = min(columns, width) * (min(rows, height) if one_by_one else 1)
-    if stretch * size < SHORTEST * device.line:
+    if stretch * size < MIN_STRETCH_LINES * device.line:
         return None
     pieces = columns // vector.step if columns < width else None
     return Strips(rows // row.step, pieces, True)

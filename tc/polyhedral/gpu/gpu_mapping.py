@@ -44,7 +44,7 @@ THREADS, EDGE = 256, 32
 MOST_ORDERED = 4
 """Loops that are put in any order where decisions are searched for."""
 
-LARGEST = 1024
+MAX_TILE_ITERATIONS = 1024
 """Iterations of a tile along a loop beyond which none is tried."""
 
 
@@ -376,7 +376,7 @@ def _sizes(extent: int) -> list[int]:
     >>> _sizes(20)
     [1, 2, 3, 4, 5, 7, 8, 10, 16, 20]
     """
-    most = min(extent, LARGEST)
+    most = min(extent, MAX_TILE_ITERATIONS)
     divisors = {-(-extent // parts) for parts in range(1, 9)}
     return sorted({2**n for n in range(11)}.union(divisors).intersection(range(1, most + 1)))
 

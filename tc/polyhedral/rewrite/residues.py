@@ -31,7 +31,7 @@ from tc.semantics import program as p
 from tc.semantics.affine import box_of, linear_form
 from tc.semantics.size_values import KnownSizes
 
-SHORTEST = 128
+MIN_VECTOR_BITS = 128
 """Bits of the shortest vectors."""
 
 _SHORT = frozenset(
@@ -117,7 +117,7 @@ def _fills_vectors(new: p.ShapedStatement, program: p.Program) -> bool:
         return False
     inner = next(v for v in reversed(new.statement.variables) if f"{v}_div" in new.ranges)
     extent, bits = new.ranges[inner].extent, program.tensors[new.statement.target].dtype.bits
-    return extent & (extent - 1) == 0 and extent * bits >= SHORTEST
+    return extent & (extent - 1) == 0 and extent * bits >= MIN_VECTOR_BITS
 
 
 def _is_last(variable: str, target: tuple[p.Expr, ...], reads: list[p.Read]) -> bool:
