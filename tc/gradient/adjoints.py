@@ -128,11 +128,11 @@ def _binary(
             yield left, e.fraction(adjoint, right)
             yield right, e.negative(e.fraction(e.product(adjoint, stored), right))
         case "%":
-            floor = p.Call("floor", (e.binary("/", left, right),), value.dtype, span=e.NOWHERE)
+            floor = p.Call("floor", (e.binary("/", left, right),), value.dtype, span=e.NO_SPAN)
             yield from ((left, adjoint), (right, e.negative(e.product(adjoint, floor))))
         case "min" | "max" if carries(left) and carries(right):
             sign = "<" if op == "min" else ">"
-            half = p.Literal(0.5, value.dtype, span=e.NOWHERE)
+            half = p.Literal(0.5, value.dtype, span=e.NO_SPAN)
             for this, other in ((left, right), (right, left)):
                 tie = e.select(e.compare("==", this, other), e.product(adjoint, half))
                 yield this, e.select(e.compare(sign, this, other), adjoint, tie)
@@ -152,7 +152,7 @@ def _strict(value: p.Expr, operand: p.Expr, adjoint: p.Expr, held: p.Expr | None
     wins = e.compare("<" if name.endswith("min") else ">", operand, other)
     if name.startswith("f"):
         missing = e.compare("!=", other, other)
-        wins = p.Logical("||", (wins, missing), span=e.NOWHERE)
+        wins = p.Logical("||", (wins, missing), span=e.NO_SPAN)
         if isinstance(other, p.Literal | p.Size) or isinstance(
             getattr(other, "operand", None), p.Literal | p.Size
         ):
@@ -198,7 +198,7 @@ def _folded(expr: p.Expr) -> p.Expr:
                 value = whole - less
                 if value == int(value):
                     return e.number(int(value))
-                return p.Literal(value, node.dtype, span=e.NOWHERE)
+                return p.Literal(value, node.dtype, span=e.NO_SPAN)
             case p.Call(function="pow", args=(base, exponent)):
                 exponent = _folded(exponent)
                 if e.is_number(exponent, 1):

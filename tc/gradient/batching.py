@@ -88,7 +88,7 @@ class _Batch:
             if len(axes) == before:
                 break
         names = program.fresh_names()
-        size = p.Size(names.fresh("B"), span=e.NOWHERE)
+        size = p.Size(names.fresh("B"), span=e.NO_SPAN)
         name = names.fresh(f"{program.name}_batch")
         return cls(program, axes, names.fresh("b"), size, name, dict(program.dtypes), names)
 
@@ -142,7 +142,7 @@ class _Batch:
         reads = (r for expr in (line.rhs, *line.exists) for r in reads_of(expr))
         if any(of_batch in read.subscripts for read in reads):
             return line
-        whole = p.WhereRange(self.variable, e.ZERO, self.size, span=e.NOWHERE)
+        whole = p.WhereRange(self.variable, e.ZERO, self.size, span=e.NO_SPAN)
         return replace(line, where=(whole, *line.where))
 
     def _copy(self, source: str) -> Line:
@@ -151,7 +151,7 @@ class _Batch:
         indices = tuple(self.names.fresh(f"i{k}") for k in range(self.program.ranks[source]))
         subscripts = self._with(source, tuple(map(e.index, indices)), e.index(self.variable))
         dtype = self.dtypes[copy] = self.program.dtypes[source]
-        rhs = p.Read(source, subscripts, dtype, -1, span=e.NOWHERE)
+        rhs = p.Read(source, subscripts, dtype, -1, span=e.NO_SPAN)
         return self._with_range(Line(copy, (self.variable, *indices), "=", rhs))
 
     # --- expressions ------------------------------------------------------------------------

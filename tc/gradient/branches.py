@@ -9,7 +9,7 @@ from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution
 from tc.semantics import program as p
 
-MOST = 16
+MAX_BRANCHES = 16
 """Branches of one read; where there are more, its subscripts stay conditions on the element."""
 
 
@@ -22,7 +22,7 @@ def branches(found: Contribution) -> list[Contribution]:
     made: list[Contribution] = []
     for each in _branches(found):
         made.append(each)
-        if len(made) > MOST:
+        if len(made) > MAX_BRANCHES:
             return [found]
     return made
 

@@ -107,7 +107,7 @@ class Cotangents:
         if name in self.returned:
             return e.ZERO
         dtype = FLOAT64 if self.types[version] == FLOAT64 else FLOAT32
-        return p.Convert(e.ZERO, dtype, True, span=e.NOWHERE)
+        return p.Convert(e.ZERO, dtype, True, span=e.NO_SPAN)
 
     def _own(self, version: str) -> str:
         """The cotangent of a version, to be added to."""
@@ -147,7 +147,7 @@ class Cotangents:
         dtype = self.types.get(target)
         kinds = {each for each in self.types.values() if each in (FLOAT32, FLOAT64)}
         if len(kinds) == 2 and dtype is not None:
-            rhs = p.Convert(rhs, dtype, True, span=e.NOWHERE)
+            rhs = p.Convert(rhs, dtype, True, span=e.NO_SPAN)
         new = Written(target, indices, op, self._in_float(rhs), dict(where))
         place = _last_of(target, self.written)
         both = None if place is None else _merged(self.written[place], new)
@@ -160,7 +160,7 @@ class Cotangents:
         for tensor, (name, total) in self.rounded.items():
             indices = self.indices(tensor)
             value = p.Convert(
-                e.read(total, tuple(map(e.index, indices))), FLOAT16, True, span=e.NOWHERE
+                e.read(total, tuple(map(e.index, indices))), FLOAT16, True, span=e.NO_SPAN
             )
             where = self.whole(tensor, indices)
             self.written.append(Written(name, indices, "=", value, where))
@@ -171,9 +171,9 @@ class Cotangents:
         def change(node: p.Expr) -> p.Expr | None:
             match node:
                 case p.Convert(operand=p.Read(tensor=t) as read) if self._is_half(t):
-                    return p.Convert(read, node.dtype, True, span=e.NOWHERE)
+                    return p.Convert(read, node.dtype, True, span=e.NO_SPAN)
                 case p.Read(tensor=t) if self._is_half(t):
-                    return p.Convert(node, FLOAT32, True, span=e.NOWHERE)
+                    return p.Convert(node, FLOAT32, True, span=e.NO_SPAN)
             return None
 
         return e.rebuilt(rhs, change)

@@ -84,7 +84,7 @@ class Counterparts:
                 return None
             if variable in line.indices and line.target in self.several:
                 return None
-            found.append(p.WhereRange(variable, e.ZERO, extent, span=e.NOWHERE))
+            found.append(p.WhereRange(variable, e.ZERO, extent, span=e.NO_SPAN))
         return found
 
 

@@ -149,8 +149,8 @@ def _as_type(step: TextStep, dtype: DType) -> TextStep:
     if isinstance(step, Joined):
         return step
     if step.rhs == e.ZERO and dtype == FLOAT32:
-        return replace(step, rhs=p.Literal(0.0, dtype, span=e.NOWHERE))
-    return replace(step, rhs=p.Convert(step.rhs, dtype, True, span=e.NOWHERE))
+        return replace(step, rhs=p.Literal(0.0, dtype, span=e.NO_SPAN))
+    return replace(step, rhs=p.Convert(step.rhs, dtype, True, span=e.NO_SPAN))
 
 
 def declaration(name: str, dtype: DType, dims: Sequence[p.Expr]) -> str:

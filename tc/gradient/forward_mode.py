@@ -178,7 +178,7 @@ class _Forward:
         else:
             indices = first.indices
         left = tuple(map(e.index, indices))
-        whole = p.Read(tensor, left, self.program.dtypes[tensor], -1, span=e.NOWHERE)
+        whole = p.Read(tensor, left, self.program.dtypes[tensor], -1, span=e.NO_SPAN)
         return Line(name, indices, "=", e.ZERO, exists=(whole,) if indices else ())
 
     def _join(self, step: Joined) -> None:
@@ -302,7 +302,7 @@ class _Forward:
         """A product or extreme with what the target holds: `T(i) = T(i) * ...`, which the tangent
         reads before it changes."""
         held = self._held(line)
-        rhs = p.Binary(line.op.rstrip("="), held, line.rhs, held.dtype, span=e.NOWHERE)
+        rhs = p.Binary(line.op.rstrip("="), held, line.rhs, held.dtype, span=e.NO_SPAN)
         self._write(line, "=", self._tangent(replace(line, rhs=rhs)))
         self.steps.append(line)
 
@@ -317,7 +317,7 @@ class _Forward:
             clause, place = given.get(variable), e.index(variable)
             if clause is not None and clause.begin != e.ZERO:
                 size = e.difference(clause.end, clause.begin)
-                where.append(p.WhereRange(variable, e.ZERO, size, span=e.NOWHERE))
+                where.append(p.WhereRange(variable, e.ZERO, size, span=e.NO_SPAN))
                 same.append(e.compare("==", renamed[variable], e.total(place, clause.begin)))
                 place = e.difference(place, clause.begin)
             else:
@@ -328,7 +328,7 @@ class _Forward:
             places.append(place)
         name = self._made(f"x_{line.target}", line.rhs.dtype)
         rest = e.substituted(line.rhs, renamed)
-        term = p.Select(e.conjunction(same), e.number(1), rest, rest.dtype, span=e.NOWHERE)
+        term = p.Select(e.conjunction(same), e.number(1), rest, rest.dtype, span=e.NO_SPAN)
         outer = [w for w in line.where if w.variable in line.indices]
         held = self._held(line)
         is_bound = line.target in self.counterparts.several and bool(line.indices)
@@ -406,7 +406,7 @@ class _Forward:
     def _held(self, line: Line) -> p.Read:
         """What the target holds."""
         dtype = self.program.dtypes[line.target]
-        return p.Read(line.target, line.left, dtype, -1, span=e.NOWHERE)
+        return p.Read(line.target, line.left, dtype, -1, span=e.NO_SPAN)
 
     def _made(self, name: str, dtype: DType) -> str:
         found = self.fresh.fresh(name)
@@ -418,7 +418,7 @@ class _Forward:
         self.started.add(line.target)
         dtype = self.dtypes[self.names[line.target]]
         if any(r.dtype.is_float and r.dtype.bits > dtype.bits for r in reads_of(rhs)):
-            rhs = p.Convert(rhs, dtype, True, span=e.NOWHERE)
+            rhs = p.Convert(rhs, dtype, True, span=e.NO_SPAN)
         made = Line(self.names[line.target], line.indices, op, rhs)
         self.steps.append(self._beside(line, made))
 
@@ -482,7 +482,7 @@ def _terms(program: PlainProgram, line: Line, done: Sequence[TextStep]) -> _Term
     if line.indices and is_limited:
         left = tuple(e.index(v) if v in indices else e.ZERO for v in line.indices)
         dtype = program.dtypes[line.target]
-        exists.append(p.Read(line.target, left, dtype, -1, span=e.NOWHERE))
+        exists.append(p.Read(line.target, left, dtype, -1, span=e.NO_SPAN))
     rhs = e.substituted(line.rhs, moved)
     own = Line("", indices, "=", rhs, tuple(where), tuple(exists) if indices else ())
     return _Terms(own, tuple(places), begins, is_open and not before and not is_declared)

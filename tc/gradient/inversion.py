@@ -402,7 +402,7 @@ def as_condition(expr: p.Expr) -> p.Expr:
             ):
                 return e.compare(node.op, left, e.rebuilt(right, change))
             case p.Convert(operand=p.Read(), dtype=dtype) if dtype == INT64:
-                return p.Convert(node.operand, INT64, True, span=e.NOWHERE)
+                return p.Convert(node.operand, INT64, True, span=e.NO_SPAN)
         return None
 
     return e.rebuilt(expr, change)

@@ -80,9 +80,9 @@ class Parts:
         """What reads a part, which is a statement from here on. It is evaluated everywhere: where
         only conditions keep its reads in bounds, it has them."""
         if conditions and not self._is_always_defined(expr):
-            otherwise = p.Convert(e.ZERO, expr.dtype, False, span=e.NOWHERE)
+            otherwise = p.Convert(e.ZERO, expr.dtype, False, span=e.NO_SPAN)
             condition = e.conjunction(list(conditions))
-            expr = p.Select(condition, expr, otherwise, expr.dtype, span=e.NOWHERE)
+            expr = p.Select(condition, expr, otherwise, expr.dtype, span=e.NO_SPAN)
         name = self.fresh()
         named = set(p.index_names(expr))
         indices = tuple(v for v in self.variables if v in named) if self.all is None else self.all
@@ -93,7 +93,7 @@ class Parts:
             if v in self.begins:
                 own |= {e.index(v): e.total(e.index(v), self.begins[v]), places[v]: e.index(v)}
         self.made.append(Part(name, indices, e.rebuilt(expr, own.get), dtype))
-        return p.Read(name, tuple(places.values()), dtype, -1, span=e.NOWHERE)
+        return p.Read(name, tuple(places.values()), dtype, -1, span=e.NO_SPAN)
 
     def _place(self, variable: str) -> p.Expr:
         """Where the value of an index variable stands in a part."""

@@ -38,7 +38,7 @@ class PlainProgram:
     def extent(self, tensor: str, axis: int) -> p.Expr:
         """The size of a dimension, by the sizes of inputs where that shows."""
         shape = self.shapes.get(tensor) or self.inferred.get(tensor)
-        return p.Extent(tensor, axis, span=e.NOWHERE) if shape is None else shape[axis]
+        return p.Extent(tensor, axis, span=e.NO_SPAN) if shape is None else shape[axis]
 
     def only_extent(self, line: Line, variable: str) -> p.Expr | None:
         """The extent of every dimension that the variable runs over, where it always stands there
@@ -190,7 +190,7 @@ def _with_declared_shapes(program: PlainProgram) -> Iterator[TextStep]:
                 for v, dim in zip(step.indices, shape, strict=True)
             ):
                 where = tuple(
-                    p.WhereRange(v, e.ZERO, dim, span=e.NOWHERE)
+                    p.WhereRange(v, e.ZERO, dim, span=e.NO_SPAN)
                     for v, dim in zip(step.indices, shape, strict=True)
                 )
                 yield Line(step.target, step.indices, "=", e.ZERO, where)
@@ -222,7 +222,7 @@ def with_given_outputs(program: PlainProgram) -> PlainProgram:
     for output, name in given.items():
         indices = tuple(names.fresh(f"i{axis}") for axis in range(program.ranks[output]))
         left = tuple(map(e.index, indices))
-        rhs = p.Read(name, left, program.dtypes[output], -1, span=e.NOWHERE)
+        rhs = p.Read(name, left, program.dtypes[output], -1, span=e.NO_SPAN)
         steps.append(Line(output, indices, "=", rhs))
     begun = set(given)
     for step in program.steps:
@@ -255,11 +255,11 @@ def _shape_of(program: PlainProgram, output: str, names: FreshNames) -> tuple[p.
     dims: list[p.Expr] = []
     for axis in range(program.ranks[output]):
         lines = [s for s in program.steps if isinstance(s, Line) and s.target == output]
-        own = p.Extent(output, axis, span=e.NOWHERE)
+        own = p.Extent(output, axis, span=e.NO_SPAN)
         found = {program.only_extent(line, line.indices[axis]) for line in lines} - {None, own}
         dim = found.pop() if len(found) == 1 else None
         if isinstance(dim, p.Size | p.Literal):
             dims.append(dim)
         else:
-            dims.append(p.Size(names.fresh(f"{output}{axis}"), span=e.NOWHERE))
+            dims.append(p.Size(names.fresh(f"{output}{axis}"), span=e.NO_SPAN))
     return tuple(dims)

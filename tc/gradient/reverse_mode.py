@@ -411,7 +411,7 @@ class _Reverse:
             place = own if place == e.ZERO else e.binary("+", e.binary("*", place, extent), own)
             size = extent if size == e.number(1) else e.binary("*", size, extent)
         name = self.fresh(f"p_{step.version}")
-        first = p.Select(equal, place, size, FLOAT64, span=e.NOWHERE)
+        first = p.Select(equal, place, size, FLOAT64, span=e.NO_SPAN)
         self._temporary(name, statement.outer, "min=!", first, ranges)
         conditions[-1] = e.compare("==", place, self._read(name, statement))
         return e.conjunction(conditions)
@@ -422,7 +422,7 @@ class _Reverse:
         """The product of the other terms of an element, and of the value before where the
         statement goes on."""
         statement, ranges = step.statement, step.ranges
-        factor: p.Expr = p.Literal(1.0, FLOAT64, span=e.NOWHERE)
+        factor: p.Expr = p.Literal(1.0, FLOAT64, span=e.NO_SPAN)
         if step.previous is not None and not step.is_anew:
             factor = self._read(step.previous, statement)
         if not statement.reduction:
@@ -434,7 +434,7 @@ class _Reverse:
         same = [e.compare("==", e.index(o), shifted[v]) for v, o in others.items()]
         rhs = e.substituted(statement.rhs, {v: e.index(o) for v, o in others.items()})
         name = self.fresh(f"x_{step.version}")
-        term = p.Select(e.conjunction(same), e.number(1), rhs, FLOAT64, span=e.NOWHERE)
+        term = p.Select(e.conjunction(same), e.number(1), rhs, FLOAT64, span=e.NO_SPAN)
         where = {v: ranges[v] for v in statement.outer}
         where |= {v: (e.ZERO, e.difference(ranges[v][1], begins[v])) for v in own}
         where |= {o: ranges[v] for v, o in others.items()}

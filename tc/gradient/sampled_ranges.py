@@ -29,7 +29,7 @@ STEPS = 4000
 """Sizes that the search tries, with those of which the conditions of derived ranges say that they
 do not fit."""
 
-PATIENCE = 150
+STEPS_WITHOUT_GAIN = 150
 """Steps of the search without a better place, after which it begins elsewhere."""
 
 SAMPLES = 4
@@ -220,8 +220,8 @@ Score: TypeAlias = tuple[int, int, int]
 -2 where the sizes disagree, 0 where all is found, else -1; the first statement that is empty or has
 no ranges, or how far the conditions are from being fulfilled; and the place in the text of what is
 wrong there."""
-NOWHERE: Score = (-4, 0, 0)
-EVERYWHERE: Score = (0, 0, 0)
+NO_SCORE: Score = (-4, 0, 0)
+FULL_SCORE: Score = (0, 0, 0)
 
 
 class _Found:
@@ -271,7 +271,7 @@ class _Found:
             place = (*sizes.values(), *scalars.values())
             kept[place] = shaped
         empty = _first_empty(shaped)
-        return EVERYWHERE if empty is None else (-1, empty, 0)
+        return FULL_SCORE if empty is None else (-1, empty, 0)
 
     def _statement_of(self, error: RangeError) -> int:
         """The statement that an error is about."""
@@ -353,14 +353,14 @@ def _climb(found: _Found, numbers: random.Random) -> None:
         return
     written = sorted({n + k for n in _numbers_of(program) for k in (0, 1, 2)})
     values: Values = {}
-    score: Score = NOWHERE
-    stale = PATIENCE
+    score: Score = NO_SCORE
+    stale = STEPS_WITHOUT_GAIN
     last = found.inferred + CLIMBS
     for _ in range(STEPS):
         if found.inferred == last:
             return
-        if stale == PATIENCE:
-            values, score, stale = {n: numbers.randint(1, 6) for n in names}, NOWHERE, 0
+        if stale == STEPS_WITHOUT_GAIN:
+            values, score, stale = {n: numbers.randint(1, 6) for n in names}, NO_SCORE, 0
         changed = dict(values)
         for name in numbers.sample(names, min(len(names), numbers.choice((1, 1, 2, 3)))):
             other = values[numbers.choice(names)]

@@ -115,8 +115,8 @@ def _as_type(statement: WrittenStep, dtype: DType) -> WrittenStep:
     if isinstance(statement, Joined):
         return statement
     if statement.rhs == e.ZERO and dtype == FLOAT32:
-        return replace(statement, rhs=p.Literal(0.0, dtype, span=e.NOWHERE))
-    return replace(statement, rhs=p.Convert(statement.rhs, dtype, True, span=e.NOWHERE))
+        return replace(statement, rhs=p.Literal(0.0, dtype, span=e.NO_SPAN))
+    return replace(statement, rhs=p.Convert(statement.rhs, dtype, True, span=e.NO_SPAN))
 
 
 def without_idle_ranges(

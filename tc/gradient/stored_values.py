@@ -57,7 +57,7 @@ class Product:
         """The product as an expression with its factors as they stand, the first of which is
         divided by no other."""
         divides, first = self.factors[0]
-        one = p.Literal(1.0, FLOAT64, span=e.NOWHERE)
+        one = p.Literal(1.0, FLOAT64, span=e.NO_SPAN)
         result = e.fraction(one, first) if divides else first
         for divides, factor in self.factors[1:]:
             result = e.fraction(result, factor) if divides else e.binary("*", result, factor)

@@ -102,8 +102,8 @@ def _padded(pad: p.Select, names: Mapping[str, str], dtype: DType) -> p.Expr:
     is_lazy = any(isinstance(node, p.Select | p.Logical) for node in p.walk(then))
     if not is_whole or (is_lazy and otherwise != e.ZERO):
         seen = e.compare("==", pad.then, e.ZERO)
-        always = p.Logical("||", (seen, e.number(1)), span=e.NOWHERE)
-        then = p.Select(always, then, e.ZERO, pad.dtype, span=e.NOWHERE)
+        always = p.Logical("||", (seen, e.number(1)), span=e.NO_SPAN)
+        then = p.Select(always, then, e.ZERO, pad.dtype, span=e.NO_SPAN)
     return replace(pad, then=then, otherwise=otherwise)
 
 

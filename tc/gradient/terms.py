@@ -27,24 +27,24 @@ from tc.semantics.ranges.polynomials import (
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.source import Source, Span
 
-NOWHERE = Span(Source(""), 0, 0)
+NO_SPAN = Span(Source(""), 0, 0)
 PAD = "pad"
-SYMBOLS = Symbols({}, {}, NOTHING, NOWHERE)
+SYMBOLS = Symbols({}, {}, NOTHING, NO_SPAN)
 
 
 def number(value: int) -> p.Expr:
-    return p.Literal(value, INT64, span=NOWHERE)
+    return p.Literal(value, INT64, span=NO_SPAN)
 
 
 ZERO = number(0)
 
 
 def index(name: str) -> p.Expr:
-    return p.Index(name, span=NOWHERE)
+    return p.Index(name, span=NO_SPAN)
 
 
 def read(tensor: str, subscripts: tuple[p.Expr, ...]) -> p.Read:
-    return p.Read(tensor, subscripts, FLOAT64, -1, span=NOWHERE)
+    return p.Read(tensor, subscripts, FLOAT64, -1, span=NO_SPAN)
 
 
 def is_number(expr: p.Expr, value: int) -> bool:
@@ -58,11 +58,11 @@ def negative(expr: p.Expr) -> p.Expr:
         return select(expr.condition, negative(expr.then), negative(expr.otherwise))
     if is_number(expr, 0):
         return expr
-    return p.Unary("-", expr, FLOAT64, span=NOWHERE)
+    return p.Unary("-", expr, FLOAT64, span=NO_SPAN)
 
 
 def binary(op: str, left: p.Expr, right: p.Expr) -> p.Expr:
-    return p.Binary(op, left, right, INT64, span=NOWHERE)
+    return p.Binary(op, left, right, INT64, span=NO_SPAN)
 
 
 def product(adjoint: p.Expr, factor: p.Expr) -> p.Expr:
@@ -101,28 +101,28 @@ def fraction(adjoint: p.Expr, divisor: p.Expr) -> p.Expr:
 def select(condition: p.Expr, then: p.Expr, otherwise: p.Expr = ZERO) -> p.Expr:
     if is_number(then, 0) and is_number(otherwise, 0):
         return ZERO
-    return p.Select(condition, then, otherwise, FLOAT64, span=NOWHERE)
+    return p.Select(condition, then, otherwise, FLOAT64, span=NO_SPAN)
 
 
 def compare(op: str, left: p.Expr, right: p.Expr) -> p.Expr:
-    return p.Compare(op, left, right, span=NOWHERE)
+    return p.Compare(op, left, right, span=NO_SPAN)
 
 
 def conjunction(conditions: list[p.Expr]) -> p.Expr:
     return functools.reduce(
-        lambda a, b: p.Logical("&&", (a, b), span=NOWHERE), dict.fromkeys(conditions)
+        lambda a, b: p.Logical("&&", (a, b), span=NO_SPAN), dict.fromkeys(conditions)
     )
 
 
 def negation(condition: p.Expr) -> p.Expr:
-    return p.Logical("!", (condition,), span=NOWHERE)
+    return p.Logical("!", (condition,), span=NO_SPAN)
 
 
 def bounds(access: p.Read) -> list[p.Expr]:
     """The conditions that keep a read in bounds, as `pad` is checked to (G9)."""
     found = []
     for axis, subscript in enumerate(access.subscripts):
-        extent = p.Extent(access.tensor, axis, span=NOWHERE)
+        extent = p.Extent(access.tensor, axis, span=NO_SPAN)
         found += [compare("<=", ZERO, subscript), compare("<", subscript, extent)]
     return found
 
@@ -138,7 +138,7 @@ def is_pad(expr: p.Expr) -> bool:
 
 
 def pad(expr: p.Expr) -> p.Expr:
-    return p.Call(PAD, (expr, ZERO), FLOAT64, span=NOWHERE)
+    return p.Call(PAD, (expr, ZERO), FLOAT64, span=NO_SPAN)
 
 
 def rebuilt(expr: p.Expr, change: Callable[[p.Expr], p.Expr | None]) -> p.Expr:
@@ -220,7 +220,7 @@ def with_pads(expr: p.Expr) -> p.Expr:
 
     def change(node: p.Expr) -> p.Expr | None:
         if isinstance(node, p.Select) and is_pad(node):
-            return p.Call(PAD, (node.then, rebuilt(node.otherwise, change)), FLOAT64, span=NOWHERE)
+            return p.Call(PAD, (node.then, rebuilt(node.otherwise, change)), FLOAT64, span=NO_SPAN)
         return None
 
     return rebuilt(expr, change)
@@ -330,7 +330,7 @@ def with_signs(expr: p.Expr) -> p.Expr:
 
     def change(node: p.Expr) -> p.Expr | None:
         match node:
-            case p.Unary(operand=p.Binary(op=("*" | "/")) as operand, span=span) if span is NOWHERE:
+            case p.Unary(operand=p.Binary(op=("*" | "/")) as operand, span=span) if span is NO_SPAN:
                 return rebuilt(_with_sign(operand), change)
         return None
 
@@ -346,7 +346,7 @@ def _with_sign(expr: p.Expr) -> p.Expr:
         case p.Literal(value=int(value)) if value:
             return number(-value)
         case _:
-            return p.Unary("-", expr, FLOAT64, span=NOWHERE)
+            return p.Unary("-", expr, FLOAT64, span=NO_SPAN)
 
 
 def _is_conditional(expr: p.Expr) -> bool:
