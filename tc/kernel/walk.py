@@ -81,7 +81,7 @@ def stored_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
     return frozenset(s.buffer for s in ir.statements(stmts) if isinstance(s, ir.Store))
 
 
-def met_by_threads(kernel: ir.Kernel) -> frozenset[str]:
+def visible_across_barrier(kernel: ir.Kernel) -> frozenset[str]:
     """The buffers in which a thread may find, behind a Barrier, what another has written."""
     met = ("output", "temporary", "shared")
     return frozenset(buffer.name for buffer in kernel.buffers if buffer.role in met)
@@ -98,6 +98,22 @@ def loads_in(stmts: tuple[ir.Stmt, ...]) -> Iterator[ir.Load]:
     """The loads of statements and of those in them."""
     for stmt in ir.statements(stmts):
         yield from (expr for expr in ir.expressions(stmt) if isinstance(expr, ir.Load))
+
+
+def evaluated_once(stmt: ir.Stmt) -> tuple[ir.Expr, ...]:
+    """The expressions that a statement evaluates once, whatever the blocks in it do."""
+    return ir.own_expressions(stmt) if isinstance(stmt, ir.If | ir.Let | ir.Set | ir.Store) else ()
+
+
+def always_evaluated(expr: ir.Expr) -> tuple[ir.Expr, ...]:
+    """The operands that are evaluated whenever the expression is."""
+    match expr:
+        case ir.Select(condition=condition, dtype=dtype) if dtype.lanes == 1:
+            return (condition,)
+        case ir.Logical(operands=(first, _), dtype=dtype) if dtype.lanes == 1:
+            return (first,)
+        case _:
+            return ir.children(expr)
 
 
 def is_steady(expr: ir.Expr, changing: Callable[[str], bool]) -> bool:

@@ -1,23 +1,36 @@
-"""Common subexpressions: what straight-line code reads or computes several times becomes a local.
-That is less code to print and to compile, and easier to read."""
+"""Common subexpressions: what straight-line code reads or computes several times becomes a local,
+and so does a call that is the same in every iteration of a loop, before it.
+
+That is less code to print and to compile, and easier to read. Compilers do the same with plain
+arithmetic, but cannot with functions that they do not know."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from tc.dtypes import FLOAT16
 from tc.kernel import ir, rebuild
-from tc.kernel.analysis.value_numbers import ValueNumbers
 from tc.kernel.local_names import LocalNames
-from tc.kernel.walk import assigned, changed_in, met_by_threads, read_names
+from tc.kernel.passes.value_numbering import ValueNumbers
+from tc.kernel.walk import (
+    always_evaluated,
+    assigned,
+    changed_in,
+    evaluated_once,
+    iterations,
+    read_names,
+    visible_across_barrier,
+)
 
 Locals: TypeAlias = "dict[int, tuple[ir.Var, frozenset[str]]]"
 """Those that hold an expression, by its number, with the variables and buffers in it."""
 
 
 def eliminate_common_subexpressions(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel with locals for loads, calls and masks that stand several times in a block.
+    """The kernel with locals for loads, calls and masks that stand several times in a block, and
+    for calls that are the same in every iteration of a loop.
 
     >>> from tc.dtypes import INT64
     >>> from tc.kernel.printer import to_text
@@ -32,8 +45,71 @@ def eliminate_common_subexpressions(kernel: ir.Kernel) -> ir.Kernel:
       let a_1: int64 = a[]
       o[] = a_1 * a_1
     """
+    kernel = hoist_invariant_calls(kernel)
     sharing = _Sharing(kernel)
     return rebuild.map_regions(kernel, lambda region: sharing.block(region, {}))
+
+
+def hoist_invariant_calls(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel with calls whose operands no iteration changes in locals before their loops.
+
+    Only calls that every iteration makes, of loops that have iterations, are moved: a load in one
+    stays in bounds.
+
+    >>> from tc.dtypes import FLOAT32, INT64
+    >>> from tc.kernel.printer import to_text
+    >>> i, x = ir.Var("i", INT64), ir.Load("x", (), FLOAT32)
+    >>> store = ir.Store("o", (i,), ir.Call("sqrt", (x,), FLOAT32))
+    >>> output = ir.Buffer("o", FLOAT32, (9,), (1,), "output")
+    >>> loop = ir.For("i", ir.Const(0, INT64), ir.Const(9, INT64), (store,))
+    >>> print(to_text(hoist_invariant_calls(ir.Kernel("roots", (output,), ((loop,),)))))
+    kernel roots
+      output o: float32[9]
+    region
+      let sqrt: float32 = sqrt(x[])
+      for i in 0:9
+        o[i] = sqrt
+    """
+    names, met = LocalNames(kernel), visible_across_barrier(kernel)
+
+    def block(stmts: rebuild.Stmts) -> rebuild.Stmts:
+        return rebuild.map_statements(stmts, each)
+
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        new = rebuild.map_blocks(stmt, block)
+        if isinstance(new, ir.For) and not new.parallel and iterations(new):
+            return _hoisted(new, names, met)
+        return (new,)
+
+    return rebuild.map_regions(kernel, block)
+
+
+def _hoisted(loop: ir.For, names: LocalNames, met: frozenset[str]) -> Iterator[ir.Stmt]:
+    inside = tuple(ir.statements(loop.body))
+    changing = {loop.var, *(s.var for s in inside if isinstance(s, ir.Let | ir.Set | ir.For))}
+    changing |= changed_in(inside, met)
+    found: dict[int, tuple[ir.Var, ir.Expr]] = {}
+    numbers = ValueNumbers()
+
+    def replaced(expr: ir.Expr) -> ir.Expr:
+        if isinstance(expr, ir.Call) and changing.isdisjoint(read_names(expr)):
+            number = numbers.of(expr)
+            if number not in found:
+                found[number] = ir.Var(names.fresh(expr.function), expr.dtype), expr
+            return found[number][0]
+        if not isinstance(
+            expr, ir.Unary | ir.Binary | ir.Compare | ir.Call | ir.Cast | ir.Broadcast
+        ):
+            return expr  # what is lazy, or memory, stays
+        return rebuild.map_operands(expr, replaced)
+
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        is_straight = isinstance(stmt, ir.Let | ir.Set | ir.Store)
+        return (rebuild.map_expressions(stmt, replaced) if is_straight else stmt,)
+
+    body = rebuild.map_statements(loop.body, each)
+    yield from (ir.Let(var.name, expr) for var, expr in found.values())
+    yield rebuild.changed(loop, body=body)
 
 
 @dataclass(slots=True)
@@ -52,7 +128,7 @@ class _Sharing:
     def __init__(self, kernel: ir.Kernel) -> None:
         self.names = LocalNames(kernel)
         self.assigned = assigned(kernel)
-        self.met = met_by_threads(kernel)
+        self.met = visible_across_barrier(kernel)
         self.number = ValueNumbers().of
         self.written: dict[int, frozenset[str]] = {}  # by id of the statement
 
@@ -88,7 +164,7 @@ class _Sharing:
         every: list[_Found] = []
         current: dict[int, _Found] = {}
         for position, stmt in enumerate(stmts):
-            for expr in _evaluated(stmt):
+            for expr in evaluated_once(stmt):
                 self.visit(expr, position, current, every)
             if written := self.writes(stmt):
                 current = {n: f for n, f in current.items() if not f.reads & written}
@@ -104,7 +180,7 @@ class _Sharing:
         if known is not None:
             known.count += 1
             return
-        for child in _always(expr):
+        for child in always_evaluated(expr):
             self.visit(child, position, current, every)
         if _is_costly(expr):
             reads = frozenset(read_names(expr))
@@ -126,7 +202,7 @@ class _Sharing:
             return rebuild.map_blocks(stmt, lambda block: self.block(block, inner))
         if isinstance(stmt, ir.Grid):
             return rebuild.map_blocks(stmt, lambda block: self.block(block, {}))
-        if not _evaluated(stmt):
+        if not evaluated_once(stmt):
             return stmt
         new = rebuild.map_expressions(stmt, lambda expr: self.replaced(expr, locals_))
         return rebuild.map_blocks(new, lambda block: self.block(block, locals_))
@@ -152,22 +228,6 @@ def _is_costly(expr: ir.Expr) -> bool:
             return dtype.lanes > 1
         case _:
             return False
-
-
-def _evaluated(stmt: ir.Stmt) -> tuple[ir.Expr, ...]:
-    """The expressions that a statement evaluates once, whatever the blocks in it do."""
-    return ir.own_expressions(stmt) if isinstance(stmt, ir.If | ir.Let | ir.Set | ir.Store) else ()
-
-
-def _always(expr: ir.Expr) -> tuple[ir.Expr, ...]:
-    """The operands that are evaluated whenever the expression is."""
-    match expr:
-        case ir.Select(condition=condition, dtype=dtype) if dtype.lanes == 1:
-            return (condition,)
-        case ir.Logical(operands=(first, _), dtype=dtype) if dtype.lanes == 1:
-            return (first,)
-        case _:
-            return ir.children(expr)
 
 
 def _name(expr: ir.Expr) -> str:

@@ -1,11 +1,11 @@
-"""Dead code elimination: what no store needs, taken away; and checks that repeat earlier ones."""
+"""Dead code elimination: what no store needs, taken away."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from tc.kernel import ir, rebuild
-from tc.kernel.analysis.value_numbers import ValueNumbers
+from tc.kernel.passes.value_numbering import ValueNumbers
 from tc.kernel.walk import assigned, every_statement, is_steady, mentioned, names_in
 
 
@@ -100,32 +100,3 @@ def _acts(stmt: ir.Stmt) -> bool:
     return not isinstance(stmt, ir.For | ir.If) or any(
         not isinstance(s, ir.Comment) for s in inside
     )
-
-
-def eliminate_repeated_checks(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel without checks that repeat an earlier one of the same block: the first failure
-    is recorded, and a later one on the same condition is not."""
-    changing = assigned(kernel)
-    return rebuild.map_regions(kernel, lambda region: _once(region, changing))
-
-
-def _once(block: rebuild.Stmts, changing: frozenset[str]) -> rebuild.Stmts:
-    seen: set[int] = set()
-    number = ValueNumbers().of
-
-    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        match stmt:
-            case ir.If(condition=condition, then=then, otherwise=()) if _fails(then):
-                key = number(condition)
-                if key in seen:
-                    return ()
-                if is_steady(condition, changing.__contains__):
-                    seen.add(key)
-        return (rebuild.map_blocks(stmt, lambda inner: _once(inner, changing)),)
-
-    return rebuild.map_statements(block, each)
-
-
-def _fails(stmts: tuple[ir.Stmt, ...]) -> bool:
-    """Whether a block records a failure, and does nothing else."""
-    return bool(stmts) and all(isinstance(stmt, ir.Fail) for stmt in stmts)

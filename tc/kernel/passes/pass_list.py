@@ -13,15 +13,13 @@ from tc.kernel.pass_manager import Pass, PassContext
 from tc.kernel.passes.blocked_sums import sum_in_blocks
 from tc.kernel.passes.common_subexpressions import eliminate_common_subexpressions
 from tc.kernel.passes.contraction import contract
-from tc.kernel.passes.dead_code import eliminate_dead_code, eliminate_repeated_checks
+from tc.kernel.passes.dead_code import eliminate_dead_code
 from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
 from tc.kernel.passes.first_terms import start_with_first_terms
 from tc.kernel.passes.guarded_terms import skip_guarded_terms
-from tc.kernel.passes.loop_invariants import hoist_invariant_calls
 from tc.kernel.passes.loop_partition import partition_at_edges, partition_loops
 from tc.kernel.passes.non_temporal_stores import store_past_caches
-from tc.kernel.passes.prefetch.blocks import prefetch_blocks
-from tc.kernel.passes.prefetch.gathered_rows import prefetch_gathers
+from tc.kernel.passes.prefetch import prefetch
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
 from tc.kernel.passes.stores.interleaving import interleave_stores
@@ -106,7 +104,7 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass(
         "value numbering",
-        "locals with one value are one local",
+        "locals with one value are one local, and checks of one condition one check",
         lambda kernel, _: number_values(kernel),
     ),
     Pass(
@@ -116,19 +114,10 @@ PASSES: tuple[Pass, ...] = (
         _with_vectors,
     ),
     Pass(
-        "loop-invariant code motion",
-        "calls that are the same in every iteration are made before the loop",
-        lambda kernel, _: hoist_invariant_calls(kernel),
-    ),
-    Pass(
         "common subexpressions",
-        "what is loaded or computed several times in a block is a local",
+        "what a block loads or computes several times is a local, and calls that every iteration "
+        "makes alike are made before the loop",
         lambda kernel, _: eliminate_common_subexpressions(kernel),
-    ),
-    Pass(
-        "repeated checks",
-        "checks that repeat an earlier one of the same block are gone",
-        lambda kernel, _: eliminate_repeated_checks(kernel),
     ),
     Pass(
         "contraction",
@@ -147,16 +136,9 @@ PASSES: tuple[Pass, ...] = (
         lambda kernel, context: store_past_caches(kernel, context.shared_cache),
     ),
     Pass(
-        "prefetch of blocks",
-        "blocks of large buffers are asked for where a loop computes, before they are touched",
-        lambda kernel, context: prefetch_blocks(
-            kernel, context.l2, line=context.line, page=context.page
-        ),
-    ),
-    Pass(
-        "prefetch of gathers",
-        "rows whose numbers are read from memory are asked for ahead",
-        lambda kernel, context: prefetch_gathers(kernel, context.l2, line=context.line),
+        "prefetch",
+        "blocks and gathered rows of large buffers are asked for before they are touched",
+        lambda kernel, context: prefetch(kernel, context.l2, line=context.line, page=context.page),
     ),
     Pass(
         "blocked sums",
@@ -177,7 +159,7 @@ and where there are loops."""
 
 _ON_GPUS = (
     "unrolling", "scalar replacement", "dead code elimination", "first terms", "value numbering",
-    "loop-invariant code motion", "common subexpressions", "repeated checks",
+    "common subexpressions",
 )  # fmt: skip
 
 GPU_PASSES = tuple(each for each in PASSES if each.name in _ON_GPUS)

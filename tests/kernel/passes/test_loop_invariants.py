@@ -29,7 +29,7 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.passes.loop_invariants import hoist_invariant_calls
+from tc.kernel.passes.common_subexpressions import hoist_invariant_calls
 from tests.kernel.marked import add, assert_same, dense, less, lines, loop, var
 from tests.kernel.marked_strategies import marked_kernels
 

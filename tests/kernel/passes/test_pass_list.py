@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 import pytest
 
@@ -278,14 +279,13 @@ TABLE_OF_PASSES = (
     Row("demanded lanes", MM, {"A": (128, 64), "B": (64, 26)}, AVX2, computes_few_lanes_beyond),
     Row("value numbering", BAGS, TABLE, AVX2, checks_each_row_once),
     Row("interleaving", DOUBLED, {"a": (64, 64)}, AVX2, stores_each_element_beside_the_next),
-    Row("loop-invariant code motion", NORM, ROWS, AVX2, takes_a_root_of_each_row),
+    Row("common subexpressions", NORM, ROWS, AVX2, takes_a_root_of_each_row),
     Row("common subexpressions", MM, SMALL, AVX2, reads_each_operand_once),
-    Row("repeated checks", BAGS, TABLE, AVX2, checks_each_row_once),
     Row("contraction", MM, SMALL, AVX2, fuses_products_and_sums),
     Row("vector functions", SOFTMAX, {"I": (512, 4096)}, AVX2, calls_no_function_on_vectors),
     Row("non-temporal stores", NORM, ROWS, AVX2, stores_past_the_caches),
-    Row("prefetch of blocks", NORM, ROWS, AVX2, asks_for_the_next_row),
-    Row("prefetch of gathers", BAGS, TABLE, AVX2, asks_for_rows_of_the_table),
+    Row("prefetch", NORM, ROWS, AVX2, asks_for_the_next_row),
+    Row("prefetch", BAGS, TABLE, AVX2, asks_for_rows_of_the_table),
     Row("blocked sums", MM, {"A": (64, 4096), "B": (4096, 64)}, AVX2, adds_up_blocks),
     Row("reciprocal division", SOFTMAX, {"I": (512, 4096)}, AVX2, divides_once_a_row),
 )
@@ -322,4 +322,7 @@ def test_edges_of_tiles_that_end_beyond_a_row(rows: int, vectors: int) -> None:
 
 
 def test_each_pass_has_a_row() -> None:
-    assert [row.name for row in TABLE_OF_PASSES] == [each.name for each in PASSES]
+    """One for each thing that the pass does."""
+    assert [name for name, _ in groupby(row.name for row in TABLE_OF_PASSES)] == [
+        each.name for each in PASSES
+    ]

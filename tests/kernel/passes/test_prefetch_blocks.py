@@ -26,13 +26,17 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.passes.prefetch.blocks import MIN_LINES, PART, prefetch_blocks
-from tc.kernel.passes.prefetch.hosts import BURST, WASTE, WORK
+from tc.kernel.passes.prefetch import BLOCKS_IN_CACHE as PART
+from tc.kernel.passes.prefetch import BURST_LINES as BURST
+from tc.kernel.passes.prefetch import FEWEST_BLOCK_LINES as FEWEST
+from tc.kernel.passes.prefetch import HINTS_PER_LINE as WASTE
+from tc.kernel.passes.prefetch import OPERATIONS_PER_HINT as WORK
+from tc.kernel.passes.prefetch import prefetch_blocks
 from tests.kernel.hinted import hints_of
 from tests.support.kernels import Array, dense, integer, loop
 from tests.support.vectors import plus, ramp, times
 
-BLOCKS, ROWS, WIDTH = 40, MIN_LINES, 16
+BLOCKS, ROWS, WIDTH = 40, FEWEST, 16
 B, I, K, Q = (Var(name, INT64) for name in "bikq")  # noqa: E741  # as in loops
 VECTOR = FLOAT32.vector(16)
 LINE, PAGE = 64, 4096
@@ -51,7 +55,10 @@ def copies(block: Expr = B, row: Expr = I, source: str = "x") -> For:
 
 
 def computes(
-    sums: int = WORK, count: int = ROWS, variable: str = "k", reading: Expr | None = None
+    sums: int = WORK,
+    count: int = ROWS,
+    variable: str = "k",
+    reading: Expr | None = None,
 ) -> For:
     row = Load("p", (Var(variable, INT64), lanes()), VECTOR) if reading is None else reading
     body = (Set("s", Binary("+", Var("s", VECTOR), row, VECTOR)) for _ in range(sums))
@@ -165,7 +172,7 @@ def test_blocks_that_fit_into_the_cache() -> None:
 
 
 def test_blocks_of_many_lines() -> None:
-    few = replace(copies(), end=integer(MIN_LINES - 1))
+    few = replace(copies(), end=integer(FEWEST - 1))
     assert hints(kernel_of(few, computes())) == []
 
 

@@ -1,1 +1,0 @@
-"""Software prefetch: hints for lines that the hardware prefetcher does not foresee."""
