@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this
 
 BESIDE = """
 import tc.process.forks
-tc.process.forks.PATIENCE = 400
+tc.process.forks.FORK_WAIT_SECONDS = 400
 failures = []
 def use():
     try:
@@ -63,7 +63,7 @@ thread.join()
 
 STRANDED = """
 import tc.process.forks
-tc.process.forks.PATIENCE = 0.2
+tc.process.forks.FORK_WAIT_SECONDS = 0.2
 f = tc.compile(TEXT)
 for _ in range(4):
     check(f, 7)
@@ -109,7 +109,7 @@ over.set()
 assert status_of(child) == 0
 thread.join()
 check(f, 9)
-tc.process.forks.PATIENCE = 400
+tc.process.forks.FORK_WAIT_SECONDS = 400
 child = os.fork()
 if child == 0:
     check(f, 11)
@@ -127,7 +127,7 @@ def test_a_fork_waits_for_a_step_to_end() -> None:
     """And no other begins meanwhile."""
     run_script("""
 from tc.process import forks
-forks.PATIENCE = 400
+forks.FORK_WAIT_SECONDS = 400
 steps = []
 inside, seen = threading.Event(), threading.Event()
 def first():
@@ -265,7 +265,7 @@ def test_a_handler_that_compiles_while_a_fork_waits() -> None:
     """For another thread; what the handler compiles does not wait for that fork in turn."""
     run_script("""
 from tc.process import forks
-forks.PATIENCE = 150
+forks.FORK_WAIT_SECONDS = 150
 f = tc.compile(TEXT)
 check(f, 3)
 inside, served = threading.Event(), threading.Event()
@@ -291,7 +291,7 @@ if child == 0:
 assert status_of(child) == 0
 for thread in threads: thread.join()
 check(f, 12)
-assert not forks._GATE.serving
+assert not forks._GATE.working_for
 """)
 
 
