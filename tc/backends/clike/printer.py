@@ -283,6 +283,10 @@ def _regions(function: KernelFunction, context: Context) -> Iterator[str]:
         yield from ["", *lines] if number and lines else lines
 
 
+_READ = re.compile(r"\b\w+\b(?! [-+*/]?= )")
+"""A word of C that is no local to which a statement assigns."""
+
+
 def _code(line: str) -> str:
     return line.partition("//")[0]
 
@@ -300,9 +304,9 @@ def _block(stmts: tuple[ir.Stmt, ...], context: Context) -> Iterator[str]:
             context = context.masking(stmt.var, bits)
         lines += _statement(stmt, context)
         context = context.after(stmt)
-    code = "\n".join(map(_code, lines))
+    read = set(_READ.findall("\n".join(map(_code, lines))))
     for local in (context.names.variables[s.var] for s in stmts if isinstance(s, ir.Let)):
-        if not re.search(rf"\b{local}\b(?! [-+*/]?= )", code):
+        if local not in read:
             lines.append(context.dialect.unused.format(local))
     yield from (f"    {line}" if line else "" for line in lines)
 
