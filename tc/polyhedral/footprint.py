@@ -54,6 +54,12 @@ class Digits:
         which may run others, of other statements."""
         return gcd(*(d.step for d in self.free if d.end is None or self._count(d) > 1))
 
+    @property
+    def counts(self) -> tuple[tuple[int, int], ...]:
+        """The step of each free digit that has several values, and how many it has."""
+        counts = ((digit.step, self._count(digit)) for digit in self.free)
+        return tuple((step, count) for step, count in counts if count > 1)
+
     def _count(self, digit: FreeDigit) -> int:
         return (self.extent if digit.end is None else digit.end) // -digit.step * -1
 

@@ -147,12 +147,13 @@ class Footprint:
     def _written(self, statement: ScopStatement, around: Box) -> tuple[HalfOpen, ...]:
         """What of its target a statement writes in each iteration of the loops around: in
         dimensions in which the box moves with these, nothing if it does not write all of that."""
-        own = box([(statement.write, self.position(statement))])
+        position = self.position(statement)
+        own = box([(statement.write, position)])
         assert own is not None
         written = []
         for d, bounds in enumerate(statement.write.bounds):
             offset, size = own.offsets[d], own.sizes[d]
-            if own.steps[d] > max(around.steps[d], 1):
+            if own.steps[d] > max(around.steps[d], 1) or _has_gaps(statement.write, d, position):
                 written.append((0, 0))  # it leaves some out
             elif not offset.terms:
                 written.append(_common(bounds, offset.constant, size))
@@ -285,9 +286,12 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
         return "loops around it were changed after it was promoted, and it must be copied otherwise"
     if tile.write_back and moved.limits != tile.limits:
         return "loops around it were changed after it was promoted, and others have its elements"
-    writers = (s for s in below.users(tensor) if s.write.tensor == tensor)
-    if any(_reaches_others(s.write, below.position(s)) for s in writers):
-        return "its last elements belong to other iterations where the tiles of loops are not full"
+    for s in below.users(tensor):
+        if s.write.tensor == tensor and _reaches_others(s.write, below.position(s)):
+            return "its last elements are of other iterations where the tiles of loops are not full"
+        dimensions = range(len(tile.sizes) if s.write.tensor == tensor and tile.write_back else 0)
+        if any(_has_gaps(s.write, d, below.position(s)) for d in dimensions):
+            return "elements between those touched would be copied, and other iterations write them"
     last = {axis.dimension: axis.step for axis in tile.layout}
     if any(step % last.get(d, 1) for d, step in enumerate(exact.steps)):
         return "elements between those of the tile are touched"
@@ -336,6 +340,22 @@ def _fault_of_copies(tile: ArrayTile, below: Footprint) -> str | None:
             if member.role == BLOCK or (member.role == THREAD and tile.scope != SHARED):
                 return f"each {member.role} that runs {member.name} would write its own"
     return None
+
+
+def _has_gaps(write: Access, dimension: int, position: Position) -> bool:
+    """Whether elements of the box of what is written are left out, beside those between its steps:
+    of `q*18 + r`, some values of r are less than 18 elements."""
+    form = write.subscripts[dimension]
+    terms = {} if form is None else form.terms
+    digits = sorted(
+        (abs(c) * step, count) for v, c in terms.items() for step, count in position[v].counts
+    )
+    reach = digits[0][0] if digits else 1
+    for step, count in digits:
+        if step > reach:
+            return True
+        reach += step * (count - 1)
+    return False
 
 
 def _reaches_others(write: Access, position: Position) -> bool:

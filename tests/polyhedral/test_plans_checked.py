@@ -98,6 +98,30 @@ def test_what_is_written_back_is_what_is_touched() -> None:
 
 
 @pytest.mark.parametrize(
+    ("statements", "size", "reason"),
+    [
+        (["S0"], 5, "elements between those touched would be copied, and other iterations write"),
+        (["S0.init", "S0"], 5, "some of it may be read before anything is written there"),
+        (["S0"], 7, "its last elements are of other iterations where the tiles of loops are not"),
+    ],
+)
+def test_tiles_of_periods(statements: list[str], size: int, reason: str) -> None:
+    """Of o(20*i_div + i), tiles of i."""
+    text = """def f(float(A,K) x, float(20,K) y) -> (o) {
+      o(i) +=! x(i / 20, k) * y(i % 20, k) where i in 0:20*A
+    }"""
+    tiles = f"i div {size}"
+    plan = planned(
+        ["S0.init", "S0"],
+        {"tile": "i", "sizes": [size]},
+        {"reorder": [tiles, "i_div", f"i mod {size}"]},
+        {"sink": ["i_div", f"i mod {size}"]},
+        {"promote": "o", "scope": "scratch", "inside": tiles, "statements": statements},
+    )
+    refused(text, plan, reason, (6, 4), (20, 4))
+
+
+@pytest.mark.parametrize(
     ("text", "lines", "reason", "shapes"),
     [
         ("def f(float(K) a) -> (o) { o +=! a(k) }", {}, "a single element has no cache", [(9,)]),

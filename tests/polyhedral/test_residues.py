@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
+from tc.device import Device
 from tc.errors import TCError
+from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Kernel
 from tc.kernel.printer import to_text
 from tc.polyhedral.rewrite.residues import linearise
@@ -223,6 +225,31 @@ def test_periods_shorter_than_vectors_are_stored_by_themselves() -> None:
     got = run_kernel(found, arrays, {})
     np.testing.assert_array_equal(got["o"], o)
     np.testing.assert_array_equal(got["s"], expected)
+
+
+@pytest.mark.parametrize("bits", [0, 128, 256, 512])
+@pytest.mark.parametrize(("period", "periods"), [(18, 8), (20, 16), (16, 9), (33, 5)])
+@pytest.mark.parametrize("op", ["+", "max"])
+def test_sums_over_periods(op: str, period: int, periods: int, bits: int) -> None:
+    """i becomes period*i_div + i: a register tile of some of both has gaps, which are elements of
+    other tiles. They were written back too, and the results were wrong."""
+    text = f"""def f(double(A,K) x, double(B,K) y) -> (o) {{
+      o(i) {op}=! x(i / B, k) * y(i % B, k) where i in 0:A*B
+    }}"""
+    rng = np.random.default_rng(period)
+    shapes = {"x": (periods, 5), "y": (period, 5)}
+    given = {name: rng.integers(-9, 9, shape).astype(float) for name, shape in shapes.items()}
+    program, arrays = shaped_with(text, given)
+    terms = given["x"][:, None] * given["y"]
+    expected = terms.sum(-1) if op == "+" else terms.max(-1)
+    for threads in (1, 4):
+        device = Device(vector_bits=bits, vector_registers=32, threads=threads)
+        kernel = lower(program, {}, initial=frozenset(), check=True, device=device)
+        buffers = {b.name: np.full(b.shape, 77, b.dtype.numpy) for b in kernel.buffers}
+        for name, array in arrays.items():
+            buffers[name][...] = np.reshape(array, buffers[name].shape)
+        assert evaluate(kernel, buffers) is None
+        np.testing.assert_array_equal(buffers["o"].reshape(expected.shape), expected)
 
 
 def reads(kernel: Kernel) -> str:
