@@ -25,6 +25,7 @@ from tests.fuzz.drafts import (
 )
 from tests.fuzz.extremes import extremes
 from tests.fuzz.model import Expr, Statement, binary, num, read, reads, var
+from tests.fuzz.periods import periods
 from tests.fuzz.products import products
 from tests.fuzz.rare import add_rare
 from tests.fuzz.scope import SHORT, Scope, Tensor, Variable
@@ -459,4 +460,5 @@ MAKERS: Mapping[Maker, int] = {
     add_chain: 8,
     products: 14,
     extremes: 8,
+    periods: 8,
 }
