@@ -4,16 +4,16 @@ from __future__ import annotations
 
 TITLES = {
     "ranges": "what was inferred",
-    "rewrite": "the same with fewer operations",
+    "rewrite": "the program with fewer operations",
     "scop": "statements as sets",
     "dependences": "what must stay in order",
     "schedule": "the order of instances",
-    "plan": "what is done to it, as actions",
+    "plan": "what is done to the loops, as actions",
     "mapping": "tiles, vectors, registers, caches, threads",
     "loops": "the tree as a loop program",
-    "passes": "what each pass made of it",
+    "passes": "what each pass made of the loop program",
     "kernel": "the loop program as it is printed",
-    "estimate": "how fast it can be",
+    "estimate": "how fast the program can be",
     "source": "the code",
 }
 STAGES = tuple(TITLES)

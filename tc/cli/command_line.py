@@ -26,12 +26,12 @@ or one of
   zeros:128x64  ones:128x64
   random  zeros  ones    the declared shape, where NAME=VALUE gives all its sizes"""
 DEFAULTS = """\
-What is not given is what the comments right before the def say after "tc:"; where they say
-something, other inputs are random:
+Inputs and sizes that are not given are taken from comments right before the def, after "tc:";
+where there are such comments, all other inputs are random:
   # tc: N=32 eps=1e-5"""
 OPTIONS = """\
---options takes JSON, or a file FILE.json, of what tc.Options has; what it leaves out is taken from
---preset, or chosen by tc:
+--options takes the fields of tc.Options as JSON, or a file FILE.json; fields that are left out are
+taken from --preset, or chosen by tc:
   --options '{"mapping": {"rows": 4, "vectors": 2}, "schedule": {"fusion": "min"}}'
   --backend cuda --options '{"gpu": {"tile": [4, 32], "threads": [8, 32]}}'"""
 MODULE = "tc.cli.commands"
@@ -71,24 +71,27 @@ def parser_of(name: str) -> Parser:
         choices=(*STAGES, "all"),
         help="one stage of the compiler, or all, in place of the ranges and a summary",
     )
-    _add_backend(explained, "numba", "whose code is shown")
+    _add_backend(explained, "numba", "the backend whose code is shown")
     _add_options(explained)
     _add_output(explained)
     explained.set_defaults(command=f"{MODULE}:explain")
 
     run = _program_command(commands, "run", "run a def on arrays")
-    _add_backend(run, "numba", "what runs it; interpret is the reference")
+    _add_backend(run, "numba", "the backend that runs the def; interpret is the reference")
     run.add_argument("--time", action="store_true", help="say how long a later call takes, too")
     run.add_argument("--out", metavar="DIR", help="save each output as DIR/NAME.npy")
     run.add_argument(
-        "--seed", type=partial(_at_least, 0), default=0, help="of random inputs (default 0)"
+        "--seed",
+        type=partial(_at_least, 0),
+        default=0,
+        help="the seed of random inputs (default 0)",
     )
     run.add_argument(
         "--outputs",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="what an output holds before the call (R3, R4); once for each output",
+        help="the value of an output before the call (R3, R4); once for each output",
     )
     _add_options(run)
     run.set_defaults(command="tc.cli.running:run")
@@ -104,9 +107,11 @@ def parser_of(name: str) -> Parser:
 
     kept = commands.add_parser("cache", help="the kernels that are kept on disk")
     actions = kept.add_subparsers(required=True, metavar="ACTION")
-    shown = actions.add_parser("show", help="where they are, and how many")
+    shown = actions.add_parser(
+        "show", help="print the directory of the kernels, and how many there are"
+    )
     shown.set_defaults(command=f"{MODULE}:show_cache")
-    cleared = actions.add_parser("clear", help="remove them all")
+    cleared = actions.add_parser("clear", help="remove all kernels")
     cleared.set_defaults(command=f"{MODULE}:clear_cache")
     commands.add_parser("help", help="describe a command: help COMMAND")
     return parser
@@ -116,22 +121,25 @@ def _add_tune(commands: Any) -> None:
     tune = _program_command(
         commands, "tune", "search for the fastest plan of a def; tune db: what was measured"
     )
-    _add_backend(tune, "numba", "what plans are searched for")
+    _add_backend(tune, "numba", "the backend that plans are searched for")
     limits = (
-        ("seconds", _positive, "S", "ends after so many seconds (default 60)"),
-        ("candidates", partial(_at_least, 1), "N", "ends after so many candidates"),
+        ("seconds", _positive, "S", "end the search after S seconds (default 60)"),
+        ("candidates", partial(_at_least, 1), "N", "end the search after N candidates"),
     )
     for name, kind, letter, text in limits:
         tune.add_argument(f"--max-{name}", type=kind, metavar=letter, help=text)
     tune.add_argument(
-        "--generations", type=partial(_at_least, 1), metavar="G", help="ends after so many"
+        "--generations",
+        type=partial(_at_least, 1),
+        metavar="G",
+        help="end the search after G generations",
     )
     tune.add_argument("--search", default="guided", metavar="NAME",
                       help="guided (the default), genetic or random")  # fmt: skip
     tune.add_argument("--seed", type=partial(_at_least, 0), default=0, metavar="N",
-                      help="of the search and of random inputs (default 0)")  # fmt: skip
+                      help="the seed of the search and of random inputs (default 0)")  # fmt: skip
     tune.add_argument(
-        "--database", metavar="FILE", help="what is kept there, and not in the user's"
+        "--database", metavar="FILE", help="the file of measurements, in place of the user's"
     )
     tune.add_argument("--plot", metavar="FILE", help="a picture of the search: .png, .svg or .pdf")
     _add_options(tune)
@@ -150,22 +158,28 @@ def tune_db_parser_of(name: str) -> Parser:
         added.set_defaults(command=f"{module}:{function}")
         return added
 
-    shown = action("show", "where it is, and what was measured", "show")
+    shown = action("show", "print the file of the database, and what was measured", "show")
     exported = action("export", "all measurements as lines of JSON", "export")
-    exported.add_argument("file", nargs="?", default="-", metavar="FILE", help="where they go")
+    exported.add_argument(
+        "file",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="the file for the lines, - for standard output",
+    )
     imported = action("import", "adds lines of JSON, each of which is checked", "import_lines")
     imported.add_argument("file", metavar="FILE", help="the lines, - for standard input")
     found = _program_command(actions, "best", "print the fastest plan as --options takes it")
-    _add_backend(found, "numba", "what the plan is for")
+    _add_backend(found, "numba", "the backend of the plan")
     _add_options(found)
     found.set_defaults(command=f"{module}:best")
     pruned = action("prune", "removes all but the fastest plans of each size", "prune")
     pruned.add_argument(
         "--keep", type=partial(_at_least, 1), default=10, metavar="N",
-        help="how many plans are kept of each (default 10)",
+        help="how many plans of each size are kept (default 10)",
     )  # fmt: skip
     for each in (shown, exported, imported, found, pruned):
-        each.add_argument("--database", metavar="FILE", help="a database, and not the user's")
+        each.add_argument("--database", metavar="FILE", help="the database, in place of the user's")
     return parser
 
 
@@ -192,23 +206,27 @@ def _add_derived(commands: Any) -> None:
             "--wrt",
             type=option_lists.names,
             metavar="A,B",
-            help="the inputs that it is taken with respect to (default all floating ones)",
+            help="the inputs to differentiate with respect to (default: all floating inputs)",
         )
         parser.add_argument(
             "--constant",
             type=option_lists.names,
             default=[],
             metavar="T,U",
-            help="tensors that nothing flows through",
+            help="tensors that no gradient flows through",
         )
     for parser, save in ((gradient, "outputs"), (both, "all")):
-        parser.add_argument("--ties", default="split", metavar="HOW",
-                            help="of the largest: split (the default), or first")  # fmt: skip
+        parser.add_argument(
+            "--ties",
+            default="split",
+            metavar="HOW",
+            help="which of equal extrema have the gradient: split (the default), or first",
+        )
         parser.add_argument(
             "--save",
             default=save,
             metavar="WHICH",
-            help=f"what the gradient is given: outputs, all or none (default {save})",
+            help=f"what the gradient takes as inputs: outputs, all or none (default {save})",
         )
         parser.add_argument(
             "--sizes",
@@ -223,7 +241,7 @@ def _add_derived(commands: Any) -> None:
         type=option_lists.axes,
         required=True,
         metavar="A=0,B=none",
-        help="which dimension of each input is that of the batch; one number is for all inputs",
+        help="the dimension of the batch in each input; one number is for all inputs",
     )
 
 
@@ -254,7 +272,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write it there, whole or not at all, and print nothing",
+        help="write the text into FILE, whole or not at all, and print nothing",
     )
 
 
@@ -266,7 +284,9 @@ def _add_backend(parser: Parser, default: str, what: str) -> None:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--preset", choices=tuple(PRESETS), help="options by name, where tc is not to choose"
+        "--preset",
+        choices=tuple(PRESETS),
+        help="options by name, in place of those that tc chooses",
     )
     parser.add_argument("--options", metavar="JSON", help="single options, as described below")
     parser.add_argument("--plan", metavar="FILE", help="a plan, as explain --stage plan prints it")

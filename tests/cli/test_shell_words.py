@@ -220,7 +220,8 @@ def test_warnings_speak_so_too(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_both_names_are_one_entry() -> None:
     text = (Path(tc.__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.findall(r'^(\w+) = "(tc\..*)"$', text, re.MULTILINE) == [
+    scripts = text.partition("[project.scripts]\n")[2].partition("\n[")[0]
+    assert re.findall(r'^(\w+) = "(tc\..*)"$', scripts, re.MULTILINE) == [
         ("tc", "tc.cli:main"),
         ("tensorc", "tc.cli:main"),
     ]
