@@ -12,12 +12,12 @@ from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.asked import TextOrFunction, program_of
 from tc.gradient.def_text import (
+    Comprehension,
     FreshNames,
     Joined,
-    Line,
     TextStep,
+    checked_def,
     declaration,
-    def_text,
     reads_of,
 )
 from tc.gradient.plain_program import PlainProgram, is_spelled, plain
@@ -96,7 +96,7 @@ class _Batch:
         steps = [made for step in self.program.steps for made in self._batched(step)]
         params = [self._declared(name) for name in self.program.inputs]
         returns = [self._declared(name) for name in self.program.outputs]
-        return def_text(self.name, params, returns, steps, self.dtypes)
+        return checked_def(self.name, params, returns, steps, self.dtypes).layout
 
     def _declared(self, tensor: str) -> str:
         shape = self.program.shapes.get(tensor)
@@ -124,9 +124,7 @@ class _Batch:
         line = replace(
             step,
             rhs=self._read(step.rhs),
-            where=tuple(
-                replace(w, begin=self._read(w.begin), end=self._read(w.end)) for w in step.where
-            ),
+            where={v: (self._read(b), self._read(c)) for v, (b, c) in step.where.items()},
             exists=tuple(r for r in map(self._read, step.exists) if isinstance(r, p.Read)),
         )
         if step.target not in self.axes:
@@ -136,23 +134,22 @@ class _Batch:
         line = replace(line, indices=(self.variable, *line.indices))
         return [self._with_range(line)]
 
-    def _with_range(self, line: Line) -> Line:
+    def _with_range(self, line: Comprehension) -> Comprehension:
         """The line, which runs over the batch even where it reads nothing that is batched."""
         of_batch = e.index(self.variable)
         reads = (r for expr in (line.rhs, *line.exists) for r in reads_of(expr))
         if any(of_batch in read.subscripts for read in reads):
             return line
-        whole = p.WhereRange(self.variable, e.ZERO, self.size, span=e.NO_SPAN)
-        return replace(line, where=(whole, *line.where))
+        return replace(line, where={self.variable: (e.ZERO, self.size), **line.where})
 
-    def _copy(self, source: str) -> Line:
+    def _copy(self, source: str) -> Comprehension:
         """A part of a concat with the batch as its first dimension."""
         copy = self.names.fresh(source)
         indices = tuple(self.names.fresh(f"i{k}") for k in range(self.program.ranks[source]))
         subscripts = self._with(source, tuple(map(e.index, indices)), e.index(self.variable))
         dtype = self.dtypes[copy] = self.program.dtypes[source]
         rhs = p.Read(source, subscripts, dtype, -1, span=e.NO_SPAN)
-        return self._with_range(Line(copy, (self.variable, *indices), "=", rhs))
+        return self._with_range(Comprehension(copy, (self.variable, *indices), "=", rhs))
 
     # --- expressions ------------------------------------------------------------------------
 
@@ -182,17 +179,15 @@ class _Batch:
         """Whether it is a batched number that the code is made for, unbatched."""
         return tensor in self.program.static_scalars and tensor in self.axes
 
-    def _check(self, line: Line) -> None:
+    def _check(self, line: Comprehension) -> None:
         """Raise where a range depends on what is batched."""
-        given = {w.variable for w in line.where}
-        for clause in line.where:
-            for bound in (clause.begin, clause.end):
-                for read in reads_of(bound):
-                    if self._is_scalar(read.tensor):
-                        raise self._no_size(clause.variable, read)
+        for variable, bounds in line.where.items():
+            for read in (read for bound in bounds for read in reads_of(bound)):
+                if self._is_scalar(read.tensor):
+                    raise self._no_size(variable, read)
         for access in (r for expr in (line.rhs, *line.exists) for r in reads_of(expr)):
             for subscript in () if access.bare_only else access.subscripts:
-                unknown = [v for v in p.index_names(subscript) if v not in given]
+                unknown = [v for v in p.index_names(subscript) if v not in line.where]
                 for read in reads_of(subscript):
                     if unknown and self._is_scalar(read.tensor):
                         raise self._no_size(unknown[0], read)

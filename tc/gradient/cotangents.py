@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, DType
 from tc.gradient import terms as e
-from tc.gradient.statement_text import ExprBounds, Written
+from tc.gradient.def_text import Comprehension, ExprBounds
 from tc.semantics import program as p
 
 LETTERS = "ijklmnpq"
@@ -32,7 +32,7 @@ class Cotangents:
     returned: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)
     rounded: dict[str, tuple[str, str]] = field(default_factory=dict)
-    written: list[Written] = field(default_factory=list)
+    written: list[Comprehension] = field(default_factory=list)
 
     def result(self, tensor: str) -> str:
         """The name of the cotangent of an input, which is returned."""
@@ -148,7 +148,7 @@ class Cotangents:
         kinds = {each for each in self.types.values() if each in (FLOAT32, FLOAT64)}
         if len(kinds) == 2 and dtype is not None:
             rhs = p.Convert(rhs, dtype, True, span=e.NO_SPAN)
-        new = Written(target, indices, op, self._in_float(rhs), dict(where))
+        new = Comprehension(target, indices, op, self._in_float(rhs), dict(where))
         place = _last_of(target, self.written)
         both = None if place is None else _merged(self.written[place], new)
         if both is not None and place is not None:
@@ -163,7 +163,7 @@ class Cotangents:
                 e.read(total, tuple(map(e.index, indices))), FLOAT16, True, span=e.NO_SPAN
             )
             where = self.whole(tensor, indices)
-            self.written.append(Written(name, indices, "=", value, where))
+            self.written.append(Comprehension(name, indices, "=", value, where))
 
     def _in_float(self, rhs: p.Expr) -> p.Expr:
         """With halves written as floats, as which they are computed with (Y8)."""
@@ -182,7 +182,7 @@ class Cotangents:
         return self.types.get(tensor) == FLOAT16
 
 
-def _last_of(target: str, written: Sequence[Written]) -> int | None:
+def _last_of(target: str, written: Sequence[Comprehension]) -> int | None:
     """The place of the last statement with a target, if it may as well stand behind all others."""
     changed: set[str] = set()
     read: set[str] = set()
@@ -196,7 +196,7 @@ def _last_of(target: str, written: Sequence[Written]) -> int | None:
     return None
 
 
-def _merged(first: Written, second: Written) -> Written | None:
+def _merged(first: Comprehension, second: Comprehension) -> Comprehension | None:
     """One statement for two that sum over the same instances (D3)."""
     first = _with_indices(first, second)
     if (first.target, first.indices, first.where) != (second.target, second.indices, second.where):
@@ -211,7 +211,7 @@ def _merged(first: Written, second: Written) -> Written | None:
     return None if rhs is None else replace(first, rhs=rhs)
 
 
-def _with_indices(first: Written, second: Written) -> Written:
+def _with_indices(first: Comprehension, second: Comprehension) -> Comprehension:
     """The first statement with the indices of the second, where it has no other variables."""
     names = dict(zip(first.indices, second.indices, strict=False))
     if first.target != second.target or first.where.keys() != set(first.indices):

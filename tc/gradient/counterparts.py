@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc.gradient import terms as e
-from tc.gradient.def_text import Line, reads_of
+from tc.gradient.def_text import Comprehension, ExprBounds, reads_of
 from tc.gradient.plain_program import PlainProgram, is_spelled
 from tc.gradient.tangents import accesses
 from tc.semantics import program as p
@@ -25,13 +25,12 @@ class Counterparts:
     several: frozenset[str]
     """The tensors that several statements write."""
 
-    def ranged(self, line: Line, made: Line) -> Line:
+    def ranged(self, line: Comprehension, made: Comprehension) -> Comprehension:
         """The line `made`, with the ranges that `line` of the program has."""
-        made = replace(made, where=(*line.where, *made.where), exists=(*line.exists, *made.exists))
+        where, exists = {**line.where, **made.where}, [*line.exists, *made.exists]
         read = accesses(made.rhs, self.names)
         bare: set[tuple[p.Expr, p.Expr]] = set()
         bare |= {(self._extent(t, axis), s) for t, axis, s in read if isinstance(s, p.Index)}
-        where, exists = list(made.where), list(made.exists)
         for access in reads_of(line.rhs):
             open_variables = self._open_variables(line, access, read, bare)
             if not open_variables:
@@ -41,8 +40,8 @@ class Counterparts:
                 exists.append(_for_ranges(access))
                 read |= accesses(exists[-1], {})
             else:
-                where += [w for w in plain if w not in where]
-        made = replace(made, where=tuple(where), exists=tuple(dict.fromkeys(exists)))
+                where |= plain
+        made = replace(made, where=where, exists=tuple(dict.fromkeys(exists)))
         for variable in line.variables:
             if variable not in made.variables:
                 of_it = (r for r in reads_of(line.rhs) if variable in p.index_names(r))
@@ -51,13 +50,12 @@ class Counterparts:
 
     def _open_variables(
         self,
-        line: Line,
+        line: Comprehension,
         access: p.Read,
         read: set[tuple[str, int, p.Expr]],
         bare: set[tuple[p.Expr, p.Expr]],
     ) -> list[str]:
         """The variables that a read may bound, where the new line does not read the same."""
-        given = {w.variable for w in line.where}
         found: list[str] = []
         for axis, subscript in enumerate(access.subscripts):
             is_bare = isinstance(subscript, p.Index)
@@ -69,28 +67,30 @@ class Counterparts:
                 continue
             if is_bare and (self._extent(access.tensor, axis), subscript) in bare:
                 continue
-            found += [v for v in p.index_names(subscript) if v not in given]
+            found += [v for v in p.index_names(subscript) if v not in line.where]
         return list(dict.fromkeys(found))
 
     def _extent(self, tensor: str, axis: int) -> p.Expr:
         return self.program.extent(tensor, axis)
 
-    def _plain_ranges(self, line: Line, variables: list[str]) -> list[p.WhereRange] | None:
+    def _plain_ranges(
+        self, line: Comprehension, variables: list[str]
+    ) -> dict[str, ExprBounds] | None:
         """The ranges of variables that all reads bound alike, where the target bounds none."""
-        found = []
+        found: dict[str, ExprBounds] = {}
         for variable in variables:
             extent = self.program.only_extent(line, variable)
             if extent is None or not is_spelled((extent,)):
                 return None
             if variable in line.indices and line.target in self.several:
                 return None
-            found.append(p.WhereRange(variable, e.ZERO, extent, span=e.NO_SPAN))
+            found[variable] = (e.ZERO, extent)
         return found
 
 
-def is_bounded(line: Line, variable: str) -> bool:
+def is_bounded(line: Comprehension, variable: str) -> bool:
     """Whether a clause, or a subscript that is a sum, gives a variable its range."""
-    if any(w.variable == variable for w in line.where):
+    if variable in line.where:
         return True
     reads = (read for expr in (line.rhs, *line.exists) for read in reads_of(expr))
     return any(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tc.dtypes import FLOAT32, SPELLINGS, DType
-from tc.errors import CheckError, GradError
+from tc.errors import CheckError, GradError, InputError, RangeError
 from tc.frontend.format import format_source
 from tc.frontend.parser import parse
 from tc.gradient import terms as e
@@ -22,22 +22,31 @@ SPELLED = {dtype.name: word for word, dtype in SPELLINGS.items()}
 """The short spelling of each type, which stands last."""
 
 
+ExprBounds: TypeAlias = tuple[p.Expr, p.Expr]
+"""Begin and end of the range of an index variable."""
+
+
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A comprehension: `target(indices) op rhs where ...`, with `op` as it is written."""
+class Comprehension:
+    """A statement of a def to be, `target(indices) op rhs where ...`, with `op` as it is written.
+
+    >>> first = {"i": (e.ZERO, e.number(1))}
+    >>> Comprehension("o", ("i",), "=", e.read("a", (e.index("i"),)), first).text
+    'o(i) = a(i) where i in 0:1'
+    """
 
     target: str
     indices: tuple[str, ...]
     op: str
     rhs: p.Expr
-    where: tuple[p.WhereRange, ...] = ()
+    where: Mapping[str, ExprBounds] = field(default_factory=dict)
     exists: tuple[p.Read, ...] = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The index variables, those of the left side first."""
         named = [n for expr in (self.rhs, *self.exists) for n in p.index_names(expr)]
-        return tuple(dict.fromkeys((*self.indices, *named, *(w.variable for w in self.where))))
+        return tuple(dict.fromkeys((*self.indices, *named, *self.where)))
 
     @property
     def reduction(self) -> tuple[str, ...]:
@@ -55,10 +64,10 @@ class Line:
     @property
     def text(self) -> str:
         left = f"{self.target}({', '.join(self.indices)})" if self.indices else self.target
-        clauses = [f"{w.variable} in {printed(w.begin)}:{printed(w.end)}" for w in self.where]
+        clauses = [f"{v} in {printed(b)}:{printed(c)}" for v, (b, c) in self.where.items()]
         clauses += [f"exists {printed(read)}" for read in self.exists]
         where = f" where {', '.join(clauses)}" if clauses else ""
-        return f"{left} {self.op} {printed(self.rhs)}{where}"
+        return f"{left} {self.op} {printed(e.with_signs(e.with_pads(self.rhs)))}{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ class Joined:
         return f"{self.target} = concat({', '.join(self.sources)})"
 
 
-TextStep: TypeAlias = Line | Joined
+TextStep: TypeAlias = Comprehension | Joined
 
 
 def reads_of(expr: p.Expr) -> Iterator[p.Read]:
@@ -114,38 +123,75 @@ class FreshNames:
         return found
 
 
-def def_text(
+@dataclass(frozen=True, slots=True)
+class WrittenDef:
+    """A def to be, `head { steps }`, and its program, whose places are those of a text in which all
+    where clauses stand.
+
+    >>> scale = Comprehension("o", ("i",), "=", e.read("a", (e.index("i"),)))
+    >>> made = checked_def("f", ["float(N) a"], ["o"], [scale], {})
+    >>> print(made.layout, [*made.program.tensors])
+    def f(float(N) a) -> (o) {
+      o(i) = a(i)
+    }
+     ['a', 'o']
+    """
+
+    head: str
+    steps: Sequence[TextStep]
+    program: p.Program
+
+    @property
+    def layout(self) -> str:
+        """The text of the def in its standard layout."""
+        return format_source(_source(self.head, self.steps))
+
+
+def checked_def(
     name: str,
     params: Sequence[str],
     returns: Sequence[str],
     steps: Sequence[TextStep],
     dtypes: Mapping[str, DType],
-) -> str:
-    """The text of a def in its standard layout, whose tensors have these types: where one would
-    have another, what is written to it is cast."""
+    *,
+    rule: str = "D18",
+) -> WrittenDef:
+    """The def whose tensors have these types: where one would have another, what is written to it
+    is cast. GradError of the `rule` where the def would not be accepted."""
     head = f"def {name}({', '.join(params)}) -> ({', '.join(returns)})"
-    steps, cast = list(steps), set[str]()
+    cast = set[str]()
     while True:
-        lines = "\n".join(step.text for step in steps)
-        source = Source(f"{head} {{\n{lines}\n}}\n")
         try:
-            program = check(parse(source))
+            program = check(parse(_source(head, steps)))
         except CheckError as error:
-            raise GradError(
-                f"the text of '{name}' would not be accepted: {error.cause}", rule="D18"
-            ) from error
-        found = program.tensors
-        wrong = [s.target for s in steps if found[s.target].dtype != dtypes[s.target]]
+            raise refused(name, error, rule) from error
+        types = {target: program.tensors[target].dtype for target in (s.target for s in steps)}
+        wrong = {n for n, dtype in types.items() if dtype != dtypes.get(n, dtype)}
         if not wrong:
-            return format_source(source)
-        first = next((target for target in wrong if target not in cast), None)
-        if first is None:
-            raise GradError(f"no type makes '{wrong[0]}' {dtypes[wrong[0]]}", rule="D18")
-        cast.add(first)
-        steps = [_as_type(s, dtypes[first]) if s.target == first else s for s in steps]
+            return WrittenDef(head, steps, program)
+        if wrong <= cast:
+            first = min(wrong)
+            raise GradError(f"no type makes '{first}' {dtypes[first]}", rule=rule)
+        steps = [_as_type(s, dtypes[s.target]) if s.target in wrong - cast else s for s in steps]
+        cast |= wrong
+
+
+def _source(head: str, steps: Sequence[TextStep]) -> Source:
+    lines = "\n".join(step.text for step in steps)
+    return Source(f"{head} {{\n{lines}\n}}\n")
+
+
+def refused(name: str, error: CheckError | InputError | RangeError, rule: str) -> GradError:
+    """The error of a def that would not be accepted."""
+    return GradError(
+        f"the text of '{name}' would not be accepted: {error.cause}",
+        rule=rule,
+        repair="the same of the parts of the program, each a def",
+    )
 
 
 def _as_type(step: TextStep, dtype: DType) -> TextStep:
+    """The statement with its right side cast to a type; a concat stays as it is."""
     if isinstance(step, Joined):
         return step
     if step.rhs == e.ZERO and dtype == FLOAT32:

@@ -20,7 +20,15 @@ from tc.gradient.asked import (
     wanted_inputs,
 )
 from tc.gradient.counterparts import Counterparts, is_bounded
-from tc.gradient.def_text import FreshNames, Joined, Line, TextStep, def_text, reads_of
+from tc.gradient.def_text import (
+    Comprehension,
+    ExprBounds,
+    FreshNames,
+    Joined,
+    TextStep,
+    checked_def,
+    reads_of,
+)
 from tc.gradient.maxima import is_exact
 from tc.gradient.nested import Parts, is_short
 from tc.gradient.plain_program import PlainProgram, is_spelled, plain, with_given_outputs
@@ -136,7 +144,7 @@ class _Forward:
         new.skipping = {
             step.target
             for step in program.steps
-            if isinstance(step, Line) and step.op == "+=" and step.target in active
+            if isinstance(step, Comprehension) and step.op == "+=" and step.target in active
             if new._tangent(step) == e.ZERO
         }
         return new
@@ -166,11 +174,13 @@ class _Forward:
         returns = [self.program.declared(name) for name in values]
         returns += [self.program.named_like(name, self.names[name]) for name in outputs]
         name = self.fresh.fresh(f"{self.program.name}_{'tangents' if alone else 'jvp'}")
-        return def_text(name, params, returns, steps, self.dtypes)
+        return checked_def(name, params, returns, steps, self.dtypes).layout
 
-    def _zero(self, tensor: str, name: str) -> Line:
+    def _zero(self, tensor: str, name: str) -> Comprehension:
         """0 in the shape of a tensor."""
-        lines = (s for s in self.program.steps if isinstance(s, Line) and s.target == tensor)
+        lines = (
+            s for s in self.program.steps if isinstance(s, Comprehension) and s.target == tensor
+        )
         first = next(lines, None)
         if first is None:
             axes = range(self.program.ranks[tensor])
@@ -179,7 +189,7 @@ class _Forward:
             indices = first.indices
         left = tuple(map(e.index, indices))
         whole = p.Read(tensor, left, self.program.dtypes[tensor], -1, span=e.NO_SPAN)
-        return Line(name, indices, "=", e.ZERO, exists=(whole,) if indices else ())
+        return Comprehension(name, indices, "=", e.ZERO, exists=(whole,) if indices else ())
 
     def _join(self, step: Joined) -> None:
         self.steps.append(step)
@@ -196,7 +206,7 @@ class _Forward:
 
     # --- one statement ----------------------------------------------------------------------
 
-    def _derive(self, line: Line, later: Sequence[TextStep]) -> None:
+    def _derive(self, line: Comprehension, later: Sequence[TextStep]) -> None:
         """The statement and what it does to the tangent of its target: after it, or before it
         where it changes what both read."""
         target, op = line.target, line.op.rstrip("=!")
@@ -223,7 +233,7 @@ class _Forward:
         elif line.starts:
             self._clear(line, later)
 
-    def _product(self, line: Line, later: Sequence[TextStep]) -> None:
+    def _product(self, line: Comprehension, later: Sequence[TextStep]) -> None:
         """Each term's tangent times the other terms (D12)."""
         held = self._held(line)
         if not line.reduction:
@@ -244,7 +254,7 @@ class _Forward:
                 self._write(line, "+=", rhs)
             self.steps.append(line)
 
-    def _extreme(self, line: Line, later: Sequence[TextStep]) -> None:
+    def _extreme(self, line: Comprehension, later: Sequence[TextStep]) -> None:
         """The terms that equal the extreme share its tangent (D11): where they are rounded, they
         are stored, and the extreme is that of what is stored."""
         is_stored = self._is_rounded(line)
@@ -267,28 +277,28 @@ class _Forward:
         if line.starts:
             self.steps.append(own)
             self._begin(line)
-            self.steps.append(self._beside(own, Line(count, line.indices, "+=!", one)))
+            self.steps.append(self._beside(own, Comprehension(count, line.indices, "+=!", one)))
         else:
             before = self._made(f"o_{line.target}", held.dtype)
             was = e.compare("==", e.read(before, left), held)
             name = self.names[line.target]
             share = e.select(was, e.binary("/", e.read(name, left), counted))
             self.steps += [
-                Line(before, line.indices, "=", held),
+                Comprehension(before, line.indices, "=", held),
                 own,
-                Line(count, line.indices, "=", e.select(was, e.number(1))),
-                self._beside(own, Line(count, line.indices, "+=", one)),
-                Line(name, line.indices, "=", share),
+                Comprehension(count, line.indices, "=", e.select(was, e.number(1))),
+                self._beside(own, Comprehension(count, line.indices, "+=", one)),
+                Comprehension(name, line.indices, "=", share),
             ]
         if rhs != e.ZERO:
             weighted = self._tangent(line, lambda t: e.binary("/", t, counted))
             op = "+=!" if line.starts else "+="
             self._write(own, op, e.select(is_extreme, weighted))
 
-    def _is_rounded(self, line: Line) -> bool:
+    def _is_rounded(self, line: Comprehension) -> bool:
         return not is_exact(line.rhs, self.program.dtypes[line.target])
 
-    def _stored(self, line: Line, later: Sequence[TextStep]) -> p.Expr:
+    def _stored(self, line: Comprehension, later: Sequence[TextStep]) -> p.Expr:
         """The terms of a statement, stored in the type of its target by one before it, with the
         same ranges."""
         terms = _terms(self.program, line, self.program.steps[: -1 - len(later)])
@@ -298,7 +308,7 @@ class _Forward:
         self.steps.append(replace(terms.line, target=name))
         return replace(self._held(line), tensor=name, subscripts=terms.places)
 
-    def _written_out(self, line: Line) -> None:
+    def _written_out(self, line: Comprehension) -> None:
         """A product or extreme with what the target holds: `T(i) = T(i) * ...`, which the tangent
         reads before it changes."""
         held = self._held(line)
@@ -306,41 +316,38 @@ class _Forward:
         self._write(line, "=", self._tangent(replace(line, rhs=rhs)))
         self.steps.append(line)
 
-    def _others(self, line: Line) -> p.Expr:
+    def _others(self, line: Comprehension) -> p.Expr:
         """The product of the other terms of an instance (D12), with positions from 0."""
-        given = {w.variable: w for w in line.where}
         renamed: dict[str, p.Expr] = {}
-        same, where, others, places = [], [], [], list(line.left)
+        same, places = list[p.Expr](), list(line.left)
+        where = {v: bounds for v, bounds in line.where.items() if v in line.indices}
+        others: dict[str, ExprBounds] = {}
         for variable in line.reduction:
             other = self.fresh.fresh("q", renamed)
             renamed[variable] = e.index(other)
-            clause, place = given.get(variable), e.index(variable)
-            if clause is not None and clause.begin != e.ZERO:
-                size = e.difference(clause.end, clause.begin)
-                where.append(p.WhereRange(variable, e.ZERO, size, span=e.NO_SPAN))
-                same.append(e.compare("==", renamed[variable], e.total(place, clause.begin)))
-                place = e.difference(place, clause.begin)
-            else:
-                where += [clause] if clause is not None else []
-                same.append(e.compare("==", renamed[variable], place))
-            if clause is not None:
-                others.append(replace(clause, variable=other))
+            place, own = e.index(variable), e.index(variable)
+            if variable in line.where:
+                begin, end = others[other] = line.where[variable]
+                where[variable] = (begin, end)
+                if begin != e.ZERO:
+                    where[variable] = (e.ZERO, e.difference(end, begin))
+                    place, own = e.difference(own, begin), e.total(own, begin)
+            same.append(e.compare("==", renamed[variable], own))
             places.append(place)
         name = self._made(f"x_{line.target}", line.rhs.dtype)
         rest = e.substituted(line.rhs, renamed)
         term = p.Select(e.conjunction(same), e.number(1), rest, rest.dtype, span=e.NO_SPAN)
-        outer = [w for w in line.where if w.variable in line.indices]
         held = self._held(line)
         is_bound = line.target in self.counterparts.several and bool(line.indices)
         self.steps.append(
             self.counterparts.ranged(
-                replace(line, where=(*outer, *where)),
-                Line(
+                replace(line, where=where),
+                Comprehension(
                     name,
                     (*line.indices, *line.reduction),
                     "*=!",
                     term,
-                    tuple(others),
+                    others,
                     (held,) if is_bound else (),
                 ),
             )
@@ -349,20 +356,19 @@ class _Forward:
 
     # --- what has no tangent ----------------------------------------------------------------
 
-    def _begin(self, line: Line) -> None:
+    def _begin(self, line: Comprehension) -> None:
         """Give the tangent its shape, where its first statement may not."""
         target = line.target
         if target in self.started:
             return
         self.started.add(target)
-        given = {w.variable for w in line.where}
         is_whole = all(
-            v in given or self.program.only_extent(line, v) is not None for v in line.indices
+            v in line.where or self.program.only_extent(line, v) is not None for v in line.indices
         )
         if target in self.skipping and not is_whole and target not in self.postponed:
             self.steps.append(self._zero(target, self.names[target]))
 
-    def _clear(self, line: Line, later: Sequence[TextStep]) -> None:
+    def _clear(self, line: Comprehension, later: Sequence[TextStep]) -> None:
         """The tangent of what depends on no input that has one."""
         if line.target in self.started:
             self._write(line, "+=!" if line.reduction else "=", e.ZERO)
@@ -372,16 +378,16 @@ class _Forward:
             self.steps.append(self._zero(line.target, self.names[line.target]))
             self.started.add(line.target)
 
-    def _is_added_to(self, line: Line, later: Sequence[TextStep]) -> bool:
+    def _is_added_to(self, line: Comprehension, later: Sequence[TextStep]) -> bool:
         """Whether the next statement that has to do with the target adds to all of it: then that
         one starts the tangent."""
         if [*reads_of(line.rhs), *line.where, *line.exists]:
             return False
         about = [step for step in later if _touches(step, line.target)]
         following = about[0] if about else None
-        if not isinstance(following, Line) or following.target != line.target:
+        if not isinstance(following, Comprehension) or following.target != line.target:
             return False
-        rest = [s for s in about[1:] if isinstance(s, Line) and s.target == line.target]
+        rest = [s for s in about[1:] if isinstance(s, Comprehension) and s.target == line.target]
         return (
             following.op == "+="
             and not any(read.tensor == line.target for read in reads_of(following.rhs))
@@ -389,7 +395,7 @@ class _Forward:
             and all(any(r.tensor == line.target for r in reads_of(s.rhs)) for s in rest)
         )
 
-    def _first_op(self, line: Line) -> str:
+    def _first_op(self, line: Comprehension) -> str:
         if line.target not in self.postponed:
             return line.op
         self.postponed.discard(line.target)
@@ -398,12 +404,12 @@ class _Forward:
     # --- parts --------------------------------------------------------------------------------
 
     def _tangent(
-        self, line: Line, weight: Weight = lambda each: each, value: p.Expr | None = None
+        self, line: Comprehension, weight: Weight = lambda each: each, value: p.Expr | None = None
     ) -> p.Expr:
         names = {name: self.names[name] for name in self.active}
         return tangent(line.rhs, names, self.program.dtypes[line.target], weight, value)
 
-    def _held(self, line: Line) -> p.Read:
+    def _held(self, line: Comprehension) -> p.Read:
         """What the target holds."""
         dtype = self.program.dtypes[line.target]
         return p.Read(line.target, line.left, dtype, -1, span=e.NO_SPAN)
@@ -413,27 +419,27 @@ class _Forward:
         self.dtypes[found] = dtype
         return found
 
-    def _write(self, line: Line, op: str, rhs: p.Expr) -> None:
+    def _write(self, line: Comprehension, op: str, rhs: p.Expr) -> None:
         """A statement of the tangent, with the ranges of the statement."""
         self.started.add(line.target)
         dtype = self.dtypes[self.names[line.target]]
         if any(r.dtype.is_float and r.dtype.bits > dtype.bits for r in reads_of(rhs)):
             rhs = p.Convert(rhs, dtype, True, span=e.NO_SPAN)
-        made = Line(self.names[line.target], line.indices, op, rhs)
+        made = Comprehension(self.names[line.target], line.indices, op, rhs)
         self.steps.append(self._beside(line, made))
 
-    def _beside(self, line: Line, made: Line) -> Line:
+    def _beside(self, line: Comprehension, made: Comprehension) -> Comprehension:
         return self.counterparts.ranged(line, made)
 
-    def _of_copy(self, line: Line) -> Line:
+    def _of_copy(self, line: Comprehension) -> Comprehension:
         """The statement, which reads what its target held in a copy."""
         held, target = self._held(line), line.target
         copy = self._made(f"o_{target}", held.dtype)
         self.names[copy] = self._made(f"t_{copy}", held.dtype)
         self.active.add(copy)
         own = replace(held, tensor=self.names[target])
-        self.steps.append(Line(copy, line.indices, "=", held))
-        self.steps.append(Line(self.names[copy], line.indices, "=", own))
+        self.steps.append(Comprehension(copy, line.indices, "=", held))
+        self.steps.append(Comprehension(self.names[copy], line.indices, "=", own))
 
         def change(node: p.Expr) -> p.Expr | None:
             if not isinstance(node, p.Read) or node.tensor != target:
@@ -449,30 +455,29 @@ class _Terms:
     stand in its target: from 0 on. `begins` are those of variables that may begin below 0. Where it
     `waits`, the target has to be there, whose shape other statements tell."""
 
-    line: Line
+    line: Comprehension
     places: tuple[p.Expr, ...]
     begins: Mapping[str, p.Expr]
     waits: bool
 
 
-def _terms(program: PlainProgram, line: Line, done: Sequence[TextStep]) -> _Terms:
+def _terms(program: PlainProgram, line: Comprehension, done: Sequence[TextStep]) -> _Terms:
     """The terms of a statement after those that are done."""
     named = {n for expr in (line.rhs, *line.exists) for n in p.index_names(expr)}
     indices = tuple(v for v in line.variables if v in named)
     moved: dict[str, p.Expr] = {}
     begins: dict[str, p.Expr] = {}
-    where: list[p.WhereRange] = []
+    where: dict[str, ExprBounds] = {}
     places: list[p.Expr] = []
     for variable in indices:
         place = e.index(variable)
-        for clause in (w for w in line.where if w.variable == variable):
-            if clause.begin != e.ZERO and variable in line.reduction:
-                begins[variable] = clause.begin
-                end = e.difference(clause.end, clause.begin)
-                moved[variable] = e.total(place, clause.begin)
-                place = e.difference(place, clause.begin)
-                clause = replace(clause, begin=e.ZERO, end=end)
-            where.append(clause)
+        if variable in line.where:
+            begin, end = where[variable] = line.where[variable]
+            if begin != e.ZERO and variable in line.reduction:
+                begins[variable] = begin
+                where[variable] = (e.ZERO, e.difference(end, begin))
+                moved[variable] = e.total(place, begin)
+                place = e.difference(place, begin)
         places.append(place)
     exists = [_moved(read, moved) for read in line.exists]
     is_open = any(v in line.indices and not is_bounded(line, v) for v in indices)
@@ -484,7 +489,7 @@ def _terms(program: PlainProgram, line: Line, done: Sequence[TextStep]) -> _Term
         dtype = program.dtypes[line.target]
         exists.append(p.Read(line.target, left, dtype, -1, span=e.NO_SPAN))
     rhs = e.substituted(line.rhs, moved)
-    own = Line("", indices, "=", rhs, tuple(where), tuple(exists) if indices else ())
+    own = Comprehension("", indices, "=", rhs, where, tuple(exists) if indices else ())
     return _Terms(own, tuple(places), begins, is_open and not before and not is_declared)
 
 
@@ -501,18 +506,18 @@ def _in_parts(program: PlainProgram) -> PlainProgram:
     dtypes, ranks = dict(program.dtypes), dict(program.ranks)
     steps: list[TextStep] = []
     for place, step in enumerate(program.steps):
-        if not isinstance(step, Line) or is_short(step.rhs):
+        if not isinstance(step, Comprehension) or is_short(step.rhs):
             steps.append(step)
             continue
         terms = _terms(program, step, program.steps[:place])
         whole = terms.line
-        bounded = frozenset(w.variable for w in step.where)
+        bounded = frozenset(step.where)
         fresh = functools.partial(names.fresh, f"v_{step.target}")
         parts = Parts(step.variables, bounded, terms.begins, fresh, whole.indices)
         rhs = step.rhs if terms.waits else parts.of(step.rhs)
         for part in parts.made:
             dtypes[part.name], ranks[part.name] = part.dtype, len(part.indices)
-            made = Line(part.name, part.indices, "=", part.rhs)
+            made = Comprehension(part.name, part.indices, "=", part.rhs)
             steps.append(counterparts.ranged(whole, made))
         steps.append(replace(step, rhs=rhs))
     return replace(program, steps=tuple(steps), dtypes=dtypes, ranks=ranks)
@@ -533,7 +538,7 @@ def _used(step: TextStep) -> set[str]:
     """The tensors that a step reads, or takes a size of."""
     if isinstance(step, Joined):
         return {*step.sources}
-    bounds = (bound for clause in step.where for bound in (clause.begin, clause.end))
+    bounds = (bound for bounds in step.where.values() for bound in bounds)
     nodes = (n for expr in (step.rhs, *step.exists, *bounds) for n in p.walk(expr))
     return {node.tensor for node in nodes if isinstance(node, p.Read | p.Extent)}
 

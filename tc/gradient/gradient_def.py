@@ -10,16 +10,20 @@ from dataclasses import dataclass, field, replace
 from tc.dtypes import DType
 from tc.gradient import terms as e
 from tc.gradient.cotangents import LETTERS
-from tc.gradient.def_text import SPELLED, Joined, reads_of
+from tc.gradient.def_text import (
+    SPELLED,
+    Comprehension,
+    Joined,
+    TextStep,
+    WrittenDef,
+    checked_def,
+    reads_of,
+)
 from tc.gradient.maxima import outdated
 from tc.gradient.plain_program import is_spelled
 from tc.gradient.sampled_ranges import SampledRanges
 from tc.gradient.statement_text import (
     SampleCall,
-    Written,
-    WrittenDef,
-    WrittenStep,
-    checked_def,
     with_free_indices,
     without_idle_ranges,
 )
@@ -56,7 +60,7 @@ class Forward:
             return self.terms[version]
         return self.program.tensors[self.tensor(version)].dtype
 
-    def needed(self, written: Sequence[Written]) -> tuple[list[str], list[WrittenStep]]:
+    def needed(self, written: Sequence[Comprehension]) -> tuple[list[str], list[TextStep]]:
         """The versions that are saved, and the statements that compute others again."""
         stale = {
             step.version
@@ -73,7 +77,7 @@ class Forward:
             stale |= more
 
     def _needed(
-        self, written: Sequence[Written], stale: Container[str]
+        self, written: Sequence[Comprehension], stale: Container[str]
     ) -> tuple[list[str], list[VersionStep]]:
         """The versions that are saved, none of them `stale`, and the steps that make others."""
         needed = {n.tensor for w in written for n in p.walk(w.rhs) if isinstance(n, p.Read)}
@@ -109,7 +113,7 @@ class Forward:
     def _last(self) -> dict[str, str]:
         return {step.tensor: step.version for step in self.steps}
 
-    def whole(self, saved: Sequence[str]) -> list[WrittenStep]:
+    def whole(self, saved: Sequence[str]) -> list[TextStep]:
         """The statements of the program; versions that are not saved are one with what is made out
         of them."""
         holders: dict[str, str] = {version: version for version in self.given}
@@ -121,7 +125,7 @@ class Forward:
 
         return [made for step in self.steps for made in self._made(step, holders)]
 
-    def _made(self, step: VersionStep, holders: Mapping[str, str]) -> list[WrittenStep]:
+    def _made(self, step: VersionStep, holders: Mapping[str, str]) -> list[TextStep]:
         """The statements that make a version, or add to it; `holders` are the tensors that hold
         some versions."""
         version = holders.get(step.version, step.version)
@@ -135,7 +139,7 @@ class Forward:
         if statement.op != "=" and step.is_anew:
             op += "!"
         rhs = _held(statement.rhs, holders)
-        made = Written(version, statement.outer, op, rhs, dict(step.ranges))
+        made = Comprehension(version, statement.outer, op, rhs, dict(step.ranges))
         if previous == version or step.joins or step.tensor in self.terms:
             return [made]
         shape = self.found.shapes[step.tensor]
@@ -147,7 +151,7 @@ class Forward:
         value: p.Expr = e.ZERO
         if previous is not None:
             value = e.read(previous, tuple(map(e.index, indices)))
-        return [Written(version, indices, "=", value, whole), made]
+        return [Comprehension(version, indices, "=", value, whole), made]
 
 
 def _held(expr: p.Expr, holders: Mapping[str, str]) -> p.Expr:
@@ -174,7 +178,7 @@ class Derivation:
     fresh: Callable[[str], str]
     cotangents: Mapping[str, str]
     results: Mapping[str, str]
-    written: Sequence[Written]
+    written: Sequence[Comprehension]
     shapes: Mapping[str, tuple[p.Expr, ...]]
 
     @property
@@ -235,19 +239,18 @@ class _Def:
         suffix: str,
         params: Sequence[str],
         returns: Sequence[str],
-        statements: Sequence[WrittenStep],
+        statements: Sequence[TextStep],
         shown: Mapping[str, str],
         versions: Iterable[str],
     ) -> WrittenDef:
         """The def. `shown` are what parameters beside the inputs are versions of, `versions` those
         that statements make."""
         name = self.fresh(f"{self.forward.program.name}_{suffix}")
-        head = f"def {name}({', '.join(params)}) -> ({', '.join(returns)})"
         types = {v: self.forward.dtype(v) for v in versions}
         found = self.forward.found
         calls = [self._call(shaped, shown) for shaped in found.samples]
         edges = [self._call(shaped, shown) for shaped in found.edges]
-        made = checked_def(head, statements, types)
+        made = checked_def(name, params, returns, statements, types, rule="D4")
         return without_idle_ranges(made, self.shapes, calls, edges)
 
     def _kept(self, body: str, tail: Iterable[str]) -> set[str]:
@@ -296,7 +299,7 @@ class _Def:
         shape = self.forward.program.tensors[output].shape
         return self._declared(output, output) if is_spelled(shape) else output
 
-    def _finished(self, statements: Sequence[WrittenStep]) -> list[WrittenStep]:
+    def _finished(self, statements: Sequence[TextStep]) -> list[TextStep]:
         """The statements as they are printed: index variables with names of their own, `pad` where
         it stands for conditions, and dimensions of tensors in sizes."""
         program, found = self.forward.program, self.forward.found
@@ -310,7 +313,7 @@ class _Def:
                 return e.number(found.samples[0].sizes[node.name])
             return None
 
-        def finished(written: WrittenStep) -> WrittenStep:
+        def finished(written: TextStep) -> TextStep:
             if isinstance(written, Joined):
                 return written
             rhs = e.rebuilt(e.with_pads(written.rhs), change)

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from tc.affine.forms import Form
 from tc.dtypes import INT32, INT64
 from tc.gradient import terms as e
-from tc.gradient.statement_text import ExprBounds
+from tc.gradient.def_text import ExprBounds
 from tc.gradient.terms import SYMBOLS
 from tc.semantics import program as p
 from tc.semantics.ranges.polynomials import (

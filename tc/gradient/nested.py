@@ -16,9 +16,8 @@ from tc.builtins.derivatives import DERIVATIVES
 from tc.dtypes import FLOAT16, FLOAT32, DType
 from tc.gradient import terms as e
 from tc.gradient.adjoints import ARGUMENTS, carries, parsed_derivative
-from tc.gradient.def_text import FreshNames
+from tc.gradient.def_text import ExprBounds, FreshNames
 from tc.gradient.sampled_ranges import SampledRanges
-from tc.gradient.statement_text import ExprBounds
 from tc.semantics import program as p
 from tc.semantics.size_values import KnownSizes, evaluate
 from tc.source import Source, Span

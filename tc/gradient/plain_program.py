@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType
 from tc.gradient import terms as e
-from tc.gradient.def_text import FreshNames, Joined, Line, TextStep, declaration, reads_of
+from tc.gradient.def_text import Comprehension, FreshNames, Joined, TextStep, declaration, reads_of
 from tc.gradient.versions import concat_of
 from tc.semantics import program as p
 
@@ -40,7 +40,7 @@ class PlainProgram:
         shape = self.shapes.get(tensor) or self.inferred.get(tensor)
         return p.Extent(tensor, axis, span=e.NO_SPAN) if shape is None else shape[axis]
 
-    def only_extent(self, line: Line, variable: str) -> p.Expr | None:
+    def only_extent(self, line: Comprehension, variable: str) -> p.Expr | None:
         """The extent of every dimension that the variable runs over, where it always stands there
         alone and they are one expression."""
         found = set()
@@ -64,7 +64,7 @@ class PlainProgram:
 
     def fresh_names(self) -> FreshNames:
         """Names beside those of its tensors, sizes and index variables."""
-        variables = (v for s in self.steps if isinstance(s, Line) for v in s.variables)
+        variables = (v for s in self.steps if isinstance(s, Comprehension) for v in s.variables)
         return FreshNames((*self.dtypes, *self.sizes, *variables))
 
 
@@ -147,7 +147,7 @@ def _line(
     tensors: Mapping[str, str],
     change: Callable[[p.Expr], p.Expr | None],
     taken: set[str],
-) -> Line:
+) -> Comprehension:
     """The statement as a line; index variables that a tensor or size is named like are renamed."""
     names = FreshNames({*taken, *statement.variables})
     renamed = {v: names.fresh(v) for v in statement.variables if v in taken}
@@ -159,20 +159,15 @@ def _line(
     if statement.op != "=" and (statement.init or statement.continues == "nothing"):
         op = f"{op}!" if statement.reduction else "="
     exists = (spelled(read) for read in statement.exists)
-    return Line(
+    return Comprehension(
         tensors[statement.target],
         tuple(renamed.get(v, v) for v in statement.outer),
         op,
         spelled(statement.rhs),
-        tuple(
-            p.WhereRange(
-                renamed.get(w.variable, w.variable),
-                spelled(w.begin),
-                spelled(w.end),
-                span=w.span,
-            )
+        {
+            renamed.get(w.variable, w.variable): (spelled(w.begin), spelled(w.end))
             for w in statement.where
-        ),
+        },
         tuple(read for read in exists if isinstance(read, p.Read)),
     )
 
@@ -183,17 +178,18 @@ def _with_declared_shapes(program: PlainProgram) -> Iterator[TextStep]:
     done = {*program.inputs, *(s.target for s in program.steps if isinstance(s, Joined))}
     done |= {o for o in program.outputs if is_spelled(program.shapes.get(o))}
     for step in program.steps:
-        if isinstance(step, Line) and step.target not in done and step.target in program.shapes:
+        if (
+            isinstance(step, Comprehension)
+            and step.target not in done
+            and step.target in program.shapes
+        ):
             shape = program.shapes[step.target]
             if not all(
-                program.only_extent(step, v) == dim and v not in {w.variable for w in step.where}
+                program.only_extent(step, v) == dim and v not in step.where
                 for v, dim in zip(step.indices, shape, strict=True)
             ):
-                where = tuple(
-                    p.WhereRange(v, e.ZERO, dim, span=e.NO_SPAN)
-                    for v, dim in zip(step.indices, shape, strict=True)
-                )
-                yield Line(step.target, step.indices, "=", e.ZERO, where)
+                where = {v: (e.ZERO, dim) for v, dim in zip(step.indices, shape, strict=True)}
+                yield Comprehension(step.target, step.indices, "=", e.ZERO, where)
         done.add(step.target)
         yield step
 
@@ -201,15 +197,19 @@ def _with_declared_shapes(program: PlainProgram) -> Iterator[TextStep]:
 def _shown_shape(program: PlainProgram, step: TextStep) -> tuple[p.Expr, ...] | None:
     """The shape that a tensor has by its first statement, where all shows there."""
     known = {*program.shapes, *program.inferred}
-    if not isinstance(step, Line) or step.target in known or step.target in program.callers:
+    if (
+        not isinstance(step, Comprehension)
+        or step.target in known
+        or step.target in program.callers
+    ):
         return None
     if next(s for s in program.steps if s.target == step.target) is not step:
         return None
     exprs = (step.rhs, *step.exists)
     if not all(read.tensor in known for expr in exprs for read in reads_of(expr)):
         return None
-    ends = {w.variable: w.end for w in step.where}
-    dims = [ends[v] if v in ends else program.only_extent(step, v) for v in step.indices]
+    where = step.where
+    dims = [where[v][1] if v in where else program.only_extent(step, v) for v in step.indices]
     return None if None in dims else tuple(dim for dim in dims if dim is not None)
 
 
@@ -223,10 +223,10 @@ def with_given_outputs(program: PlainProgram) -> PlainProgram:
         indices = tuple(names.fresh(f"i{axis}") for axis in range(program.ranks[output]))
         left = tuple(map(e.index, indices))
         rhs = p.Read(name, left, program.dtypes[output], -1, span=e.NO_SPAN)
-        steps.append(Line(output, indices, "=", rhs))
+        steps.append(Comprehension(output, indices, "=", rhs))
     begun = set(given)
     for step in program.steps:
-        if isinstance(step, Line) and step.target not in begun and not step.starts:
+        if isinstance(step, Comprehension) and step.target not in begun and not step.starts:
             steps.append(replace(step, op=f"{step.op}!" if step.reduction else "="))
         else:
             steps.append(step)
@@ -254,7 +254,7 @@ def _shape_of(program: PlainProgram, output: str, names: FreshNames) -> tuple[p.
         return shape
     dims: list[p.Expr] = []
     for axis in range(program.ranks[output]):
-        lines = [s for s in program.steps if isinstance(s, Line) and s.target == output]
+        lines = [s for s in program.steps if isinstance(s, Comprehension) and s.target == output]
         own = p.Extent(output, axis, span=e.NO_SPAN)
         found = {program.only_extent(line, line.indices[axis]) for line in lines} - {None, own}
         dim = found.pop() if len(found) == 1 else None

@@ -27,13 +27,12 @@ from tc.gradient.asked import (
 )
 from tc.gradient.branches import branches
 from tc.gradient.cotangents import Cotangents
-from tc.gradient.def_text import reads_of
+from tc.gradient.def_text import ExprBounds, reads_of
 from tc.gradient.gradient_def import Derivation, Forward, gradient_def
 from tc.gradient.inversion import as_condition, invert
 from tc.gradient.maxima import is_exact
 from tc.gradient.nested import with_parts
 from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
-from tc.gradient.statement_text import ExprBounds
 from tc.gradient.stored_values import Product, StoredValues, divided_last, pulled
 from tc.gradient.versions import VersionStep, versions
 from tc.semantics import program as p

@@ -4,42 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import dataclass, replace
 
-from tc.dtypes import FLOAT32, DType
-from tc.errors import CheckError, GradError, InputError, RangeError
-from tc.frontend.format import format_source
-from tc.frontend.parser import parse
+from tc.errors import InputError, RangeError
 from tc.gradient import terms as e
-from tc.gradient.def_text import FreshNames, Joined, printed
+from tc.gradient.def_text import Comprehension, FreshNames, Joined, TextStep, WrittenDef, refused
 from tc.semantics import program as p
-from tc.semantics.check.checker import check
 from tc.semantics.ranges.range_inference import RangeInference
-from tc.source import Source
-
-ExprBounds: TypeAlias = tuple[p.Expr, p.Expr]
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A statement to be: `target(indices) op rhs where ...`."""
-
-    target: str
-    indices: tuple[str, ...]
-    op: str
-    rhs: p.Expr
-    where: Mapping[str, ExprBounds] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        left = f"{self.target}({', '.join(self.indices)})" if self.indices else self.target
-        clauses = ", ".join(f"{v} in {printed(b)}:{printed(c)}" for v, (b, c) in self.where.items())
-        where = f" where {clauses}" if clauses else ""
-        return f"{left} {self.op} {printed(e.with_signs(e.with_pads(self.rhs)))}{where}"
-
-
-WrittenStep: TypeAlias = Written | Joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,75 +19,6 @@ class SampleCall:
 
     shapes: Mapping[str, tuple[int, ...]]
     scalars: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenDef:
-    """A def to be, `head { statements }`, and its program, whose places are those of a text with
-    all where clauses.
-
-    >>> scale = Written("o", ("i",), "=", e.read("a", (e.index("i"),)))
-    >>> made = checked_def("def f(float(N) a) -> (o)", [scale], {})
-    >>> made.text, [*made.program.tensors]
-    ('def f(float(N) a) -> (o) {\\no(i) = a(i)\\n}\\n', ['a', 'o'])
-    """
-
-    head: str
-    statements: Sequence[WrittenStep]
-    program: p.Program
-
-    @property
-    def text(self) -> str:
-        return _text(self.head, self.statements)
-
-    @property
-    def layout(self) -> str:
-        """The text in its standard layout."""
-        return format_source(Source(self.text))
-
-
-def checked_def(
-    head: str, statements: Sequence[WrittenStep], types: Mapping[str, DType]
-) -> WrittenDef:
-    """The def in which tensors have these types: where one would get another, what is written to it
-    is cast. GradError where the def would not be accepted."""
-    try:
-        program = _checked(head, statements)
-        wrong = {name for name, dtype in types.items() if program.tensors[name].dtype != dtype}
-        if wrong:
-            statements = [
-                _as_type(s, types[s.target]) if s.target in wrong else s for s in statements
-            ]
-            program = _checked(head, statements)
-    except CheckError as error:
-        raise _refused(error) from error
-    return WrittenDef(head, statements, program)
-
-
-def _checked(head: str, statements: Sequence[WrittenStep]) -> p.Program:
-    return check(parse(Source(_text(head, statements))))
-
-
-def _text(head: str, statements: Sequence[WrittenStep]) -> str:
-    lines = "\n".join(statement.text for statement in statements)
-    return f"{head} {{\n{lines}\n}}\n"
-
-
-def _refused(error: CheckError | InputError | RangeError) -> GradError:
-    return GradError(
-        f"the text of the gradient would not be accepted: {error.cause}",
-        rule="D4",
-        repair="tc.grad of the parts of the program, each a def",
-    )
-
-
-def _as_type(statement: WrittenStep, dtype: DType) -> WrittenStep:
-    """The statement with its right side cast to a type."""
-    if isinstance(statement, Joined):
-        return statement
-    if statement.rhs == e.ZERO and dtype == FLOAT32:
-        return replace(statement, rhs=p.Literal(0.0, dtype, span=e.NO_SPAN))
-    return replace(statement, rhs=p.Convert(statement.rhs, dtype, True, span=e.NO_SPAN))
 
 
 def without_idle_ranges(
@@ -131,11 +33,11 @@ def without_idle_ranges(
 
     Clauses are tried at one of the sizes, and at others where the result is not the same there.
     """
-    statements, whole = made.statements, RangeInference.of(made.program)
+    statements, whole = made.steps, RangeInference.of(made.program)
     try:
         wanted = [_shaped(whole, call) for call in calls]
     except (InputError, RangeError) as error:
-        raise _refused(error) from error
+        raise refused(made.program.name, error, "D4") from error
     tried = wanted[-1:]
     fixed = _fixed_dimensions(made.program, statements, shapes)
     said = [names for statement in statements for names in _said(statement, shapes, fixed)]
@@ -202,7 +104,7 @@ def _left_out(inference: RangeInference, variables: Mapping[int, Container[str]]
 
 def _fixed_dimensions(
     program: p.Program,
-    statements: Sequence[WrittenStep],
+    statements: Sequence[TextStep],
     shapes: Mapping[str, tuple[p.Expr, ...]],
 ) -> set[tuple[str, int]]:
     """The dimensions of tensors that are declared, or that some statement says."""
@@ -210,7 +112,7 @@ def _fixed_dimensions(
         (n, k) for n, tensor in program.tensors.items() for k in range(len(tensor.shape or ()))
     }
     for statement in statements:
-        if isinstance(statement, Written):
+        if isinstance(statement, Comprehension):
             (names,) = _said(statement, shapes, fixed)
             ends = {v: e.total(e.in_sizes(statement.where[v][1], shapes), e.ZERO) for v in names}
             dims = (e.total(e.in_sizes(d, shapes), e.ZERO) for d in shapes[statement.target])
@@ -223,7 +125,7 @@ def _fixed_dimensions(
 
 
 def _said(
-    statement: WrittenStep,
+    statement: TextStep,
     shapes: Mapping[str, tuple[p.Expr, ...]],
     fixed: Container[tuple[str, int]],
 ) -> Iterator[set[str]]:
@@ -269,9 +171,7 @@ def _conditional_reads(expr: p.Expr, conditional: bool = False) -> Iterator[p.Re
         yield from _conditional_reads(child, conditional or is_branch)
 
 
-def _with_clauses_of(
-    statements: Sequence[WrittenStep], program: p.Program
-) -> Iterator[WrittenStep]:
+def _with_clauses_of(statements: Sequence[TextStep], program: p.Program) -> Iterator[TextStep]:
     """The statements with those of their clauses that the statements of the program have."""
     kept = iter(program.statements)
     for statement in statements:
@@ -285,13 +185,13 @@ def _with_clauses_of(
             yield replace(statement, where=where)
 
 
-def with_free_indices(names: Iterable[str], statements: Sequence[WrittenStep]) -> list[WrittenStep]:
+def with_free_indices(names: Iterable[str], statements: Sequence[TextStep]) -> list[TextStep]:
     """The statements with other names for index variables that are named like a tensor or a size,
     which have these names or are targets (N1): those of defs that the program calls may be, and
     those that a gradient chooses."""
     taken = {*names, *(statement.target for statement in statements)}
 
-    def free(statement: WrittenStep) -> WrittenStep:
+    def free(statement: TextStep) -> TextStep:
         if isinstance(statement, Joined):
             return statement
         bounds = (bound for bounds in statement.where.values() for bound in bounds)
@@ -304,7 +204,7 @@ def with_free_indices(names: Iterable[str], statements: Sequence[WrittenStep]) -
     return list(map(free, statements))
 
 
-def _with_names(statement: Written, names: Mapping[str, str]) -> Written:
+def _with_names(statement: Comprehension, names: Mapping[str, str]) -> Comprehension:
     indices = {old: e.index(new) for old, new in names.items()}
     where = {
         names.get(v, v): (e.substituted(begin, indices), e.substituted(end, indices))

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from tc.dtypes import FLOAT16, FLOAT64
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution
-from tc.gradient.statement_text import ExprBounds, Written
+from tc.gradient.def_text import Comprehension, ExprBounds
 from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
 
@@ -198,8 +198,8 @@ def _kind(expr: p.Expr) -> object:
 
 
 def pulled(
-    written: Sequence[Written], cotangent: str, subscripts: tuple[str, ...]
-) -> tuple[int, Written, tuple[Factor, ...]] | None:
+    written: Sequence[Comprehension], cotangent: str, subscripts: tuple[str, ...]
+) -> tuple[int, Comprehension, tuple[Factor, ...]] | None:
     """Where one sum alone makes a cotangent, its place, the sum without the factors that are the
     same for all terms, and these, at some indices."""
     places = [i for i, each in enumerate(written) if each.target == cotangent]

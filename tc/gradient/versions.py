@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.gradient import terms as e
+from tc.gradient.def_text import ExprBounds
 from tc.gradient.sampled_ranges import SampledRanges
-from tc.gradient.statement_text import ExprBounds
 from tc.gradient.terms import SYMBOLS
 from tc.semantics import program as p
 from tc.semantics.ranges.polynomials import atom, linear, to_expr, to_poly
