@@ -52,9 +52,10 @@ def interpret(
     """Runs a tensor comprehension by the reference interpreter: slow, checked, always right.
 
     Inputs are arrays and, for rank 0, numbers: one by one or by keyword, as for `tc.Compiled`, or
-    all in one sequence or dict by name; `outputs` is as there. Returns one array, or a named tuple
-    of several, of the inputs' kind. `entry` names the def to run where there are several; `src` is
-    the text, the `pathlib.Path` of a file with it, or a `tc.Source`, whose name errors show.
+    all in one sequence or dict by name; `outputs` is as for `tc.Compiled`. Returns one array, or a
+    named tuple of several, of the inputs' kind. `src` is the text, the `pathlib.Path` of a file
+    with the text, or a `tc.Source`, whose name errors show; `entry` names the def to run where the
+    text has several.
 
     Raises ParseError, CheckError, InputError, RangeError, and AccessError for a read that leaves
     its tensor (G7), always before any array of the caller's is touched.
@@ -80,11 +81,12 @@ def error_bound(
     outputs: object = None,
     **named: Any,
 ) -> Any:
-    """How far a result may be from the exact one in whatever order it was computed (R5).
+    """A bound on the distance of a result from the exact one, whatever the order of computation
+    (R5).
 
-    Takes what `interpret` takes; returns numpy float64 arrays shaped like its result. `outputs`
-    are read where the program reads them and not written to. A result is right when it differs
-    from the interpreter's by at most this much, element by element.
+    Takes what `interpret` takes; returns float64 arrays of numpy with the shapes of the results.
+    `outputs` are read where the program reads them, and are not written to. A result is right when
+    each element differs from the interpreter's by at most the bound.
 
     >>> import numpy as np
     >>> import tc
@@ -125,13 +127,13 @@ def compile(
 ) -> Compiled:
     """A def of a text as a function of arrays.
 
-    `src` is the text, the `pathlib.Path` of a file with it, or a `tc.Source`. It is parsed and
-    checked now, and compiled when first called with new sizes. `check`
-    says whether reads that may leave their tensor, and integer divisions, are tested (G7): None is
-    the backend's default, which is on for CPUs. `backend` is one of `tc.backends()`. Where a plan
-    was tuned for the sizes of a call, or for near ones, it is used, unless `options` have one.
+    `src` is the text, the `pathlib.Path` of a file with the text, or a `tc.Source`. The text is
+    parsed and checked now, and compiled at the first call with new sizes. `check` says whether
+    reads that may leave their tensor, and integer divisions, are tested (G7): None is the backend's
+    default, which is on for CPUs. `backend` is one of `tc.backends()`. A plan that was tuned for
+    the sizes of a call, or for near sizes, is used, unless `options` have a plan.
 
-    Raises ParseError, CheckError, and BackendError for a backend that there is not.
+    Raises ParseError, CheckError, and BackendError for an unknown backend.
 
     >>> import numpy as np
     >>> import tc
@@ -256,23 +258,23 @@ def autotune(
 ) -> Tuned:
     """Searches for the fastest plan of a program for one set of sizes, and compiles it.
 
-    Inputs and sizes are given as for `emit`; arrays of numpy are what candidates are run on, where
-    all inputs are given so, else values are drawn. Each candidate is a plan that tc could have
-    chosen, with other decisions; it is compiled and run in processes of its own, its results are
-    checked under the program's bound (R5), and one that crashes, hangs or is wrong is recorded, and
-    never returned. The best is timed once more, in turns with the default, which wins unless the
-    other is faster beyond noise. Ctrl-C ends the search at once, with the best so far, and the
-    result says so (`result.interrupted`).
+    Inputs and sizes are given as for `emit`. Candidates run on the given arrays, where all inputs
+    are arrays of numpy, and on drawn values otherwise. Each candidate is a plan that tc could have
+    chosen, with other decisions; a candidate is compiled and run in processes of its own, and its
+    results are checked under the program's bound (R5). A candidate that crashes, hangs or is wrong
+    is recorded, and never returned. The best candidate is timed once more, in turns with the
+    default, which wins unless the candidate is faster beyond noise. Ctrl-C ends the search at once,
+    with the best so far (`result.interrupted`).
 
-    `search` is "guided", "genetic" or "random", and `seed` its seed; it ends after `max_seconds`,
-    `max_candidates`, or `generations` of 20. All that is measured is kept in the user's tuning
-    database, or the file `database`. `options` without a plan are what candidates have in common.
-    Candidates are compiled in processes of this machine, or wherever the workers of `executor` are
-    (of `concurrent.futures`, dask or MPI). How the search stands is shown on the standard error
-    with `progress`, by default where that is a terminal.
+    `search` is "guided", "genetic" or "random", and `seed` its seed; the search ends after
+    `max_seconds`, `max_candidates`, or `generations` of 20 candidates. All measurements are kept in
+    the user's tuning database, or in the file `database`. All candidates have `options`, which have
+    no plan. Candidates are compiled in processes of this machine, or by the workers of `executor`
+    (of `concurrent.futures`, dask or MPI). With `progress`, by default on a terminal, the standard
+    error shows the state of the search.
 
-    Raises what `compile` and a first call do, and BackendError for unknown searches and programs
-    without a choice, InputError for what is no budget, seed, database or executor.
+    Raises the errors of `compile` and of a first call, BackendError for unknown searches and
+    programs without a choice, and InputError for wrong budgets, seeds, databases and executors.
 
     >>> import tc
     >>> tc.autotune("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }", N=9, max_seconds=0)
@@ -342,10 +344,10 @@ def emit(
 
     Inputs and sizes are given one by one and by keyword, as for `tc.Compiled`, or in one sequence
     or dict by name: an array, a number or a shape as a tuple for an input, an integer for a size.
-    By name, what follows from the others may be left out; without an array an input is row-major.
-    `str` of the result is the code, for outputs that
-    start fresh; with `check` it tests what `compile` tests. `device` is the processor that it is
-    for, by default this one, or the GPU: `tc.Gpu.named("sm_90")`.
+    By name, sizes that follow from others may be left out; an input without an array is row-major.
+    `str` of the result is the code, for a call without `outputs=`; with `check` the code tests what
+    `compile` tests. `device` is the processor that the code is for, by default the processor of
+    this machine, or a GPU: `tc.Gpu.named("sm_90")`.
 
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
     >>> import tc
@@ -373,13 +375,13 @@ def explain(
     device: Device | Gpu | None = None,
     **named: Any,
 ) -> Explanation:
-    """What tc makes of a program at given sizes; `str` of the result is the explanation.
+    """An explanation of a program at given sizes, as a value: `str` of the result is the text.
 
     Inputs and sizes, and `device`, are as for `emit`, `backend`, `options` and `check` as for
     `compile`. The text shows the kind and range of each variable and the accesses that fixed it,
-    shapes and dtypes, preconditions (G6), operations and bytes; then the schedule, how it was
-    mapped to the processor, and how fast that can be. With `stage` it shows one stage of the
-    compiler, or "all"; `stages` of the result has them by name.
+    shapes and dtypes, preconditions (G6), operations and bytes; then the schedule, its mapping to
+    the processor, and the least time of the program. With `stage` the text shows one stage of the
+    compiler, or "all"; `stages` of the result has the texts by name.
 
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
     >>> import tc

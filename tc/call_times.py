@@ -19,8 +19,8 @@ _FEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class CallTime:
-    """The seconds of a call: the median and the least of so many `measurements`, each of which is
-    the mean over `calls` of them.
+    """The time of a call: `seconds` is the median, `fastest` the least of `measurements`, each of
+    which is the mean over `calls` calls.
 
     >>> print(CallTime(12.3e-6, 11.9e-6, 41, 90))
     12.3 us a call: the median of 41 measurements of 90 calls each, the fastest 11.9 us

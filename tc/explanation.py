@@ -68,7 +68,7 @@ class Explanation:
 
     @property
     def stages(self) -> Mapping[str, str]:
-        """The texts by stage, in order; each is made when it is looked at."""
+        """The texts by stage, in order; a text is made when it is looked up."""
         return _Stages(self)
 
     def __str__(self) -> str:

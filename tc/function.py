@@ -105,27 +105,28 @@ forks.renew_in_child(_after_fork_in_child)
 class Compiled:
     """A def of a text as a function of arrays; made by `tc.compile` and `tc.define`.
 
-    `f(*inputs, outputs=None)`; inputs also by keyword, but for one named `outputs`, or all in one
-    list, tuple or dict by name. Arrays are numpy's, or those of any library with `__dlpack__`
-    (torch, jax), all of one library; they are not copied, and results are of the same library. They
-    lie where the backend runs: in the memory of the processor, for "cuda" on one CUDA device, for
-    "opencl" in buffers of one context (pyopencl); these two take arrays of the processor, too.
-    Numbers, Python's and numpy's, stand for inputs of rank 0 whose type holds their value. Several
-    results come as a named tuple. Torch's tensors that require gradients get them: `backward` runs
-    the program that `tc.grad` derives, compiled as this one is. What torch traces
-    becomes a node of its graph, and torch.func transforms it; what jax traces is refused.
+    A call is `f(*inputs, outputs=None)`; inputs also by keyword, but for an input named `outputs`,
+    or all in one list, tuple or dict by name. Arrays are of numpy, or of any library with
+    `__dlpack__` (torch, jax), all of one library; arrays are not copied, and results are of the
+    same library. Arrays lie where the backend runs: in the memory of the processor, for "cuda" on
+    one CUDA device, for "opencl" in buffers of one context (pyopencl); the backends "cuda" and
+    "opencl" take arrays of the processor, too. Numbers of Python and numpy stand for inputs of rank
+    0 whose type holds their value. Several results come as a named tuple. Tensors of torch that
+    require gradients get gradients: `backward` runs the program that `tc.grad` derives, with the
+    backend and options of this function. A call that torch traces becomes a node of the graph,
+    torch.func transforms calls, and JAX's transformations take calls as operations of JAX.
 
     `outputs` (R4) is a sequence in return order, a dict by name of some or all, or the array of a
-    single output: row-major, writable, apart from all other arrays, and returned as it is. A
-    call that is refused has written nothing to it, but for an AccessError: after that the
-    interpreter has touched no array of the caller's, and what compiled code has left in the
-    outputs is unspecified (G7).
+    single output: row-major, writable, apart from all other arrays, and returned as it is. A call
+    that is refused has written nothing to the outputs, but for an AccessError: then the interpreter
+    has touched no array of the caller's, and the elements that compiled code has left in the
+    outputs are unspecified (G7).
 
-    The function is specialised on first use per shapes, strides, and values of those integer
-    scalars that occur in subscripts, `where` or affine conditions; no other value compiles again.
-    It may be called from many threads, and pickles as its text. Raises InputError for arguments
-    that do not fit, RangeError for sizes that do not, AccessError for reads that leave their
-    tensor (G7), BackendError where the backend cannot compile.
+    The function is specialised at the first call for each set of shapes, strides, and values of
+    those integer scalars that occur in subscripts, `where` or affine conditions; no other value
+    compiles again. Any number of threads may call the function; it is pickled as its text. Raises
+    InputError for arguments that do not fit, RangeError for sizes that do not, AccessError for
+    reads that leave their tensor (G7), BackendError where the backend cannot compile.
     """
 
     program: Program
@@ -331,8 +332,8 @@ class Compiled:
 
     @ends_at_caller
     def prepare(self, /, *inputs_or_sizes: Any, **named: Any) -> None:
-        """Compiles ahead for such inputs, row-major where no array is given, with outputs= or
-        without."""
+        """Compiles ahead of calls with these inputs or sizes, row-major where no array is given;
+        for calls with `outputs=` and for calls without."""
         sizes = self._sizes(inputs_or_sizes, named)
         if not self.program.needs_initial:
             self._specialised(sizes, ())
@@ -342,9 +343,9 @@ class Compiled:
     def time(
         self, /, *inputs: Any, outputs: Any = None, seconds: float = 0.5, **named: Any
     ) -> CallTime:
-        """How long a call with these inputs takes once it is compiled, measured for so many
-        seconds. `outputs` are those of a call, and are written to; without them, each call makes
-        its own.
+        """The time of a call with these inputs once the function is compiled, measured for
+        `seconds`. `outputs` are those of a call, and are written to; without `outputs`, each call
+        makes its own.
 
         >>> import numpy as np
         >>> import tc
@@ -374,10 +375,10 @@ class Compiled:
 
     @ends_at_caller
     def explain(self, /, *inputs_or_sizes: Any, **named: Any) -> Explanation:
-        """What tc makes of the program for such inputs, from ranges to code: `print` shows the
-        ranges and a summary, `.stages` has a text of every stage.
+        """An explanation of the program for these inputs or sizes, from ranges to code: `print`
+        shows the ranges and a summary, `.stages` has a text of every stage.
 
-        The code explained is that of a call without outputs=, unless the program needs them.
+        The explanation is of a call without `outputs=`, unless the program needs them.
         """
         sizes = self._sizes(inputs_or_sizes, named)
         if not isinstance(self._backend, Backend):

@@ -58,8 +58,8 @@ class Gpu:
 
     @classmethod
     def named(cls, name: object) -> Gpu:
-        """What NVIDIA says of a GPU, by its architecture: "sm_80" is the A100 with 40 GB, "sm_90"
-        the H100 SXM. BackendError for one that tc knows nothing of.
+        """The GPU of NVIDIA's data sheet for an architecture: "sm_80" is the A100 with 40 GB,
+        "sm_90" the H100 SXM. BackendError for an architecture that tc knows nothing of.
 
         >>> import tc
         >>> tc.Gpu.named("sm_90").processors
@@ -73,8 +73,9 @@ class Gpu:
         return DATA_SHEETS[name]
 
     def blocks_at_once(self, threads: int, shared: int, registers: int | None = None) -> int:
-        """How many blocks of so many threads, with so many bytes of shared memory each, run at a
-        time for certain, where a thread has so many registers, by default as many as it may.
+        """The number of blocks that certainly run at a time, where each block has `threads` threads
+        and `shared` bytes of shared memory, and each thread `registers` registers, by default the
+        most that a thread may have.
 
         >>> import tc
         >>> tc.Gpu.named("sm_80").blocks_at_once(threads=64, shared=0) // 108

@@ -99,8 +99,8 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True)
 class Tile(_Checked):
-    """Loop over tiles, and loops inside of them, in the place of a loop: for sizes (32, 8) the
-    loops `div 32`, `mod 32 div 8` and `mod 8`. Each size divides the one before."""
+    """A loop over tiles, and loops inside of the tiles, in the place of a loop: for sizes (32, 8)
+    the loops `div 32`, `mod 32 div 8` and `mod 8`. Each size divides the size before."""
 
     loop: str
     sizes: tuple[int, ...]
@@ -108,7 +108,7 @@ class Tile(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class Reorder(_Checked):
-    """Loops of one nest in another order: they take each other's places."""
+    """Loops of one nest in another order: each takes the place of another."""
 
     loops: tuple[str, ...]
 
@@ -123,8 +123,8 @@ class Sink(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class Separate(_Checked):
-    """The innermost loops around some statements become loops of their own for them (loop
-    distribution), for those before and for those after them."""
+    """The innermost loops around some statements become loops of their own for these statements
+    (loop distribution), for the statements before and for the statements after."""
 
     loops: tuple[str, ...]
     statements: tuple[str, ...]
@@ -140,7 +140,8 @@ class Fuse(_Checked):
 @dataclass(frozen=True, slots=True)
 class Split(_Checked):
     """The reduction of a statement has an accumulator for each iteration of some loops inside of
-    tiles; they are combined once the loops around these, up to `inside`, have run (R5)."""
+    tiles; the accumulators are combined once the loops around these, up to `inside`, have run
+    (R5)."""
 
     statement: str
     loops: tuple[str, ...]
@@ -176,8 +177,8 @@ class Promote(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class Bind(_Checked):
-    """What becomes of a loop: its role. Those of blocks and threads have an `axis`: "x", "y"
-    or "z"; with a `count`, no more than so many run the loop, in turns."""
+    """The role of a loop. Loops for blocks and threads have an `axis`: "x", "y" or "z"; with a
+    `count`, at most `count` blocks or threads run the loop, in turns."""
 
     loop: str
     role: str

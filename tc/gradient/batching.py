@@ -32,13 +32,13 @@ InAxes: TypeAlias = int | Sequence[int | None] | Mapping[str, int | None]
 def batch(src: TextOrFunction, in_axes: InAxes, *, entry: str | None = None) -> str:
     """The text of a def that computes a def for each element of a batch (D18).
 
-    `in_axes` says along which dimension inputs are batched: by name, in the order of the inputs,
-    or one for all; inputs with None, and those that a mapping leaves out, are the same for all
-    elements. What depends on a batched input gets the batch as its first dimension, outputs
-    included; `batched_outputs` names these. Other outputs stay as they are. `src` is as for
+    `in_axes` says along which dimension inputs are batched: by name, in the order of the inputs, or
+    one for all; inputs with None, and those that a mapping leaves out, are the same for all
+    elements. Tensors that depend on a batched input get the batch as their first dimension, outputs
+    included; `batched_outputs` names these outputs. Other outputs have no batch. `src` is as for
     `tc.grad`.
 
-    Raises GradError where `in_axes` does not fit, and where a size depends on what is batched.
+    Raises GradError where `in_axes` does not fit, and where a size depends on a batched input.
 
     >>> import tc
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"

@@ -38,17 +38,19 @@ def vjp(
     save: str = "all",
     sizes: object = None,
 ) -> ForwardAndBackward:
-    """A def that computes a def and returns what its gradient needs, too, and the def of that
-    gradient (D17, D18): nothing is computed twice but rounded terms of maxima and minima (D11).
+    """Two defs: one computes a def and also returns the values that its gradient needs, the other
+    is the gradient (D17, D18). Nothing is computed twice but rounded terms of maxima and minima
+    (D11).
 
-    `.forward`, NAME_forward, takes the inputs, and what the caller gives in an output `C` as `C_0`.
-    It returns the outputs, and then those of `.saved` that are none. `.backward`, NAME_backward,
-    takes the inputs that it needs, `.saved`, and a cotangent `d_O` for each floating output. It
-    returns `d_A` for each input in `wrt`, by default each floating one.
+    `.forward`, NAME_forward, takes the inputs, and values that a caller gives in an output `C` as
+    `C_0`; it returns the outputs, and then the tensors of `.saved` that are no outputs.
+    `.backward`, NAME_backward, takes the inputs that it needs, `.saved`, and a cotangent `d_O` for
+    each floating output; it returns `d_A` for each input in `wrt`, by default for each floating
+    input.
 
-    `save`: "all" that the gradient needs, values that are overwritten later, too; only "outputs",
-    with temporaries computed again; or "none". Other options, and what is raised, are those of
-    `tc.grad`.
+    `save`: "all" values that the gradient needs, those that are overwritten later, too; only
+    "outputs", with temporaries computed again; or "none". Other options, and the errors, are those
+    of `tc.grad`.
 
     >>> import tc
     >>> made = tc.vjp("def f(float(N) A) -> (O) { t(i) = sin(A(i))  O(i) = t(i) * t(i) }")

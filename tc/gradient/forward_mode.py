@@ -47,12 +47,12 @@ def jvp(
 ) -> str:
     """The text of a def that computes a def and its directional derivative (D18).
 
-    It takes the inputs of the def and a tangent `t_A` for each input `A` named by `wrt`, in this
-    order, or in that of the def for a set; by default for each floating one. It returns the outputs
-    of the def, and then a tangent `t_O` for each floating output `O`. Nothing flows through the
-    tensors in `constant`. `src` is as for `tc.grad`.
+    The new def takes the inputs of the def and a tangent `t_A` for each input `A` named by `wrt`,
+    in this order, or in that of the def for a set; by default for each floating input. The new def
+    returns the outputs of the def, and then a tangent `t_O` for each floating output `O`. No
+    tangent flows through the tensors in `constant`. `src` is as for `tc.grad`.
 
-    Raises GradError, with the rule and the statement, for what is not derived.
+    Raises GradError, with the rule and the statement, for programs that are not derived.
 
     >>> import tc
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"

@@ -55,19 +55,20 @@ def grad(
 ) -> str:
     """The text of a def that computes the gradient of a def (D1).
 
-    `src` is what `tc.compile` takes, or what it gives: a function, whose def is taken. The gradient
-    takes the inputs that it uses, outputs that it needs, and a cotangent `d_O` for each floating
-    output `O`, and returns `d_A` for each input `A` named by `wrt`, in this order, or in that of
-    the def for a set; by default each floating one. What the caller gives in an output is the
-    input `O_0`. Nothing flows through the tensors in `constant`.
+    `src` is a program as for `tc.compile`, or a compiled function. The gradient takes the inputs
+    and outputs that it needs, and a cotangent `d_O` for each floating output `O`, and returns `d_A`
+    for each input `A` named by `wrt`, in this order, or in that of the def for a set; by default
+    for each floating input. The values that a caller gives in an output `O` are the input `O_0`. No
+    gradient flows through the tensors in `constant`.
 
     `ties`: where several terms are the largest, each gets its share ("split"), or the first in
-    order of the text all ("first", D11). `save`: which values of the forward program are inputs
-    and not computed again: its "outputs", these and temporaries ("all"), or "none" (D17).
-    `sizes` are inputs, or sizes by name: with them, the text is for these only (D4).
+    order of the text gets all ("first", D11). `save`: which values of the forward program are
+    inputs and not computed again: its "outputs", outputs and temporaries ("all"), or "none" (D17).
+    `sizes` are inputs, or sizes by name: with `sizes`, the text is for these sizes only (D4).
 
-    Raises GradError, with the rule and the statement, for what is not derived, and InputError for
-    what is no program, and for an `entry` or `sizes` that do not fit it.
+    Raises GradError, with the rule and the statement, for programs that are not derived, and
+    InputError for a `src` that is no program, and for an `entry` or `sizes` that do not fit the
+    program.
 
     >>> import tc
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"

@@ -51,11 +51,11 @@ def tuned(
 ) -> TunedOptions:
     """Options for `tc.compile` and `tc.define`: a function tunes itself.
 
-    At the first call with new sizes the tuning database is looked at; where no search for just such
-    a call has ended, `tc.autotune` runs with this budget, on values that are drawn, and its result
-    is kept for this process and all later ones. Ctrl-C ends the search, keeps what was found, and
-    is raised. With `TC_TUNE=0` nothing is looked up, and nothing tuned. Raises InputError for what
-    is no budget, BackendError for unknown searches, and options that have a plan already.
+    At the first call with new sizes the function asks the tuning database; where no search for
+    these sizes has ended, `tc.autotune` runs with this budget, on drawn values, and its result is
+    kept for this process and all later ones. Ctrl-C ends the search, keeps the trials, and raises
+    KeyboardInterrupt. With `TC_TUNE=0` nothing is looked up, and nothing tuned. Raises InputError
+    for a wrong budget, BackendError for unknown searches, and for options that have a plan already.
 
     >>> import tc
     >>> tc.compile("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }", options=tc.tuned(max_seconds=5))

@@ -98,7 +98,7 @@ class TuningResult:
     of each, and whether an interrupt ended the search. `unkept` is the number of measurements that
     could not be kept in the database.
 
-    A default that was not measured when the interrupt came has no seconds.
+    A default that was not measured before the interrupt has no seconds.
     """
 
     problem: Problem
@@ -132,7 +132,7 @@ class TuningResult:
 
     @property
     def failed(self) -> str:
-        """How many candidates failed, and how many of them computed wrong numbers, in words."""
+        """The number of candidates that failed, and of those with wrong numbers, in words."""
         wrong = f", {len(self.wrong)} of them with wrong numbers" if self.wrong else ""
         return f"{len(self.failures)} failed{wrong}"
 
