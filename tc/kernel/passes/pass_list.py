@@ -16,8 +16,7 @@ from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.dead_code import eliminate_dead_code
 from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
 from tc.kernel.passes.first_terms import start_with_first_terms
-from tc.kernel.passes.guarded_terms import skip_guarded_terms
-from tc.kernel.passes.loop_partition import partition_at_edges, partition_loops
+from tc.kernel.passes.loop_splitting import split_loops
 from tc.kernel.passes.non_temporal_stores import store_past_caches
 from tc.kernel.passes.prefetch import prefetch
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
@@ -56,20 +55,9 @@ PASSES: tuple[Pass, ...] = (
         lambda kernel, context: transpose(kernel, lanes_bits=context.lanes_bits),
     ),
     Pass(
-        "loop partition",
-        "the last iteration of a loop is apart, where it alone has masks",
-        lambda kernel, _: partition_loops(kernel),
-        _with_vectors,
-    ),
-    Pass(
-        "guarded terms",
-        "loops run no terms of sums whose guard fails, and where it holds it is gone",
-        lambda kernel, _: skip_guarded_terms(kernel),
-    ),
-    Pass(
-        "loop edges",
-        "tests that hold in most iterations of a loop are made at its ends alone",
-        lambda kernel, _: partition_at_edges(kernel),
+        "loop splitting",
+        "last iterations with masks, guards of terms and edges are in loops of their own",
+        lambda kernel, context: split_loops(kernel, vectors=_with_vectors(context)),
     ),
     Pass(
         "vectorization",

@@ -1,7 +1,7 @@
 """Sums whose terms say where they belong: `T(x, d) +=! I(n) == x ? A(n, d) : 0`.
 
 Read literally, each element looks at all terms. Instead each thread owns a part of the elements,
-goes through the terms once, and adds those that are its own (the "guarded terms" pass makes of the
+goes through the terms once, and adds those that are its own (the pass "loop splitting" makes of the
 loop over x the one iteration that is selected). Nothing is scattered between threads, and terms
 are added in the order of the text.
 """

@@ -15,8 +15,8 @@ from tc.kernel import ir
 from tc.kernel.evaluate import evaluate
 from tc.kernel.folding import binary, constant, integer, select
 from tc.kernel.ir import Compare, Expr, For, Kernel, Load, Select, Store
-from tc.kernel.passes.guarded_terms import MIN_ITERATIONS, skip_guarded_terms
-from tc.kernel.passes.loop_partition import partition_at_edges
+from tc.kernel.passes.loop_splitting import MIN_GUARDED_ITERATIONS as MIN_ITERATIONS
+from tc.kernel.passes.loop_splitting import skip_guarded_terms, split_at_edges
 from tc.kernel.rebuild import substitute
 from tests.kernel.marked import add, all_statements, assert_same, dense, finish, loop, times, var
 
@@ -128,7 +128,7 @@ def test_sums_of_a_row_stay_the_same(
 ) -> None:
     kernel = held(Compare(op, left, right), otherwise=constant(otherwise, FLOAT32), begin=begin)
     assert_same(kernel, skip_guarded_terms)
-    assert_same(kernel, partition_at_edges)
+    assert_same(kernel, split_at_edges)
     assert_same(kernel, lambda k: finish(k, lanes_bits=64))
 
 
@@ -151,7 +151,7 @@ def test_tests_are_made_at_the_edges() -> None:
     guard = Compare(
         ">=", add(times(var("i0"), ROWS), add(var("r"), times(var("k"), -1))), integer(-11)
     )
-    kernel = assert_same(held(guard), partition_at_edges)
+    kernel = assert_same(held(guard), split_at_edges)
     assert [conditions(each) for each in parts(kernel)] == [1, 0]
 
 

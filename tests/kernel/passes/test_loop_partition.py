@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tc
-import tc.kernel.passes.loop_partition
+import tc.kernel.passes.loop_splitting
 from tc.dtypes import FLOAT32
 from tc.kernel.ir import Comment, For, If, Kernel, Load, Stmt, Store
-from tc.kernel.passes.loop_partition import MAX_COPIED_STATEMENTS, MIN_ITERATIONS, partition_loops
+from tc.kernel.passes.loop_splitting import MAX_LAST_STATEMENTS as MAX_COPIED_STATEMENTS
+from tc.kernel.passes.loop_splitting import MIN_ITERATIONS, split_last_iterations
 from tc.kernel.passes.non_temporal_stores import store_past_caches
 from tc.kernel.walk import has_non_temporal_stores
 from tests.kernel.marked import (
@@ -53,7 +54,7 @@ def copy(
 
 def is_peeled(kernel: Kernel) -> bool:
     """Whether a loop is in parts; the kernel does the same before and after all other passes."""
-    made = assert_same(kernel, partition_loops)
+    made = assert_same(kernel, split_last_iterations)
     assert_same(kernel, lambda k: finish(k, lanes_bits=256))
     parts = [s for s in all_statements(made) if isinstance(s, For) and s.var == "j0"]
     assert len(parts) == 1 or parts[0].end == parts[1].begin
@@ -94,7 +95,7 @@ def test_masks_are_left_in_the_last_iteration_only() -> None:
 
 @pytest.fixture
 def few_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tc.kernel.passes.loop_partition, "FEWEST_SHARED", 8)
+    monkeypatch.setattr(tc.kernel.passes.loop_splitting, "MIN_SHARED_ITERATIONS", 8)
 
 
 @pytest.mark.usefixtures("few_shared")
@@ -103,7 +104,7 @@ def test_a_shared_loop_leaves_a_region(vectors: int) -> None:
     extent = 7 * vectors * LANES + 3
     kernel = copy(extent, vectors=vectors, parallel=True)
     said = Comment("o(i) = a(i)")
-    made = partition_loops(replace(kernel, regions=((said, *kernel.regions[0]),)))
+    made = split_last_iterations(replace(kernel, regions=((said, *kernel.regions[0]),)))
     (first, head), (second, tail) = made.regions
     assert first == second == said
     assert isinstance(head, For)

@@ -268,9 +268,9 @@ class Row:
 TABLE_OF_PASSES = (
     Row("write combining", PERMUTED, {"A": (61, 59, 67, 71)}, AVX2, stores_lines_past_the_caches),
     Row("transposes", TMM, {"A": (128, 1024), "B": (1024, 1024)}, AVX2, copies_by_vectors),
-    Row("loop partition", SCALED, {"a": (1021, 1019), "b": (1019,)}, AVX2, masks_once_a_row),
-    Row("guarded terms", LOWER, {"A": (96, 96), "B": (96, 64)}, AVX2, adds_without_conditions),
-    Row("loop edges", SPREAD, SPREAD_SIZES, WIDE, has_tests_at_ends),
+    Row("loop splitting", SCALED, {"a": (1021, 1019), "b": (1019,)}, AVX2, masks_once_a_row),
+    Row("loop splitting", LOWER, {"A": (96, 96), "B": (96, 64)}, AVX2, adds_without_conditions),
+    Row("loop splitting", SPREAD, SPREAD_SIZES, WIDE, has_tests_at_ends),
     Row("vectorization", MM, SMALL, WIDE, computes_with_vectors),
     Row("unrolling", MM, SMALL, WIDE, has_no_marks),
     Row("scalar replacement", MM, SMALL, WIDE, accumulates_in_locals),
