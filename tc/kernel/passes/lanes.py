@@ -307,3 +307,22 @@ def power_of_two(extent: int) -> int:
     (1, 16)
     """
     return 1 << (extent - 1).bit_length()
+
+
+def interleaved_lanes(
+    size: int, section: int, group: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Groups of lanes of two vectors in turn: the first halves of all sections, and the second.
+
+    >>> interleaved_lanes(8, 4, 1)
+    ((0, 8, 1, 9, 4, 12, 5, 13), (2, 10, 3, 11, 6, 14, 7, 15))
+    """
+    halves = []
+    for half in range(2):
+        lanes: list[int] = []
+        for start in range(0, size, section):
+            begin = start + half * section // 2
+            for g in range(begin, begin + section // 2, group):
+                lanes += [*range(g, g + group), *range(size + g, size + g + group)]
+        halves.append(tuple(lanes))
+    return halves[0], halves[1]

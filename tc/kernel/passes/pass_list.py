@@ -13,17 +13,15 @@ from tc.kernel.pass_manager import Pass, PassContext
 from tc.kernel.passes.blocked_sums import sum_in_blocks
 from tc.kernel.passes.common_subexpressions import eliminate_common_subexpressions
 from tc.kernel.passes.contraction import contract
+from tc.kernel.passes.copies import copy_by_vectors
 from tc.kernel.passes.dead_code import eliminate_dead_code
 from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
 from tc.kernel.passes.first_terms import start_with_first_terms
 from tc.kernel.passes.loop_splitting import split_loops
-from tc.kernel.passes.non_temporal_stores import store_past_caches
 from tc.kernel.passes.prefetch import prefetch
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
-from tc.kernel.passes.stores.interleaving import interleave_stores
-from tc.kernel.passes.stores.write_combining import combine_writes
-from tc.kernel.passes.transpose import transpose
+from tc.kernel.passes.stores import store_whole_lines
 from tc.kernel.passes.unroll import unroll
 from tc.kernel.passes.value_numbering import number_values
 from tc.kernel.passes.vector_functions import expand_vector_functions, has_vector_form
@@ -45,14 +43,10 @@ def _with_fma(context: PassContext) -> bool:
 
 PASSES: tuple[Pass, ...] = (
     Pass(
-        "write combining",
-        "copies of rows next to each other are stored in whole cache lines",
-        lambda kernel, context: combine_writes(kernel, lanes_bits=context.lanes_bits),
-    ),
-    Pass(
-        "transposes",
-        "copies along another dimension are vectors, and shuffles in registers",
-        lambda kernel, context: transpose(kernel, lanes_bits=context.lanes_bits),
+        "copies",
+        "rows next to each other are stored in whole cache lines, those along another dimension as "
+        "vectors that are shuffled in registers",
+        lambda kernel, context: copy_by_vectors(kernel, lanes_bits=context.lanes_bits),
     ),
     Pass(
         "loop splitting",
@@ -96,9 +90,9 @@ PASSES: tuple[Pass, ...] = (
         lambda kernel, _: number_values(kernel),
     ),
     Pass(
-        "interleaving",
-        "stores of every n-th element that together write all of them are whole vectors",
-        lambda kernel, _: interleave_stores(kernel),
+        "stores",
+        "every n-th element is stored in vectors of all of them, large outputs past the caches",
+        lambda kernel, context: store_whole_lines(kernel, context.shared_cache),
         _with_vectors,
     ),
     Pass(
@@ -117,11 +111,6 @@ PASSES: tuple[Pass, ...] = (
         "vector functions",
         "functions on vectors become arithmetic",
         lambda kernel, context: expand_vector_functions(kernel, exponents=context.exponents),
-    ),
-    Pass(
-        "non-temporal stores",
-        "stores of large outputs go past the caches",
-        lambda kernel, context: store_past_caches(kernel, context.shared_cache),
     ),
     Pass(
         "prefetch",

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from tc.device import Device
 from tc.kernel.passes.demanded_lanes import MIN_VECTOR_BITS
-from tc.kernel.passes.stores.interleaving import MOST_INTERLEAVED
+from tc.kernel.passes.stores import MAX_INTERLEAVED
 from tc.options import MappingOptions
 from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.costs import TileCosts
@@ -341,7 +341,7 @@ class _Model:
 
     def _is_interleaved(self, tensor: str, step: int | None) -> bool:
         """Whether statements of the nest store the elements between those of a vector, too."""
-        if step is None or not 1 < step <= MOST_INTERLEAVED:
+        if step is None or not 1 < step <= MAX_INTERLEAVED:
             return False
         writes = (item.statement.write for item in self.nest.items)
         return len({write.places for write in writes if write.tensor == tensor}) == step

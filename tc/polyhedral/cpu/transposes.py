@@ -14,7 +14,7 @@ from math import prod
 
 from tc.device import Device
 from tc.dtypes import BOOL, compute_dtype
-from tc.kernel.passes.non_temporal_stores import CACHES, MIN_VECTOR_BYTES
+from tc.kernel.passes.stores import MIN_VECTOR_BYTES, PART_OF_CACHES
 from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.schedule import Member
@@ -61,7 +61,7 @@ def _is_large(nest: ParallelNest, device: Device) -> bool:
     is_plain = target.dtype != BOOL and target.dtype == compute_dtype(target.dtype)
     own = target.role == "output" and is_plain and _is_whole(nest)
     fills_lines = device.vector_bits >= 8 * MIN_VECTOR_BYTES
-    return fills_lines and is_alone and own and 0 < CACHES * device.shared_cache < total
+    return fills_lines and is_alone and own and 0 < PART_OF_CACHES * device.shared_cache < total
 
 
 def _is_whole(nest: ParallelNest) -> bool:

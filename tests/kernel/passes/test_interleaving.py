@@ -21,7 +21,7 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.passes.stores.interleaving import interleave_stores
+from tc.kernel.passes.stores import interleave_stores
 from tests.kernel.marked import add, all_statements, assert_same, dense, lines, loop, times, var
 
 I, J = var("i"), var("j")  # noqa: E741

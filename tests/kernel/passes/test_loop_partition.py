@@ -16,7 +16,7 @@ from tc.dtypes import FLOAT32
 from tc.kernel.ir import Comment, For, If, Kernel, Load, Stmt, Store
 from tc.kernel.passes.loop_splitting import MAX_LAST_STATEMENTS as MAX_COPIED_STATEMENTS
 from tc.kernel.passes.loop_splitting import MIN_ITERATIONS, split_last_iterations
-from tc.kernel.passes.non_temporal_stores import store_past_caches
+from tc.kernel.passes.stores import store_past_caches
 from tc.kernel.walk import has_non_temporal_stores
 from tests.kernel.marked import (
     add,

@@ -27,7 +27,7 @@ from tc.kernel.ir import (
     Var,
     statements,
 )
-from tc.kernel.passes.non_temporal_stores import store_past_caches
+from tc.kernel.passes.stores import store_past_caches
 from tc.kernel.printer import to_text
 from tc.kernel.verify import verify
 from tc.kernel.walk import has_non_temporal_stores

@@ -266,8 +266,8 @@ class Row:
 
 
 TABLE_OF_PASSES = (
-    Row("write combining", PERMUTED, {"A": (61, 59, 67, 71)}, AVX2, stores_lines_past_the_caches),
-    Row("transposes", TMM, {"A": (128, 1024), "B": (1024, 1024)}, AVX2, copies_by_vectors),
+    Row("copies", PERMUTED, {"A": (61, 59, 67, 71)}, AVX2, stores_lines_past_the_caches),
+    Row("copies", TMM, {"A": (128, 1024), "B": (1024, 1024)}, AVX2, copies_by_vectors),
     Row("loop splitting", SCALED, {"a": (1021, 1019), "b": (1019,)}, AVX2, masks_once_a_row),
     Row("loop splitting", LOWER, {"A": (96, 96), "B": (96, 64)}, AVX2, adds_without_conditions),
     Row("loop splitting", SPREAD, SPREAD_SIZES, WIDE, has_tests_at_ends),
@@ -278,12 +278,12 @@ TABLE_OF_PASSES = (
     Row("first terms", POOLED, {"I": (8, 64, 64)}, AVX2, takes_three_maxima_of_four),
     Row("demanded lanes", MM, {"A": (128, 64), "B": (64, 26)}, AVX2, computes_few_lanes_beyond),
     Row("value numbering", BAGS, TABLE, AVX2, checks_each_row_once),
-    Row("interleaving", DOUBLED, {"a": (64, 64)}, AVX2, stores_each_element_beside_the_next),
+    Row("stores", DOUBLED, {"a": (64, 64)}, AVX2, stores_each_element_beside_the_next),
+    Row("stores", NORM, ROWS, AVX2, stores_past_the_caches),
     Row("common subexpressions", NORM, ROWS, AVX2, takes_a_root_of_each_row),
     Row("common subexpressions", MM, SMALL, AVX2, reads_each_operand_once),
     Row("contraction", MM, SMALL, AVX2, fuses_products_and_sums),
     Row("vector functions", SOFTMAX, {"I": (512, 4096)}, AVX2, calls_no_function_on_vectors),
-    Row("non-temporal stores", NORM, ROWS, AVX2, stores_past_the_caches),
     Row("prefetch", NORM, ROWS, AVX2, asks_for_the_next_row),
     Row("prefetch", BAGS, TABLE, AVX2, asks_for_rows_of_the_table),
     Row("blocked sums", MM, {"A": (64, 4096), "B": (4096, 64)}, AVX2, adds_up_blocks),

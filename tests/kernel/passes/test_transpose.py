@@ -29,7 +29,7 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.passes.transpose import transpose
+from tc.kernel.passes.copies import transpose
 from tc.kernel.verify import verify
 from tests.kernel.marked import (
     add,

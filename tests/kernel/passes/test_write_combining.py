@@ -10,7 +10,7 @@ import pytest
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT16, UINT8, DType
 from tc.kernel.folding import integer
 from tc.kernel.ir import Const, Kernel, Load, Stmt, Store
-from tc.kernel.passes.stores.write_combining import combine_writes
+from tc.kernel.passes.copies import combine_writes
 from tc.kernel.printer import to_text
 from tests.kernel.marked import add, all_statements, dense, loop, loops, run, times, var
 

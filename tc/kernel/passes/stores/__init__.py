@@ -1,1 +1,0 @@
-"""Stores of neighbouring elements put together: vectors of which each writes only some."""
