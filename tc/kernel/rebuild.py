@@ -228,6 +228,16 @@ class Scope(Names):
         with self.inside(stmt):
             return map_blocks(stmt, lambda block: self.map(block, change))
 
+    def map_inside_out(self, block: Stmts, change: Callable[[Stmts], Stmts]) -> Stmts:
+        """The block changed as a whole, behind the blocks in it, while the scope is at its end."""
+        made: list[ir.Stmt] = []
+        with self.block():
+            for stmt in block:
+                with self.inside(stmt):
+                    made.append(map_blocks(stmt, lambda inner: self.map_inside_out(inner, change)))
+                self.learn(stmt)
+            return change(same_or(block, made))
+
     def enter(self, stmt: ir.For | ir.Grid) -> None:
         super().enter(stmt)
         if isinstance(stmt, ir.For):

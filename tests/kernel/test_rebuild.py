@@ -35,6 +35,7 @@ from tc.kernel.ir import (
 from tc.kernel.pass_manager import PassContext
 from tc.kernel.passes.pass_list import PASSES
 from tc.kernel.rebuild import (
+    Scope,
     changed,
     map_blocks,
     map_expressions,
@@ -169,3 +170,89 @@ def test_one_variable_of_two_types_in_an_expression() -> None:
     mixed = Binary("+", Load("a", (Var("x", INT64),), FLOAT32), Var("x", FLOAT32), FLOAT32)
     with pytest.raises(InternalError, match="'x' is int64 and float32"):
         verify(kernel_of(Let("x", ONE), stored(mixed)))
+
+
+# --- scopes -----------------------------------------------------------------------------------
+
+I, X, Y = var("i"), var("x"), var("y")  # noqa: E741
+
+
+def seen(*block: Stmt, assigned: frozenset[str] = frozenset()) -> dict[str, dict[str, Any]]:
+    """What a scope knows at each comment of a block, by its text."""
+    found: dict[str, dict[str, Any]] = {}
+    scope = Scope(assigned)
+
+    def each(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Comment):
+            found[stmt.text] = {
+                "bounds": dict(scope.bounds),
+                "lets": set(scope.lets),
+                "names": set(scope.dtypes),
+                "loops": len(scope.loops),
+            }
+        return (scope.map_inside(stmt, each),)
+
+    assert scope.map(block, each) is block
+    assert not any((scope.dtypes, scope.bounds, scope.values, scope.lets, scope.loops))
+    return found
+
+
+def test_bounds_end_with_their_blocks() -> None:
+    inner = If(Var("b", BOOL), (Let("x", times(I, 2)), Comment("then")), (Comment("else"),))
+    found = seen(loop("i", 4, inner, Comment("behind")), Comment("end"))
+    assert found["then"]["bounds"] == {"i": (0, 3), "x": (0, 6)}
+    assert found["else"]["bounds"] == found["behind"]["bounds"] == {"i": (0, 3)}
+    assert found["end"] == {"bounds": {}, "lets": set(), "names": set(), "loops": 0}
+
+
+def test_numbers_of_blocks_and_threads_are_bounded() -> None:
+    launch = Grid((LaunchIndex("bx", 3),), (LaunchIndex("tx", 4),), (Comment("in"),))
+    assert seen(launch)["in"]["bounds"] == {"bx": (0, 2), "tx": (0, 3)}
+
+
+def test_what_changes_has_no_bounds() -> None:
+    """Neither a local that is set nor one that is made of it keeps its value."""
+    lets = Let("x", ONE), Let("y", times(X, 2)), Let("z", Load("a", (ONE,), INT64))
+    found = seen(*lets, Comment("end"), assigned=frozenset("x"))["end"]
+    assert found["names"] == {"x", "y", "z"}
+    assert "x" not in found["bounds"]
+    assert found["lets"] == set()
+
+
+def test_locals_in_loop_variables() -> None:
+    scope = Scope(frozenset("s"))
+    with scope.inside(loop("i", 4)):
+        scope.learn(Let("x", times(I, 2)))
+        scope.learn(Let("y", times(X, 3)))
+        scope.learn(Let("s", times(Y, 5)))
+        scope.learn(Let("z", Load("a", (Y,), INT64)))
+        assert scope.in_loop_variables(Y) == times(times(I, 2), 3)
+        assert scope.in_loop_variables(var("s")) == var("s")
+        assert scope.loop_variables([var("z")]) == {"i"}
+        assert scope.loop_variables([ONE]) == frozenset()
+
+
+def test_whole_blocks_from_inside_out() -> None:
+    scope, met = Scope(), list[tuple[int, set[str]]]()
+
+    def change(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        met.append((len(scope.loops), set(scope.lets)))
+        return (*block, Comment("end"))
+
+    made = scope.map_inside_out((Let("x", ONE), loop("i", 4, Let("y", I))), change)
+    assert met == [(1, {"x", "y"}), (0, {"x"})]
+    assert made == (
+        Let("x", ONE),
+        loop("i", 4, Let("y", I), Comment("end")),
+        Comment("end"),
+    )
+
+
+def test_loops_since_a_declaration() -> None:
+    scope, outer, inner = Scope(), loop("i", 4), loop("j", 5)
+    with scope.inside(outer):
+        scope.learn(Let("x", I))
+        with scope.inside(inner):
+            assert scope.loops_since("x") == [inner]
+            assert scope.loops_since("j") == []
+            assert scope.loops_since("i") == [inner]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from tc.kernel import ir, rebuild
@@ -12,7 +13,7 @@ from tc.kernel.walk import assigned, every_statement, is_steady, mentioned, name
 def eliminate_dead_code(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel without locals that nothing reads, or that are set before anything reads their
     first value, and without loops and branches that do nothing; branches on the same condition, one
-    after the other, become one.
+    after the other, become one, and minima and maxima start with their first term.
 
     >>> from tc.dtypes import INT64
     >>> unused = (ir.Let("x", ir.Const(1, INT64)), ir.Let("y", ir.Var("x", INT64)))
@@ -52,7 +53,9 @@ def _block(block: rebuild.Stmts, needed: set[str], changing: frozenset[str]) -> 
 
 
 def _without_first_values(block: rebuild.Stmts) -> rebuild.Stmts:
-    """The block whose locals begin where they are first set, if nothing has read them until then.
+    """The block whose locals begin where they are first set, if nothing has read them until then:
+    a minimum or maximum of floats that starts with an infinity begins with its first term, NaN or
+    not.
 
     >>> from tc.dtypes import INT64
     >>> from tc.kernel.printer import statement_lines
@@ -68,15 +71,31 @@ def _without_first_values(block: rebuild.Stmts) -> rebuild.Stmts:
     for stmt in block:
         read = {name for e in ir.own_expressions(stmt) for name in names_in(e)}
         read.update(mentioned(ir.inner_statements(stmt)))
-        for name in read & first.keys():
+        own = stmt.var if isinstance(stmt, ir.Set) else ""
+        for name in (read - {own}) & first.keys():
             del first[name]
         if isinstance(stmt, ir.Set) and stmt.var in first:
-            out[first.pop(stmt.var)] = None
-            stmt = ir.Let(stmt.var, stmt.value)
+            place = first.pop(stmt.var)
+            value = stmt.value if stmt.var not in read else _first_term(out[place], stmt.value)
+            if value is not None:
+                out[place], stmt = None, ir.Let(stmt.var, value)
         elif isinstance(stmt, ir.Let):
             first[stmt.var] = len(out)
         out.append(stmt)
     return rebuild.same_or(block, (stmt for stmt in out if stmt is not None))
+
+
+def _first_term(start: ir.Stmt | None, value: ir.Expr) -> ir.Expr | None:
+    """What a local is after a step, if that takes its start, which changes nothing, and one other
+    value."""
+    match start, value:
+        case (
+            ir.Let(var=var, value=ir.Const(value=number, dtype=dtype)),
+            ir.Binary(op="max" | "min" as op, left=ir.Var(name=name), right=term),
+        ) if name == var and dtype.is_float and var not in names_in(term):
+            neutral = -math.inf if op == "max" else math.inf
+            return term if number == neutral else None
+    return None
 
 
 def _joined(before: ir.Stmt, stmt: ir.If, changing: frozenset[str]) -> ir.If | None:

@@ -16,7 +16,6 @@ from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.copies import copy_by_vectors
 from tc.kernel.passes.dead_code import eliminate_dead_code
 from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
-from tc.kernel.passes.first_terms import start_with_first_terms
 from tc.kernel.passes.loop_splitting import split_loops
 from tc.kernel.passes.prefetch import prefetch
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
@@ -71,13 +70,8 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass(
         "dead code elimination",
-        "what no store needs is gone; branches on the same condition are one",
+        "what no store needs is gone; branches on one condition are one; extrema start with a term",
         lambda kernel, _: eliminate_dead_code(kernel),
-    ),
-    Pass(
-        "first terms",
-        "minima and maxima start with their first term instead of an infinity",
-        lambda kernel, _: start_with_first_terms(kernel),
     ),
     Pass(
         "demanded lanes",
@@ -135,7 +129,7 @@ nothing is contracted after them; hints are placed when it is known what is stor
 and where there are loops."""
 
 _ON_GPUS = (
-    "unrolling", "scalar replacement", "dead code elimination", "first terms", "value numbering",
+    "unrolling", "scalar replacement", "dead code elimination", "value numbering",
     "common subexpressions",
 )  # fmt: skip
 

@@ -101,8 +101,9 @@ def interleave_stores(kernel: ir.Kernel) -> ir.Kernel:
 
 def _joined(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with stores joined whose lanes move along the last dimension of a buffer."""
-    pass_ = _Pass(kernel, LocalNames(kernel), Scope(assigned(kernel)))
-    return map_regions(kernel, pass_.block)
+    scope = Scope(assigned(kernel))
+    change = _Interleaver(kernel, LocalNames(kernel), scope).with_whole
+    return map_regions(kernel, lambda region: scope.map_inside_out(region, change))
 
 
 def _rows_apart(kernel: ir.Kernel) -> set[str]:
@@ -212,21 +213,12 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _Interleaver:
     kernel: ir.Kernel
     names: LocalNames
     scope: Scope
 
-    def block(self, stmts: Stmts) -> Stmts:
-        made: list[ir.Stmt] = []
-        with self.scope.block():
-            for stmt in stmts:
-                with self.scope.inside(stmt):
-                    made.append(map_blocks(stmt, self.block))
-                self.scope.learn(stmt)
-            return self._with_whole(same_or(stmts, made))
-
-    def _with_whole(self, stmts: Stmts) -> Stmts:
+    def with_whole(self, stmts: Stmts) -> Stmts:
         rows: dict[_Row, list[_Part]] = defaultdict(list)
         for position, stmt in enumerate(stmts):
             if isinstance(stmt, ir.Store) and stmt.value.dtype.lanes > 1:
@@ -426,7 +418,8 @@ def _with_streams(
         return region
     outputs = {name: kernel.buffer(name) for name in _unread(region, kernel)}
     large = {name: b for name, b in outputs.items() if b.bytes * OUTPUT_SHARE_DIVISOR >= touched}
-    return _Marker(large, Scope()).marked(region)
+    scope = Scope()
+    return scope.map_inside_out(region, _LineMarker(large, scope).marked)
 
 
 def _unread(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> frozenset[str]:
@@ -477,23 +470,19 @@ class _Stretch:
 
 
 @dataclass(frozen=True)
-class _Marker:
+class _LineMarker:
     """`outputs` are those to mark stores of, by their names."""
 
     outputs: Mapping[str, ir.Buffer]
     scope: Scope
 
     def marked(self, stmts: Stmts) -> Stmts:
-        made: list[ir.Stmt] = []
+        made = list(stmts)
         rows: dict[_LineRow, list[_Stretch]] = defaultdict(list)
-        with self.scope.block():
-            for position, stmt in enumerate(stmts):
-                with self.scope.inside(stmt):
-                    made.append(map_blocks(stmt, self.marked))
-                self.scope.learn(stmt)
-                placed = self.placed(stmt, position) if isinstance(stmt, ir.Store) else None
-                if placed is not None:
-                    rows[placed[0]].append(placed[1])
+        for position, stmt in enumerate(stmts):
+            placed = self.placed(stmt, position) if isinstance(stmt, ir.Store) else None
+            if placed is not None:
+                rows[placed[0]].append(placed[1])
         for row, stretches in rows.items():
             for position in _filling(row, stretches):
                 store = made[position]

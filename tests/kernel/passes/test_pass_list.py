@@ -275,7 +275,7 @@ TABLE_OF_PASSES = (
     Row("unrolling", MM, SMALL, WIDE, has_no_marks),
     Row("scalar replacement", MM, SMALL, WIDE, accumulates_in_locals),
     Row("dead code elimination", MM, SMALL, AVX2, has_one_test_of_rows),
-    Row("first terms", POOLED, {"I": (8, 64, 64)}, AVX2, takes_three_maxima_of_four),
+    Row("dead code elimination", POOLED, {"I": (8, 64, 64)}, AVX2, takes_three_maxima_of_four),
     Row("demanded lanes", MM, {"A": (128, 64), "B": (64, 26)}, AVX2, computes_few_lanes_beyond),
     Row("value numbering", BAGS, TABLE, AVX2, checks_each_row_once),
     Row("stores", DOUBLED, {"a": (64, 64)}, AVX2, stores_each_element_beside_the_next),
