@@ -7,7 +7,20 @@ from collections.abc import Mapping
 from functools import partial
 
 from tc.kernel import ir, rebuild
+from tc.kernel.rules import rewritten, rule
 from tc.kernel.walk import mentioned
+
+RULES = (
+    rule("c + a * b", "fma(a, b, c)"),
+    rule("c - a * b", "fma(-a, b, c)"),
+    rule("c + -(a * b)", "fma(-a, b, c)"),
+    rule("c - -(a * b)", "fma(a, b, c)"),
+    rule("a * b + c", "fma(a, b, c)"),
+    rule("a * b - c", "fma(a, b, -c)"),
+    rule("-(a * b) + c", "fma(-a, b, c)"),
+    rule("-(a * b) - c", "fma(-a, b, -c)"),
+)
+"""Of two products the second one is contracted."""
 
 
 def contract(kernel: ir.Kernel) -> ir.Kernel:
@@ -58,39 +71,18 @@ def _substituted(expr: ir.Expr, values: Mapping[str, ir.Expr]) -> ir.Expr:
 
 
 def _is_product(local: ir.Let) -> bool:
-    return local.dtype.lanes > 1 and local.dtype.is_float and _factors(local.value) is not None
+    """Whether a local is a product of vectors of floats, or the negative of one."""
+    match local.value:
+        case ir.Binary(op="*") | ir.Unary(operand=ir.Binary(op="*")):
+            return local.dtype.lanes > 1 and local.dtype.is_float
+        case _:
+            return False
 
 
 def _contracted(expr: ir.Expr) -> ir.Expr:
     if isinstance(expr, ir.Const | ir.Var):
         return expr
     result = rebuild.map_operands(expr, _contracted)
-    if not isinstance(result, ir.Binary) or result.op not in ("+", "-"):
-        return result
-    if result.dtype.lanes == 1 or not result.dtype.is_float:
-        return result
-    return _fused(result, result.left, result.right) or result
-
-
-def _fused(expr: ir.Binary, left: ir.Expr, right: ir.Expr) -> ir.Call | None:
-    if (found := _factors(right)) is not None:
-        first = found[0] if expr.op == "+" else _negative(found[0])
-        return ir.Call("fma", (first, found[1], left), expr.dtype)
-    if (found := _factors(left)) is not None:
-        last = right if expr.op == "+" else _negative(right)
-        return ir.Call("fma", (*found, last), expr.dtype)
-    return None
-
-
-def _factors(expr: ir.Expr) -> tuple[ir.Expr, ir.Expr] | None:
-    """The factors of a product, or of its negative."""
-    match expr:
-        case ir.Binary(op="*", left=left, right=right):
-            return left, right
-        case ir.Unary(operand=ir.Binary(op="*", left=left, right=right)):
-            return _negative(left), right
-    return None
-
-
-def _negative(expr: ir.Expr) -> ir.Expr:
-    return expr.operand if isinstance(expr, ir.Unary) else ir.Unary("-", expr, expr.dtype)
+    is_sum = isinstance(result, ir.Binary) and result.op in ("+", "-")
+    is_vector = result.dtype.lanes > 1 and result.dtype.is_float
+    return rewritten(result, RULES) if is_sum and is_vector else result

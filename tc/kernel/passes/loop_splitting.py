@@ -29,14 +29,13 @@ from tc.kernel.folding import (
     FALSE,
     TRUE,
     binary,
-    compare,
     integer,
-    is_constant,
     logical_and,
     select,
 )
 from tc.kernel.intervals import Bounds, interval, loop_interval
 from tc.kernel.local_names import LocalNames
+from tc.kernel.passes.lanes import decided
 from tc.kernel.passes.unroll import unrolled_size
 from tc.kernel.rebuild import (
     Scope,
@@ -166,7 +165,7 @@ def _is_peeled(loop: ir.For, bounds: Bounds, fewest: int) -> bool:
         return False
     others, last = {loop.var: (values[0], values[-2])}, {loop.var: (values[-1], values[-1])}
     return any(
-        _holds(test, {**bounds, **inner, **others})
+        decided(test, {**bounds, **inner, **others})
         and _is_partial(test, {**bounds, **inner, **last}, lanes)
         for test, inner, lanes in _tests(loop.body, {}, 1)
     )
@@ -300,7 +299,7 @@ def _certain(
     middle = values[len(values) // 2]
 
     def holds(low: int, high: int) -> bool:
-        return _holds(test, {**bounds, var: (low, high)})
+        return decided(test, {**bounds, var: (low, high)}) is True
 
     if not holds(middle, middle):
         return middle, middle
@@ -635,11 +634,6 @@ def _is_known(
     on no local that a Set changes."""
     local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
     return not names_in(test) & (scope.assigned | (local - inner))
-
-
-def _holds(test: ir.Compare, bounds: Bounds) -> bool:
-    """Whether a test certainly holds for all values within the bounds."""
-    return is_constant(compare(test.op, test.left, test.right, bounds), True)
 
 
 def is_loop(stmt: ir.Stmt) -> TypeGuard[ir.For]:

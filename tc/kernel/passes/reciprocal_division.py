@@ -21,6 +21,7 @@ from tc.dtypes import BOOL, FLOAT32, INT32, DType
 from tc.kernel import ir
 from tc.kernel.local_names import LocalNames
 from tc.kernel.rebuild import changed, map_blocks, map_regions, same_or
+from tc.kernel.rules import expression
 from tc.kernel.walk import read_names
 
 LEAST, MOST = 4, 8
@@ -120,9 +121,9 @@ class _Rewriter:
         for x, quotient in zip(dividends, stores, strict=True):
             exact.append(changed(quotient.store, value=ir.Binary("/", x, divisor, dtype)))
             q = self.local("product", dtype)
-            rest = ir.Call("fma", (ir.Unary("-", q, dtype), divisor, x), dtype)
             fast.append(ir.Let(q.name, ir.Binary("*", x, z, dtype)))
-            fast.append(changed(quotient.store, value=ir.Call("fma", (rest, z, q), dtype)))
+            value = expression("fma(fma(-q, y, x), z, q)", dtype, q=q, x=x, y=divisor, z=z)
+            fast.append(changed(quotient.store, value=value))
         is_rare = ir.Logical("||", (_is_far(y), _are_far(dividends)), BOOL)
         yield ir.If(is_rare, tuple(exact), tuple(fast), rare=True)
 
