@@ -167,7 +167,7 @@ class LaunchEvents:
         if self._runs_beyond(statement, places):
             whole = self.loops.in_full(statement)
         for access in statement.promotable:
-            if any(same_access(access, other) for other in added):
+            if any(map(access.touches_as, added)):
                 continue
             storage, writes = places[access.tensor], not added
             domain = whole if storage.scope == SHARED else statement
@@ -347,11 +347,6 @@ class LaunchEvents:
         if end - begin > axis.size * axis.step:
             steps = (*steps, ("mod", axis.size))
         return Value(variable, -begin), steps
-
-
-def same_access(a: Access, b: Access) -> bool:
-    """Whether two accesses touch the same element."""
-    return a.tensor == b.tensor and a.subscripts == b.subscripts and a.bounds == b.bounds
 
 
 def _is_same(a: Step, b: Step) -> bool:

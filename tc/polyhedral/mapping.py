@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from tc.errors import BackendError, InternalError
 from tc.options import Options
@@ -15,6 +14,7 @@ from tc.polyhedral.schedule import Node, Sequence, in_order, leaves, sequence_of
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Chosen, Target
+from tc.semantics.suggest import closest
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ def _parts_near(parts: Iterable[Part], tree: Node) -> Iterator[Part]:
     places = {name: i for i, node in enumerate(nodes) for name in leaves(node)}
     near = []
     for part in parts:
-        names = (get_close_matches(name, places, 1, cutoff=0.7) for name in part.statements)
-        found = [places[match[0]] for match in names if match]
+        names = (n if n in places else closest(n, places, cutoff=0.7) for n in part.statements)
+        found = [places[name] for name in names if name is not None]
         if found:
             near.append((min(found), max(found) + 1, part.actions))
     done = 0

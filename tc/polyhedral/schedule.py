@@ -312,6 +312,22 @@ def tile(member: Member, size: int) -> tuple[Member, Member]:
     return replace(member, step=step), replace(member, span=step)
 
 
+def leading_coincident(node: Node) -> tuple[tuple[Member, ...], Node]:
+    """The coincident members that a node begins with, of bands directly inside of each other, and
+    the node inside of them.
+
+    >>> i, k = Member("i", {}, True), Member("k", {}, False)
+    >>> leading_coincident(Band((i,), True, Band((i, k), False, Leaf("S0"))))[0] == (i, i)
+    True
+    """
+    if not isinstance(node, Band):
+        return (), node
+    first = next((i for i, m in enumerate(node.members) if not m.coincident), len(node.members))
+    inside = band_of(node.members[first:], node.permutable, node.child)
+    more, inside = leading_coincident(inside) if first else ((), inside)
+    return (*node.members[:first], *more), inside
+
+
 def nests(members: Several[Member]) -> bool:
     """Whether loops over tiles are outside of the loops in them."""
     return all(

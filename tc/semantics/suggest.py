@@ -69,14 +69,15 @@ def _differs_by_one(name: str, other: str) -> bool:
     return a[1:] in (b, b[1:]) or a == b[1:]
 
 
-def closest(name: str, candidates: Iterable[str]) -> str | None:
-    """Like `nearest`, but less strict: for where the name can only be one of the candidates.
+def closest(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Like `nearest`, but less strict: for where the name can only be one of the candidates. The
+    `cutoff` is how alike they are at least; with 0, one is found wherever there are candidates.
 
-    >>> closest("gg", ["g", "norm"]), closest("gg", ["norm"])
-    ('g', None)
+    >>> closest("gg", ["g", "norm"]), closest("gg", ["norm"]), closest("gg", ["norm"], cutoff=0)
+    ('g', None, 'norm')
     """
     known = sorted(set(candidates) - {name})
-    found = difflib.get_close_matches(name[:60], known, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name[:60], known, n=1, cutoff=cutoff)
     return nearest(name, known) or (found[0] if found else None)
 
 

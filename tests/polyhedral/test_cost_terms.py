@@ -22,7 +22,6 @@ from tc.polyhedral.cpu import (
     nest_plan,
     operands,
     register_tiles,
-    row_panels,
     transposes,
 )  # fmt: skip
 from tc.polyhedral.cpu.cpu_target import CpuTarget, cpu_target
@@ -130,7 +129,7 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (chooser, "MIN_PARTS", 1 << 40, "mttkrp 128x128x128x32", WIDE, {}),
         (chooser, "NEST_ROWS", 8, "MLP3 128x128x64x32x2", NARROW_UNITS, {}),
         (chooser, "NEST_WIDTH", 16, "mttkrp 128x128x128x32", WIDE, {}),
-        (row_panels, "LEAST_PANELS", 1 << 40, SIDE_BY_SIDE, NARROW_UNITS, SIDE_SIZES),
+        (buffers, "LEAST_PANELS", 1 << 40, SIDE_BY_SIDE, NARROW_UNITS, SIDE_SIZES),
         (transposes, "READ", 1 << 40, TRANSPOSE, WIDE, {"N": 61, "M": 600007}),
         (transposes, "WRITTEN", 1 << 40, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
         (transposes, "SHORTEST", 0, TRANSPOSES, WIDE, {"B": 100003, "N": 5, "M": 19}),

@@ -58,7 +58,11 @@ def test_what_is_only_tried_leaves_a_draft_as_it_is() -> None:
     assert draft.tile(i, (5,), names) == tried
     assert draft.state != before
     draft.restore(before)
-    assert (draft.tree, draft.part().actions) == before
+    assert (draft.tree, draft.chosen().part.actions) == before
+    assert draft.attempt(lambda: draft.tile(i, (5,), names), lambda loops: len(loops) > 2) is None
+    assert draft.state == before
+    assert draft.attempt(lambda: draft.tile(i, (5,), names), lambda loops: len(loops) == 2) == tried
+    assert draft.state != before
 
 
 def test_loops_that_already_stand_so_are_not_reordered() -> None:

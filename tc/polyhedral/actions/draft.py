@@ -8,6 +8,7 @@ the draft finds the loop in its tree, and writes the name that a plan calls it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import permutations
 from typing import TypeAlias, TypeVar
 
 from tc.errors import BackendError
@@ -17,8 +18,8 @@ from tc.polyhedral.actions.loops import LoopName, place_inside
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.promotion import Footprint
-from tc.polyhedral.schedule import Band, Member, Node, leaves, members_below, nodes
-from tc.polyhedral.target import Target
+from tc.polyhedral.schedule import Band, Member, Node, leaves, members_below, nests, nodes
+from tc.polyhedral.target import Chosen, Target
 
 T = TypeVar("T")
 
@@ -26,9 +27,8 @@ DraftState: TypeAlias = "tuple[Node, tuple[Action, ...]]"
 """The tree of a draft and its actions, to which it may return."""
 
 
-def either() -> tuple[bool, bool]:
-    """The alternatives of a question."""
-    return False, True
+MOST_ORDERED = 4
+"""Loops that are put in any order where decisions are searched for."""
 
 
 class Draft:
@@ -41,9 +41,11 @@ class Draft:
         self.target = target
         self.statements = tuple(leaves(node))
         self.actions: tuple[Action, ...] = ()
+        self.notes: list[str] = []
 
-    def part(self) -> Part:
-        return Part(self.statements, self.actions)
+    def chosen(self) -> Chosen:
+        """The plan of the part, with the notes that say why it is so."""
+        return Chosen(Part(self.statements, self.actions), tuple(self.notes), self.tree)
 
     @property
     def state(self) -> DraftState:
@@ -53,6 +55,16 @@ class Draft:
     def restore(self, state: DraftState) -> None:
         """Undoes all actions since the draft had a state."""
         self.tree, self.actions = state
+
+    def attempt(self, move: Callable[[], T], pays: Callable[[T], bool]) -> T | None:
+        """Does a move, which is some actions, and keeps it where what the move gives pays. Returns
+        what the move gives; None, and the draft is as before, where that does not pay."""
+        before = self.state
+        found = move()
+        if pays(found):
+            return found
+        self.restore(before)
+        return None
 
     def decide(
         self,
@@ -67,6 +79,24 @@ class Draft:
         if not decider.searches:
             return default
         return decider.pick(f"{', '.join(statements)}: {what}", default, alternatives, text)
+
+    def decide_whether(
+        self, what: str, statements: tuple[str, ...], *, default: bool = True
+    ) -> bool:
+        """Whether something is done: a decision about the loops of some statements."""
+        return self.decide(what, statements, default, lambda: (False, True))
+
+    def decide_order(
+        self, what: str, loops: Iterable[Member], statements: tuple[str, ...]
+    ) -> tuple[Member, ...]:
+        """Some loops around statements in the order that was decided, by default as they are; loops
+        over tiles stay outside of those in the tiles."""
+        named = {self.name(loop, statements): loop for loop in loops}
+        if not 1 < len(named) <= MOST_ORDERED:
+            return tuple(named.values())
+        orders = (", ".join(o) for o in permutations(named) if nests([named[name] for name in o]))
+        found = self.decide(what, statements, ", ".join(named), lambda: orders)
+        return tuple(named[name] for name in found.split(", "))
 
     # --- edits ----------------------------------------------------------------------------------
 

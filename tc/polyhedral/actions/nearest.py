@@ -3,7 +3,6 @@ misspelt as those that are there, sizes as such that fit, and what cannot be don
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from itertools import chain, pairwise
@@ -16,6 +15,7 @@ from tc.polyhedral.actions.loops import loop_name, name_of
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Member, Node, leaves, members
 from tc.polyhedral.target import Target
+from tc.semantics.suggest import closest
 
 Actions: TypeAlias = "list[tuple[Action, ...]]"
 """Those of each part."""
@@ -128,8 +128,9 @@ def _variants(action: Action, tree: Node, facts: Facts, target: Target) -> Itera
         case Tile():
             yield from _tiles(named, there)
         case Bind(role=role):
-            near = difflib.get_close_matches(role, target.roles, 1)
-            yield from (replace(named, role=name) for name in near)
+            near = closest(role, target.roles)
+            if near is not None:
+                yield replace(named, role=near)
         case Split(loops=loops):
             yield replace(named, inside=None)
             yield from (replace(named, loops=(name,)) for name in map(name_of, there) if loops)
@@ -169,15 +170,15 @@ def _loop_there(text: str, there: list[Member]) -> str:
             (member.step == 1) != (wanted.step == 1)
         )
         sizes = abs(member.step - wanted.step) + abs((member.span or 0) - (wanted.span or 0))
-        alike = difflib.SequenceMatcher(None, wanted.name, member.name).ratio()
-        return wanted.name not in variables, -alike, form, sizes
+        return wanted.name not in variables, member.name != near, form, sizes
 
+    near = closest(wanted.name, (member.name for member in there))
     return name_of(min(there, key=distance))
 
 
 def _closest(text: str, there: Iterable[str]) -> str:
     names = list(there)
-    return difflib.get_close_matches(text, names, 1, cutoff=0.0)[0] if names else text
+    return text if text in names else closest(text, names, cutoff=0) or text
 
 
 def _tiles(action: Tile, there: list[Member]) -> Iterator[Action]:
@@ -210,8 +211,7 @@ def _promotions(
         action = replace(action, tensor=_closest(action.tensor, sorted(touched)))
     scopes = [scope.name for scope in target.scopes]
     if action.scope not in scopes:
-        near = difflib.get_close_matches(action.scope, scopes, 1)
-        action = replace(action, scope=near[0] if near else SCRATCH)
+        action = replace(action, scope=closest(action.scope, scopes) or SCRATCH)
     if action.scope == PACKED and action.inside is not None:
         action = replace(action, inside=None)
     yield action

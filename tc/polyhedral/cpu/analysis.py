@@ -17,7 +17,17 @@ from tc.plan import SERIAL
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches
-from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, count, leaves
+from tc.polyhedral.schedule import (
+    Band,
+    Leaf,
+    Member,
+    Node,
+    Sequence,
+    count,
+    in_order,
+    leaves,
+    sequence_of,
+)
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import MOST_FUSED, is_product
 
@@ -121,8 +131,7 @@ def in_members(
 
 def nest_of(members: tuple[Member, ...], child: Node, facts: Facts) -> ParallelNest | None:
     """The nest that a band is, None if it is a nest of blocks."""
-    parts = child.children if isinstance(child, Sequence) else (child,)
-    items = [_item(part, facts.scop) for part in parts]
+    items = [_item(part, facts.scop) for part in in_order(child)]
     found = [item for item in items if item is not None]
     return ParallelNest(members, tuple(found), facts) if len(found) == len(items) else None
 
@@ -139,16 +148,6 @@ def _item(node: Node, scop: Scop) -> NestItem | None:
             return None
 
 
-def opened(node: Node) -> tuple[tuple[Member, ...], Node]:
-    """The leading parallel members of a node, and what is inside of them."""
-    if not isinstance(node, Band):
-        return (), node
-    members = node.members
-    parallel = next((i for i, m in enumerate(members) if not m.coincident), len(members))
-    rest = members[parallel:]
-    return members[:parallel], Band(rest, node.permutable, node.child) if rest else node.child
-
-
 def groups(node: Node, facts: Facts) -> list[Node]:
     """The parts of a node, neighbours that only start, update and finish one tensor joined, as
     many as may share loops, with one long product among them."""
@@ -156,7 +155,7 @@ def groups(node: Node, facts: Facts) -> list[Node]:
     targets: list[set[str]] = []
     counts: list[int] = []
     products: list[bool] = []
-    for part in node.children if isinstance(node, Sequence) else (node,):
+    for part in in_order(node):
         names = tuple(leaves(part))
         own = {facts.scop.statement(n).write.tensor for n in names}
         joined = found and own == targets[-1] and len(own) == 1
@@ -172,7 +171,7 @@ def groups(node: Node, facts: Facts) -> list[Node]:
             targets.append(own)
             counts.append(len(names))
             products.append(has_product)
-    return [g[0] if len(g) == 1 else Sequence(tuple(g)) for g in found]
+    return list(map(sequence_of, found))
 
 
 def iterations(members: Iterable[Member], nest: ParallelNest) -> int:

@@ -8,25 +8,24 @@ temporaries become small buffers, and each nest is planned within.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import permutations
 from math import prod
 
 from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SCRATCH
-from tc.polyhedral.actions.draft import Draft, either
-from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, groups, nest_of, opened
+from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, groups, nest_of
 from tc.polyhedral.cpu.buffers import MIN_PARTS
 from tc.polyhedral.cpu.costs import TileCosts, device_of
-from tc.polyhedral.cpu.nest_plan import MOST_ORDERED, NestPlanner
+from tc.polyhedral.cpu.nest_plan import NestPlanner
 from tc.polyhedral.cpu.register_tiles import choose_tile
 from tc.polyhedral.cpu.selections import plan_selections, selected_members
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches, transfer
-from tc.polyhedral.schedule import Band, Member, Node, leaves
+from tc.polyhedral.schedule import Band, Member, Node, leading_coincident, leaves
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.polyhedral.target import Chosen, Target
 
@@ -42,9 +41,8 @@ def choose(
     one part."""
     for node in groups(tree, facts):
         draft = Draft(node, facts, target)
-        chooser = _Chooser(draft, options, costs)
-        chooser.cluster(node)
-        yield Chosen(draft.part(), tuple(chooser.notes), draft.tree)
+        _Chooser(draft, options, costs).cluster(node)
+        yield draft.chosen()
 
 
 @dataclass
@@ -54,7 +52,6 @@ class _Chooser:
     draft: Draft
     options: MappingOptions
     costs: TileCosts
-    notes: list[str] = field(default_factory=list)
     around: tuple[Member, ...] = ()
 
     @property
@@ -62,7 +59,7 @@ class _Chooser:
         return self.draft.facts
 
     def cluster(self, node: Node) -> None:
-        members, child = opened(node)
+        members, child = leading_coincident(node)
         nest = nest_of(members, child, self.facts)
         if nest is None:
             self._shared(members, child)
@@ -79,7 +76,7 @@ class _Chooser:
         nest = replace(nest, items=tuple(map(self._reordered, nest.items)))
         selected = selected_members(nest) if outermost else ()  # else loops are of several bands
         if self._places_terms(nest, selected):
-            self.notes.append(plan_selections(self.draft, self.options, nest, selected))
+            self.draft.notes.append(plan_selections(self.draft, self.options, nest, selected))
             return
         chosen = choose_tile(
             nest,
@@ -102,7 +99,7 @@ class _Chooser:
             outermost,
         )
         planner.plan()
-        self.notes.append(planner.note())
+        self.draft.notes.append(planner.note())
 
     def _moves_with_all(self, tensor: str, nest: ParallelNest) -> bool:
         """Whether each iteration of the loops around reads other elements of a tensor, so that
@@ -114,17 +111,14 @@ class _Chooser:
         """Whether the terms of sums are added where they belong, where they say where that is."""
         if not selected:
             return False
-        return self.draft.decide("terms at their places", nest.names, True, either)
+        return self.draft.decide_whether("terms at their places", nest.names)
 
     def _reordered(self, item: NestItem) -> NestItem:
         """An item with the loops of its reduction in the order that was decided."""
-        members, own = item.reduction, (item.statement.name,)
-        if not 1 < len(members) <= MOST_ORDERED:
+        own = (item.statement.name,)
+        order = self.draft.decide_order("order of the sum", item.reduction, own)
+        if order == item.reduction:
             return item
-        named = {self.draft.name(m, own): m for m in members}
-        orders = (", ".join(order) for order in permutations(named))
-        found = self.draft.decide("order of the sum", own, ", ".join(named), lambda: orders)
-        order = tuple(named[name] for name in found.split(", "))
         self.draft.order(order, own)
         return replace(item, reduction=order)
 
@@ -151,7 +145,7 @@ class _Chooser:
             outer, point = self.draft.tile(members[-1], (size,), statements)
             note += f" {size} iterations of {point.name} at a time, to use operands again."
             members, points = (*members[:-1], outer), (point,)
-        self.notes.append(note)
+        self.draft.notes.append(note)
         if self.options.parallel:
             self.draft.bind(members, PARALLEL, statements)
         self._parts(members, child, points)
@@ -189,7 +183,7 @@ class _Chooser:
         self.around = before
 
     def _part(self, node: Node, points: tuple[Member, ...]) -> None:
-        members, child = opened(node)
+        members, child = leading_coincident(node)
         names = list(leaves(node))
         own = tuple(m for m in points if all(m.values[n].variable for n in names))
         mixed = tuple(
@@ -219,7 +213,7 @@ class _Chooser:
                 not isinstance(moved, str)
                 and not moved.fetch
                 and size <= device_of(self.draft).l2 // 2
-                and self.draft.decide(f"{tensor} in a buffer", statements, True, either)
+                and self.draft.decide_whether(f"{tensor} in a buffer", statements)
             ):
                 self.draft.promote(tensor, SCRATCH, inside, statements)
 

@@ -9,28 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import permutations, takewhile
+from itertools import takewhile
 from math import prod
 
 from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
 from tc.plan import PACKED, PARALLEL, SERIAL, UNROLL, VECTOR, Split
-from tc.polyhedral.actions.draft import Draft, either
+from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
-from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers
+from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers, packed_rows
 from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter, ReductionSteps
 from tc.polyhedral.cpu.operands import SHORT
 from tc.polyhedral.cpu.register_tiles import RegisterTile
-from tc.polyhedral.cpu.row_panels import packed_rows
 from tc.polyhedral.cpu.transposes import strips
 from tc.polyhedral.footprint import extent
-from tc.polyhedral.schedule import Member, count, nests
+from tc.polyhedral.schedule import Member, count
 from tc.polyhedral.scop.scop import Access
-
-MOST_ORDERED = 4
-"""Loops around a tile that are put in any order."""
 
 MOST_STEPS = 64
 """Steps of a reduction beyond which nobody would unroll it."""
@@ -117,11 +113,13 @@ class NestPlanner:
 
     def _has_packed_rows(self, tensor: str) -> bool:
         what = f"{tensor} packed for rows"
-        return self.draft.decide(what, self.nest.names, self.options.pack is not False, either)
+        return self.draft.decide_whether(
+            what, self.nest.names, default=self.options.pack is not False
+        )
 
     def _is_copied(self, tensor: str) -> bool:
         what = f"{tensor} copied with its padding"
-        return self.draft.decide(what, self.nest.names, True, either)
+        return self.draft.decide_whether(what, self.nest.names)
 
     def _name(self, member: Member) -> str:
         return self.draft.name(member, self.nest.names)
@@ -134,12 +132,11 @@ class NestPlanner:
         if chosen is None:
             return
         if chosen.streams:
-            streams = self.draft.decide("whole rows", self.nest.names, True, either)
+            streams = self.draft.decide_whether("whole rows", self.nest.names)
             self.chosen = chosen = replace(chosen, streams=streams)
         if chosen.row is not None and chosen.rows > 1:
-            unrolled = self.draft.decide(
-                "rows unrolled", self.nest.names, chosen.reduced or not chosen.blocked, either
-            )
+            usual = chosen.reduced or not chosen.blocked
+            unrolled = self.draft.decide_whether("rows unrolled", self.nest.names, default=usual)
             self.outer[chosen.row.name] = self._split(
                 chosen.row, (chosen.rows,), (UNROLL if unrolled else SERIAL,), self.nest.names
             )
@@ -214,12 +211,8 @@ class NestPlanner:
         steps = [count(m, extent(whole_of(m), item.statement)) for m in members]
         if prod(steps) > MOST_STEPS:
             return False
-        return self.draft.decide(
-            "reduction unrolled",
-            (item.statement.name,),
-            self._is_small(steps),
-            either,
-        )
+        own = (item.statement.name,)
+        return self.draft.decide_whether("reduction unrolled", own, default=self._is_small(steps))
 
     def _is_small(self, steps: Several[int]) -> bool:
         """Whether a tile, times the steps of a reduction, is few statements."""
@@ -252,16 +245,23 @@ class NestPlanner:
             )
         if wanted >= size:
             return None
-        before = self.draft.state
-        outer, inner = self.draft.tile(member, (wanted,), (main.statement.name,))
+        is_asked = self.options.reduction_tile is not None
+        return self.draft.attempt(
+            partial(self._in_steps, member, wanted),
+            lambda steps: is_asked or self._holds_copies(steps),
+        )
+
+    def _in_steps(self, member: Member, size: int) -> ReductionSteps:
+        """Tiles a reduction for so many steps at a time."""
+        outer, inner = self.draft.tile(member, (size,), (self.nest.main.statement.name,))
         around, rows = self._panel_loops()
-        copies = self.buffers.padded([*around, outer], [*rows, inner])
-        if self.options.reduction_tile is None and any(
-            prod(sizes) > self.buffers.room for _, sizes in copies
-        ):  # padded copies for so many steps do not stay in the cache
-            self.draft.restore(before)
-            return None
-        return ReductionSteps(member, outer, inner, wanted, around, rows)
+        return ReductionSteps(member, outer, inner, size, around, rows)
+
+    def _holds_copies(self, steps: ReductionSteps) -> bool:
+        """Whether padded copies for so many steps of a reduction stay in the cache."""
+        outer, inner = [*steps.around, steps.outer], [*steps.rows, steps.inner]
+        copies = self.buffers.padded(outer, inner)
+        return all(prod(sizes) <= self.buffers.room for _, sizes in copies)
 
     # --- the loops around -----------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class NestPlanner:
         """Whether the target has a buffer in which it lies along the vectors."""
         u_outer, v_outer, others = self._row_and_others()
         can = self.buffers.stages((*others, v_outer), u_outer)
-        return can and self.draft.decide("target staged", self.nest.names, True, either)
+        return can and self.draft.decide_whether("target staged", self.nest.names)
 
     def _loops(self) -> Loops:
         """The loops around the tile, outermost first, and between which of them buffers lie."""
@@ -308,7 +308,8 @@ class NestPlanner:
         if any(access.tensor in self.within for access in buffers.packs):
             local = True
         elif buffers.packs and not (u_outer is not None and buffers.moves_packs(u_outer)):
-            local = self.draft.decide("packed for each thread", self.nest.names, local, either)
+            what = "packed for each thread"
+            local = self.draft.decide_whether(what, self.nest.names, default=local)
         first, last = ([*used, v_outer], inner) if local else ([], [v_outer, *inner])
         others = [m for m in others if m not in first]
         others, window = self._window(first, others, last, shared=not local)
@@ -348,11 +349,8 @@ class NestPlanner:
         if not self.draft.target.decider.searches or self.steps is not None:
             return loops
         names, order, shared = self.nest.names, list(loops.all), list(loops.shared)
-        if order == shared and len(order) <= MOST_ORDERED:
-            named = {self._name(m): m for m in order}
-            orders = (", ".join(o) for o in permutations(named) if nests([named[n] for n in o]))
-            found = self.draft.decide("order", names, ", ".join(named), lambda: orders)
-            order = shared = [named[name] for name in found.split(", ")] if order else order
+        if order == shared:
+            order = shared = [*self.draft.decide_order("order", order, names)]
         points = []
         for place, member in enumerate(order):
             trips = self.draft.trips(member, names)

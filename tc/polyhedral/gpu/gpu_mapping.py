@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import permutations
 from math import prod
 
 from tc.gpu import Gpu
 from tc.options import GpuOptions
 from tc.plan import AXES, BLOCK, SERIAL, THREAD, UNROLL, Bind, Sink
-from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.actions.draft import MOST_ORDERED, Draft
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.gpu.gpu_promotion import Promoter
@@ -29,6 +28,7 @@ from tc.polyhedral.schedule import (
     Node,
     Sequence,
     in_order,
+    leading_coincident,
     leaves,
     nodes,
     sequence_of,
@@ -39,10 +39,6 @@ from tc.polyhedral.target import Chosen, Target
 
 THREADS, EDGE = 256, 32
 """Threads of a block, and iterations of a tile along a loop, where options say nothing."""
-
-
-MOST_ORDERED = 4
-"""Loops that are put in any order where decisions are searched for."""
 
 MAX_TILE_ITERATIONS = 1024
 """Iterations of a tile along a loop beyond which none is tried."""
@@ -59,7 +55,7 @@ def choose(
         mapper = _mapped(part, Draft(part, facts, target), options)
         if options.single_kernel and mapper.gpu.cooperative:
             mapper = _at_once(part, mapper, dependences)
-        yield Chosen(mapper.draft.part(), tuple(mapper.notes), mapper.draft.tree)
+        yield mapper.draft.chosen()
 
 
 def _mapped(
@@ -82,21 +78,8 @@ def _at_once(part: Node, first: _Mapper, dependences: Dependences) -> _Mapper:
         mapper = _mapped(part, Draft(part, facts, first.draft.target), first.options, limits)
     if waiting := mapper.waiting(dependences):
         names = "; ".join(", ".join(leaves(child)) for child in waiting)
-        mapper.notes.append(f"All blocks wait for each other before: {names}.")
+        mapper.draft.notes.append(f"All blocks wait for each other before: {names}.")
     return mapper
-
-
-def opened(node: Node) -> tuple[tuple[Member, ...], Node]:
-    """The leading coincident members of a node, and what is inside of them."""
-    if not isinstance(node, Band):
-        return (), node
-    first = next((i for i, m in enumerate(node.members) if not m.coincident), len(node.members))
-    rest = node.members[first:]
-    inside = Band(rest, node.permutable, node.child) if rest else node.child
-    if first and isinstance(inside, Band) and inside.members[0].coincident:
-        more, inside = opened(inside)
-        return (*node.members[:first], *more), inside
-    return node.members[:first], inside
 
 
 def has_coincident(node: Node, scop: Scop) -> bool:
@@ -117,7 +100,6 @@ class _Mapper:
     draft: Draft
     options: GpuOptions
     limits: Mapping[str, int]
-    notes: list[str] = field(default_factory=list)
     threads: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AXES, 1))
 
     @property
@@ -136,19 +118,20 @@ class _Mapper:
     def map(self, part: Node) -> None:
         """The outermost band of each child to blocks, what is in it to threads."""
         for node in in_order(part):
-            members, inside = opened(node)
+            members, inside = leading_coincident(node)
             names = tuple(leaves(node))
             if not members:
-                self.notes.append(f"{', '.join(names)}: no loop is parallel; one thread.")
+                self.draft.notes.append(f"{', '.join(names)}: no loop is parallel; one thread.")
                 self._promote(inside, names, (), None, None)
                 continue
             deeper = has_coincident(inside, self.draft.facts.scop)
-            members = self._ordered(members, names)
+            members = self.draft.decide_order("order of blocks", members, names)
+            self.draft.order(members, names)  # the last ones are along x and y
             sizes = self._tile_sizes(members, names, deeper=deeper)
             outer, points = self.draft.tiled(members, sizes, names)
             self._blocks(outer, names)
             if deeper:
-                for branch in _branches(inside):
+                for branch in in_order(inside):
                     self._threads_below(branch, (*outer, *points))
             else:
                 tiles = self.options.tile
@@ -177,17 +160,6 @@ class _Mapper:
             for member, size, extent in zip(members, sizes, extents, strict=True)
         ]
 
-    def _ordered(self, members: tuple[Member, ...], names: tuple[str, ...]) -> tuple[Member, ...]:
-        """The parallel loops in the order that was decided: the last ones are along x and y."""
-        if not 1 < len(members) <= MOST_ORDERED:
-            return members
-        named = {self.draft.name(m, names): m for m in members}
-        orders = (", ".join(order) for order in permutations(named))
-        found = self.draft.decide("order of blocks", names, ", ".join(named), lambda: orders)
-        ordered = tuple(named[name] for name in found.split(", "))
-        self.draft.order(ordered, names)
-        return ordered
-
     def _wanted_threads(self, loops: int) -> tuple[int, ...]:
         """How many threads there may be along each of the innermost loops, outermost first; those
         of other loops of the part are there, too."""
@@ -215,7 +187,7 @@ class _Mapper:
                 count = self._blocks_along(member, axis, count, names)
             told.append(self._bind(member, BLOCK, axis, count, names))
         if told:
-            self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
+            self.draft.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
 
     def _blocks_along(self, member: Member, axis: str, most: int, names: tuple[str, ...]) -> int:
         """How many blocks there are along an axis: as many as tiles, or fewer that take turns."""
@@ -242,7 +214,7 @@ class _Mapper:
 
     def _threads_below(self, node: Node, around: tuple[Member, ...]) -> None:
         """Threads for the innermost coincident loops of a branch."""
-        members, inside = opened(node)
+        members, inside = leading_coincident(node)
         names = tuple(leaves(node))
         if members and not has_coincident(inside, self.draft.facts.scop):
             self._threads(members, inside, names, around)
@@ -250,7 +222,7 @@ class _Mapper:
             below = (*around, *members)
             if not members and isinstance(node, Band):  # iterations that depend on each other
                 below, inside = (*around, *node.members), node.child
-            for branch in _branches(inside):
+            for branch in in_order(inside):
                 self._threads_below(branch, below)
         else:
             self._promote(node, names, around, None, None)
@@ -295,7 +267,7 @@ class _Mapper:
                 self.draft.do(Bind(loop, UNROLL))
             self._unroll(tuple(serial), names)
         if told:
-            self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
+            self.draft.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
         lane = threads[-1][0] if threads and threads[-1][1] > 1 else None
         self._promote(inside, names, (*around, *bound_members), lane, sizes)
 
@@ -367,7 +339,7 @@ class _Mapper:
         promoter = Promoter(self.draft, self.options, around, lane, sizes)
         told = promoter.promote(inside, names)
         if told:
-            self.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
+            self.draft.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
 
 
 def _sizes(extent: int) -> list[int]:
@@ -379,7 +351,3 @@ def _sizes(extent: int) -> list[int]:
     most = min(extent, MAX_TILE_ITERATIONS)
     divisors = {-(-extent // parts) for parts in range(1, 9)}
     return sorted({2**n for n in range(11)}.union(divisors).intersection(range(1, most + 1)))
-
-
-def _branches(node: Node) -> tuple[Node, ...]:
-    return node.children if isinstance(node, Sequence) else (node,)

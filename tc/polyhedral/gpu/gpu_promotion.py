@@ -3,12 +3,18 @@
 A tensor is promoted to shared memory where its tile has a fixed size, elements are used again, and
 some access is not coalesced: the next thread along x does not touch the next element of memory.
 What only one thread touches goes to registers.
+
+A thread that gathers waits for the place, then for the element; all threads together fetch many of
+both at once. So all threads of a block fill tiles of what is gathered, T(I(i,k), j): where elements
+are used again, as of any tensor, and where the steps of a reduction gather one after the other,
+with places that several threads use, whether elements are used again or not, and whether reads are
+coalesced or not.
 (Vasilache et al. 2018, arXiv:1802.04730, section 5.5 and appendix A.3.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -18,10 +24,10 @@ from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
 from tc.options import GpuOptions
 from tc.plan import REGISTER, SHARED
-from tc.polyhedral.actions.draft import Draft, either
+from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
-from tc.polyhedral.gpu.indirect import gathered_boxes, without_places
-from tc.polyhedral.promotion import Footprint, promotion_fault
+from tc.polyhedral.promotion import Footprint, promotion_fault, touches
 from tc.polyhedral.schedule import (
     ArrayTile,
     Band,
@@ -33,7 +39,8 @@ from tc.polyhedral.schedule import (
     leaves,
     tiles,
 )
-from tc.polyhedral.scop.scop import Scop, ScopStatement
+from tc.polyhedral.scop.scop import Gather, Scop, ScopStatement
+from tc.semantics import program as p
 
 REDUCTION_TILES = (32, 16, 8, 4)
 """Steps of a reduction for which operands are held at once: the first for which they fit."""
@@ -66,13 +73,13 @@ class Promoter:
         """Targets that are touched several times."""
         statements = [self.draft.facts.scop.statement(name) for name in names]
         for tensor in dict.fromkeys(s.write.tensor for s in statements):
-            users = [s for s in statements if any(a.tensor == tensor for a in s.accesses)]
+            users = [s for s in statements if touches(s, tensor)]
             if len(users) == 1 and not users[0].accumulates:
                 continue
             inside = self.around[-1] if self.around else None
             if self._is_scattered(tensor, users, inside, names):
                 continue
-            if not self.draft.decide(f"{tensor} in registers", names, True, either):
+            if not self.draft.decide_whether(f"{tensor} in registers", names):
                 continue
             if self._promoted(tensor, REGISTER, inside, names):
                 yield f"{tensor} in registers"
@@ -107,17 +114,18 @@ class Promoter:
     ) -> bool:
         """Promotes a tensor, if that can be done, there is room for it, and no others have elements
         that it writes."""
-        draft = self.draft
-        before = draft.state
+        draft, scop = self.draft, self.draft.facts.scop
         how: dict[str, Any] = {"padded": padded, "pitch": pitch, "unroll": unroll}
-        if not draft.promote(tensor, scope, inside, names, **how):
-            return False
-        scop = draft.facts.scop
-        held = {REGISTER: register_bytes, SHARED: shared_bytes}[scope](draft.tree, scop)
-        if held <= (draft.target.room(scope) or 0) and promotion_fault(draft.tree, scop) is None:
-            return True
-        draft.restore(before)
-        return False
+
+        def fits(done: bool) -> bool:
+            if not done:
+                return False
+            held = {REGISTER: register_bytes, SHARED: shared_bytes}[scope](draft.tree, scop)
+            has_room = held <= (draft.target.room(scope) or 0)
+            return has_room and promotion_fault(draft.tree, scop) is None
+
+        promote: Callable[[], bool] = partial(draft.promote, tensor, scope, inside, names, **how)
+        return draft.attempt(promote, fits) is True
 
     def _branch(self, branch: Node) -> list[str]:
         """Operands of the statements of a branch, for some steps of their reduction at a time."""
@@ -199,7 +207,8 @@ class Promoter:
                 yield f"{tensor} in shared memory, {shape} elements at a time"
 
     def _decided(self, what: str, names: tuple[str, ...], *, default: bool) -> bool:
-        return self.draft.decide(what, names, default, either) if self.asks else default
+        asks = self.asks
+        return self.draft.decide_whether(what, names, default=default) if asks else default
 
     def _statements(self, names: tuple[str, ...]) -> list[ScopStatement]:
         return [self.draft.facts.scop.statement(name) for name in names]
@@ -212,7 +221,7 @@ class Promoter:
         below, held = self.draft.below(inside, names).of(SHARED), self._held(names)
         for tensor in dict.fromkeys(a.tensor for s in statements for a in s.reads):
             found = below.box(tensor) if scop.shaped.shapes[tensor] else None
-            users = [s for s in statements if any(a.tensor == tensor for a in s.accesses)]
+            users = [s for s in statements if touches(s, tensor)]
             if found is None or tensor in held:
                 continue
             times = sum(self._instances(s, below=below) for s in users)
@@ -246,6 +255,70 @@ class Promoter:
             for access in s.accesses
             if access.tensor == tensor
         )
+
+
+# --- what is gathered ---------------------------------------------------------------------------
+
+
+def gathered_boxes(
+    statements: Sequence[ScopStatement],
+    below: Footprint,
+    facts: Facts,
+    instances: Callable[[ScopStatement], int],
+) -> Iterator[tuple[str, Box]]:
+    """What some statements gather that would better lie in shared memory, with what a block touches
+    of it; `instances` tells how often each of them runs there, tails of tiles counted."""
+    for name in dict.fromkeys(a.tensor for s in statements for a in s.gathers):
+        gather, found = facts.scop.gathers[name], below.box(name)
+        if found is None or (facts.check and gather.is_checked):
+            continue
+        users = [s for s in statements for a in s.gathers if a.tensor == name]
+        times = sum(map(instances, users))
+        counts = (below.box(name, tails=True) or found).counts
+        places = prod(counts[d] for d in _dimensions_of_places(gather))
+        if times > prod(counts) or (times > places and any(s.accumulates for s in users)):
+            yield name, found
+
+
+def _dimensions_of_places(gather: Gather) -> set[int]:
+    """The dimensions along which the tensors are read that hold places."""
+    inside = (
+        index
+        for subscript in gather.value.subscripts
+        for read in p.walk(subscript)
+        if isinstance(read, p.Read)
+        for index in p.index_names(read)
+    )
+    numbers = {own.name: number for number, own in enumerate(gather.dimensions)}
+    return {numbers[name] for name in inside}
+
+
+def without_places(
+    found: Mapping[str, Box],
+    held: Collection[str],
+    statements: Sequence[ScopStatement],
+    facts: Facts,
+) -> dict[str, Box]:
+    """What was found but for what statements read only for places of what is held."""
+    places = {
+        read.site
+        for s in statements
+        for access in s.gathers
+        if access.tensor in held
+        for subscript in facts.reads[access.site].subscripts
+        for read in p.walk(subscript)
+        if isinstance(read, p.Read)
+    }
+    return {
+        tensor: box
+        for tensor, box in found.items()
+        if not places.issuperset(
+            a.site for s in statements for a in s.promotable if a.tensor == tensor
+        )
+    }
+
+
+# --- how much is held ---------------------------------------------------------------------------
 
 
 def shared_bytes(node: Node, scop: Scop) -> int:

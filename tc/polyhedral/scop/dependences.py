@@ -99,7 +99,7 @@ def _touches(statement: ScopStatement) -> list[_Touch]:
     """What a statement touches, the write first; accesses that say the same are one."""
     found: list[_Touch] = []
     for access in (statement.write, *statement.reads):
-        if not any(_same(access, touch.access) for touch in found):
+        if not any(access.touches_as(touch.access) for touch in found):
             found.append(_Touch(statement, access, not found))
     return found
 
@@ -109,7 +109,7 @@ def _on(earlier: Iterable[_Touch], touch: _Touch) -> list[Dependence]:
 
     A read at the place of the write is merged with it (`_touches`), and then gives its kind.
     """
-    reads_too = any(_same(touch.access, read) for read in touch.statement.reads)
+    reads_too = any(map(touch.access.touches_as, touch.statement.reads))
     result = []
     for before in earlier:
         if not (before.writes or touch.writes):
@@ -143,7 +143,3 @@ def _covers(write: Access, access: Access) -> bool:
         if step != 1 and (is_between or not step or (low - begin) % step):
             return False
     return True
-
-
-def _same(a: Access, b: Access) -> bool:
-    return a.tensor == b.tensor and a.subscripts == b.subscripts and a.bounds == b.bounds

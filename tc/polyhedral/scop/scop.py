@@ -51,6 +51,14 @@ class Access:
         """The bounds of each dimension with its step."""
         return tuple(zip(self.bounds, self.steps or (1,) * len(self.bounds), strict=True))
 
+    def touches_as(self, other: Access) -> bool:
+        """Whether each instance touches by this access the element that it touches by another."""
+        return (self.tensor, self.subscripts, self.bounds) == (
+            other.tensor,
+            other.subscripts,
+            other.bounds,
+        )
+
 
 @dataclass(frozen=True)
 class ScopStatement:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 from math import prod
 
 from tc.errors import BackendError
 from tc.polyhedral.rewrite.splitting import name_of_partial
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
+from tc.semantics.suggest import closest
 
 
 def worthwhile(scop: Scop, most_bytes: int) -> Accept:
@@ -57,7 +57,7 @@ def kept_apart(scop: Scop, names: Collection[str], otherwise: Accept | None) -> 
         places.setdefault(written, place)
     for name in names:
         if name not in places:
-            near = get_close_matches(name, places, 1, cutoff=0)
+            near = [found] if (found := closest(name, places, cutoff=0)) else []
             raise BackendError(
                 f"apart={tuple(names)!r}: there is no statement {name!r}; there are "
                 f"{', '.join(places)}",
