@@ -8,6 +8,7 @@ the draft finds the loop in its tree, and writes the name that a plan calls it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import permutations
 from typing import TypeAlias, TypeVar
 
@@ -222,29 +223,12 @@ class Draft:
             alone = False
         return None if loop is None else str(loop), () if alone else statements
 
-    def promote(
-        self,
-        tensor: str,
-        scope: str,
-        inside: Member | None,
-        statements: tuple[str, ...],
-        *,
-        axes: tuple[tuple[int, int], ...] = (),
-        lanes: int = 1,
-        align: int = 1,
-        padded: bool = False,
-        lines: bool = False,
-        pitch: int | None = None,
-        unroll: bool = False,
-    ) -> bool:
-        """Promotes a tensor for some statements inside of a loop, if that can be done."""
+    def promote(self, action: Promote, inside: Member | None, statements: tuple[str, ...]) -> bool:
+        """Promotes a tensor, as an action says, for some statements inside of a loop. Returns
+        whether that can be done."""
         loop, names = self.scope(inside, statements)
         try:
-            self.do(
-                Promote(
-                    tensor, scope, loop, names, axes, lanes, align, padded, lines, pitch, unroll
-                )
-            )
+            self.do(replace(action, inside=loop, statements=names))
         except BackendError:
             return False
         return True

@@ -14,7 +14,7 @@ from math import prod
 
 from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
-from tc.plan import PARALLEL, SCRATCH
+from tc.plan import PARALLEL, SCRATCH, Promote
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, groups, nest_of
 from tc.polyhedral.cpu.buffers import MIN_PARTS
@@ -215,7 +215,7 @@ class _Chooser:
                 and size <= device_of(self.draft).l2 // 2
                 and self.draft.decide_whether(f"{tensor} in a buffer", statements)
             ):
-                self.draft.promote(tensor, SCRATCH, inside, statements)
+                self.draft.promote(Promote(tensor, SCRATCH), inside, statements)
 
     def _reuses(self, member: Member, child: Node) -> bool:
         """Whether a reduction below reads what does not move with the member."""

@@ -15,7 +15,7 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
-from tc.plan import PACKED, PARALLEL, SERIAL, UNROLL, VECTOR, Split
+from tc.plan import PACKED, PARALLEL, SERIAL, UNROLL, VECTOR, Promote, Split
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
 from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers, packed_rows
@@ -79,7 +79,7 @@ class NestPlanner:
             ).promote()
         for access in self.rows_packed:
             axes = self.buffers.row_panels(access)
-            self.draft.promote(access.tensor, PACKED, None, (), axes=axes)
+            self.draft.promote(Promote(access.tensor, PACKED, axes=axes), None, ())
         self._bind(loops.shared)
 
     @cached_property

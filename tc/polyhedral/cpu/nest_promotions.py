@@ -9,7 +9,7 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass, field
 from math import prod
 
-from tc.plan import PACKED, REGISTER, SCRATCH
+from tc.plan import PACKED, REGISTER, SCRATCH, Promote
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, in_members
 from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimension
@@ -88,7 +88,7 @@ class NestPromoter:
         if loops.lines is not None:
             tensor = self.nest.main.statement.write.tensor
             inside = self._last(loops.lines)
-            self.draft.promote(tensor, SCRATCH, inside, self.nest.names, lines=True)
+            self.draft.promote(Promote(tensor, SCRATCH, lines=True), inside, self.nest.names)
         if loops.padded is not None:
             number, names = loops.padded, self.nest.names
             self._pad(loops.all[:number], loops.all[number:], self._last(number), names)
@@ -107,7 +107,8 @@ class NestPromoter:
         for access in packs if scope == PACKED else reversed(packs):
             if access.tensor not in there:
                 axes = self.buffers.panels(access)
-                self.draft.promote(access.tensor, scope, inside, names, axes=axes, lanes=lanes)
+                packed = Promote(access.tensor, scope, axes=axes, lanes=lanes)
+                self.draft.promote(packed, inside, names)
 
     def _pad(
         self,
@@ -123,9 +124,8 @@ class NestPromoter:
         for access, sizes in reversed(found):
             if prod(sizes) <= self.buffers.room:
                 align = lanes if sizes[-1] % lanes == 0 else 1
-                self.draft.promote(
-                    access.tensor, SCRATCH, inside, names, lanes=lanes, align=align, padded=True
-                )
+                copied = Promote(access.tensor, SCRATCH, lanes=lanes, align=align, padded=True)
+                self.draft.promote(copied, inside, names)
 
     def _stage(self, inside: Member | None) -> None:
         """The target's panel lies with the vectors' dimension innermost, and is transposed on the
@@ -134,7 +134,8 @@ class NestPromoter:
         write, chosen, names = self.nest.main.statement.write, self.buffers.tile, self.nest.names
         last = vector_dimension(chosen, write.tensor, self.nest.users(write.tensor))
         axes = dimension_order(write, last)
-        self.draft.promote(write.tensor, SCRATCH, inside, names, axes=axes, lanes=chosen.lanes)
+        staged = Promote(write.tensor, SCRATCH, axes=axes, lanes=chosen.lanes)
+        self.draft.promote(staged, inside, names)
 
     def _hold_items(self, items: Several[NestItem], inside: Member | None) -> None:
         """The targets of items in registers: for all of them, or for those that touch the same
@@ -205,7 +206,8 @@ class NestPromoter:
             last = vector_dimension(self.buffers.tile, tensor, users)
             lanes = 1 if last is None else self.buffers.tile.lanes
         axes = dimension_order(users[0].write, last)
-        return self.draft.promote(tensor, REGISTER, inside, names, axes=axes, lanes=lanes)
+        held = Promote(tensor, REGISTER, axes=axes, lanes=lanes)
+        return self.draft.promote(held, inside, names)
 
     def _transpose(self, item: NestItem, inside: Member | None) -> None:
         """Reads that are transposed block by block: the vectors' dimension becomes innermost."""
@@ -216,7 +218,8 @@ class NestPromoter:
         for access in reversed(chosen.blocked):
             last = next(d for d, s in enumerate(access.subscripts) if s and v in s.terms)
             axes = dimension_order(access, last)
-            self.draft.promote(access.tensor, SCRATCH, inside, names, axes=axes, lanes=chosen.lanes)
+            turned = Promote(access.tensor, SCRATCH, axes=axes, lanes=chosen.lanes)
+            self.draft.promote(turned, inside, names)
 
     @property
     def _all_around(self) -> tuple[Member, ...]:

@@ -18,12 +18,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
 
 from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
 from tc.options import GpuOptions
-from tc.plan import REGISTER, SHARED
+from tc.plan import REGISTER, SHARED, Promote
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
@@ -81,7 +80,7 @@ class Promoter:
                 continue
             if not self.draft.decide_whether(f"{tensor} in registers", names):
                 continue
-            if self._promoted(tensor, REGISTER, inside, names):
+            if self._promoted(Promote(tensor, REGISTER), inside, names):
                 yield f"{tensor} in registers"
 
     def _is_scattered(
@@ -101,30 +100,18 @@ class Promoter:
         box = self.draft.below(inside, names).box(tensor)
         return box is not None and any(step > 1 for step in box.steps)
 
-    def _promoted(
-        self,
-        tensor: str,
-        scope: str,
-        inside: Member | None,
-        names: tuple[str, ...],
-        *,
-        padded: bool = False,
-        pitch: int | None = None,
-        unroll: bool = False,
-    ) -> bool:
+    def _promoted(self, action: Promote, inside: Member | None, names: tuple[str, ...]) -> bool:
         """Promotes a tensor, if that can be done, there is room for it, and no others have elements
         that it writes."""
         draft, scop = self.draft, self.draft.facts.scop
-        how: dict[str, Any] = {"padded": padded, "pitch": pitch, "unroll": unroll}
+        held_bytes = {REGISTER: register_bytes, SHARED: shared_bytes}[action.scope]
 
         def fits(done: bool) -> bool:
-            if not done:
-                return False
-            held = {REGISTER: register_bytes, SHARED: shared_bytes}[scope](draft.tree, scop)
-            has_room = held <= (draft.target.room(scope) or 0)
+            room = draft.target.room(action.scope) or 0
+            has_room = done and held_bytes(draft.tree, scop) <= room
             return has_room and promotion_fault(draft.tree, scop) is None
 
-        promote: Callable[[], bool] = partial(draft.promote, tensor, scope, inside, names, **how)
+        promote: Callable[[], bool] = partial(draft.promote, action, inside, names)
         return draft.attempt(promote, fits) is True
 
     def _branch(self, branch: Node) -> list[str]:
@@ -200,9 +187,10 @@ class Promoter:
             pitch = counts[-1] + 1 if prod(counts[:-1]) > 1 and counts[-1] % 2 == 0 else None
             if pitch and not self._decided(f"rows of {tensor} odd", names, default=True):
                 pitch = None
-            how: dict[str, Any] = {"pitch": pitch, "unroll": bool(self.options.unroll_copies)}
             padded = self.draft.facts.fill(tensor, self._statements(names)) is not None
-            if self._promoted(tensor, SHARED, inside, names, padded=padded, **how):
+            unroll = bool(self.options.unroll_copies)
+            action = Promote(tensor, SHARED, padded=padded, pitch=pitch, unroll=unroll)
+            if self._promoted(action, inside, names):
                 shape = " x ".join(map(str, counts))
                 yield f"{tensor} in shared memory, {shape} elements at a time"
 
