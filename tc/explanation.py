@@ -17,7 +17,7 @@ from tabulate import tabulate
 from tc.backends.base import LANGUAGES
 from tc.errors import InputError
 from tc.pipeline import Trace
-from tc.polyhedral.narrative import Story, tell
+from tc.polyhedral.narrative import ExplainedLowering, explain_stage
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.work import Work, program_work, statement_work
@@ -111,7 +111,7 @@ class _Stages(Mapping[str, str]):
         if stage == "source":
             return str(trace.text).rstrip("\n")
         given = (trace.lowering, trace.shaped, trace.options, trace.device)
-        return tell(Story(*given, trace.told), stage)
+        return explain_stage(ExplainedLowering(*given, trace.told), stage)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

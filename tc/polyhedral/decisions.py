@@ -34,7 +34,7 @@ class Decider:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Decision:
     """A decision as it was taken: the texts of all values, the default first, and of that taken."""
 
     values: tuple[str, ...]
@@ -47,7 +47,7 @@ class Decisions(Decider):
     of the alternatives, by default. `asked` is what was asked, in order."""
 
     wanted: Mapping[str, str] = field(default_factory=dict)
-    asked: dict[str, Asked] = field(default_factory=dict)
+    asked: dict[str, Decision] = field(default_factory=dict)
 
     @property
     def searches(self) -> bool:
@@ -66,7 +66,7 @@ class Decisions(Decider):
         >>> decisions.pick("rows", 1, lambda: (1, 2, 3)), decisions.pick("lanes", 8, lambda: (4,))
         (3, 8)
         >>> decisions.asked["rows"]
-        Asked(values=('1', '2', '3'), taken='3')
+        Decision(values=('1', '2', '3'), taken='3')
         """
         values = {text(default): default}
         for value in alternatives():
@@ -78,7 +78,7 @@ class Decisions(Decider):
             unique = f"{name} ({number})"
         wanted = self.wanted.get(unique, text(default))
         taken = wanted if wanted in values else text(default)
-        self.asked[unique] = Asked(tuple(values), taken)
+        self.asked[unique] = Decision(tuple(values), taken)
         return values[taken]
 
 

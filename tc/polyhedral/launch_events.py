@@ -64,10 +64,11 @@ class Storage:
 class Event:
     """A statement's access, or the copy of a `tile`, seen from one of the places that it touches.
 
-    It stands for the instances of `domain` there, of a copy those of a statement that uses the
-    tile: they may be more than the statement has. `runners` are the loops whose numbers
-    run it, `shares` the numbers of threads that copy together; where there is none, it is number 0,
-    and along the axes `anyone`, any may be.
+    The event stands for the instances of `domain`: for a copy, instances of a statement that uses
+    the tile, which may be more than the statement has. Along an axis of the launch, the block or
+    thread that runs the event has the number of an iteration of one of `executing_loops`; or, of
+    threads that copy together, the number in `copying_threads`; or any number along the axes
+    `free_axes`; along other axes, the number 0.
     """
 
     path: tuple[Step, ...]
@@ -76,9 +77,9 @@ class Event:
     writes: bool
     domain: ScopStatement
     access: Access
-    runners: Mapping[Numbered, LaunchLoop]
-    shares: Mapping[Numbered, Share] = field(default_factory=dict)
-    anyone: frozenset[Numbered] = frozenset()
+    executing_loops: Mapping[Numbered, LaunchLoop]
+    copying_threads: Mapping[Numbered, Share] = field(default_factory=dict)
+    free_axes: frozenset[Numbered] = frozenset()
     tile: ArrayTile | None = None
 
     @property
@@ -134,10 +135,14 @@ class LaunchEvents:
                 self._walk(child, (*path, Step(node, WITHIN)), loops, inside)
             case Expansion(statement=name, buffer=buffer, child=child):
                 target = self.scop.statement(name).write
-                runners, anyone = self._of_one_thread(node, loops)
+                executing_loops, free_axes = self._of_one_thread(node, loops)
                 end, outer = (*path, Step(node, AFTER)), places[target.tensor]
                 statement = self.scop.statement(name)
-                self._add(Event(end, loops, outer, True, statement, target, runners, {}, anyone))
+                self._add(
+                    Event(
+                        end, loops, outer, True, statement, target, executing_loops, {}, free_axes
+                    )
+                )
                 held = Storage(buffer, REGISTER, loops)
                 inside = {**places, target.tensor: held}
                 self._walk(child, (*path, Step(node, WITHIN)), loops, inside)
@@ -160,7 +165,7 @@ class LaunchEvents:
         self, leaf: Leaf, path: Path, loops: tuple[LaunchLoop, ...], places: Places
     ) -> None:
         statement = self.scop.statement(leaf.statement)
-        runners = {loop.numbered: loop for loop in loops if loop.member.axis is not None}
+        executing_loops = {loop.numbered: loop for loop in loops if loop.member.axis is not None}
         place = (*path, Step(leaf, WITHIN))
         added: list[Access] = []
         whole = statement
@@ -171,7 +176,7 @@ class LaunchEvents:
                 continue
             storage, writes = places[access.tensor], not added
             domain = whole if storage.scope == SHARED else statement
-            event = Event(place, loops, storage, writes, domain, access, runners)
+            event = Event(place, loops, storage, writes, domain, access, executing_loops)
             self._touches.setdefault((leaf.statement, access.tensor), event)
             self._add(event)
             added.append(access)
@@ -187,18 +192,29 @@ class LaunchEvents:
     ) -> None:
         domain, access = self._moved(node, tile, loops)
         full = self.loops.in_full(self.scop.statement(domain.name))
-        runners, anyone = self._of_one_thread(node, loops)
-        shares: Mapping[Numbered, Share] = {}
+        executing_loops, free_axes = self._of_one_thread(node, loops)
+        copying_threads: Mapping[Numbered, Share] = {}
         if tile.scope == SHARED:
-            runners = {key: loop for key, loop in runners.items() if key[0] == BLOCK}
-            shares = self._shares(tile, loops, domain.name, access, places[tile.tensor])
-            several = frozenset(self.loops.axes(THREAD)).difference(shares)
-            anyone = several.union(key for key in anyone if key[0] == BLOCK)
+            executing_loops = {
+                key: loop for key, loop in executing_loops.items() if key[0] == BLOCK
+            }
+            copying_threads = self._shares(tile, loops, domain.name, access, places[tile.tensor])
+            several = frozenset(self.loops.axes(THREAD)).difference(copying_threads)
+            free_axes = several.union(key for key in free_axes if key[0] == BLOCK)
         for is_done, at in ((tile.fetch, BEFORE), (tile.write_back, AFTER)):
             if is_done:
                 place, writes, outer = (*path, Step(node, at)), at == AFTER, places[tile.tensor]
                 event = Event(
-                    place, loops, outer, writes, domain, access, runners, shares, anyone, tile
+                    place,
+                    loops,
+                    outer,
+                    writes,
+                    domain,
+                    access,
+                    executing_loops,
+                    copying_threads,
+                    free_axes,
+                    tile,
                 )
                 self._add(event)
                 if tile.scope == SHARED:
@@ -211,10 +227,10 @@ class LaunchEvents:
     ) -> tuple[Mapping[Numbered, LaunchLoop], frozenset[Numbered]]:
         """Whose numbers run what each thread does itself at a node; where loops below it are bound
         to an axis, any along that axis."""
-        runners = {loop.numbered: loop for loop in loops if loop.member.axis is not None}
+        executing_loops = {loop.numbered: loop for loop in loops if loop.member.axis is not None}
         below = (loop for inner in schedule.nodes(node) for loop in self.loops.of(inner))
-        anyone = {loop.numbered for loop in below if loop.member.axis is not None}
-        return runners, frozenset(anyone)
+        free_axes = {loop.numbered for loop in below if loop.member.axis is not None}
+        return executing_loops, frozenset(free_axes)
 
     def _runs_beyond(self, statement: ScopStatement, places: Places) -> bool:
         """Whether threads may run instances beyond the range of a statement, and drop what they
@@ -306,7 +322,9 @@ class LaunchEvents:
         else:
             contiguous = -1
         along = copied_along(tile.layout, axis_along(tile.layout, contiguous))
-        shares: dict[Numbered, Share] = {key: (Value(None), ()) for key in axes[len(along) :]}
+        copying_threads: dict[Numbered, Share] = {
+            key: (Value(None), ()) for key in axes[len(along) :]
+        }
         for key, number in zip(axes, along, strict=False):
             axis = tile.layout[number]
             subscript = access.subscripts[axis.dimension]
@@ -318,8 +336,8 @@ class LaunchEvents:
                 value, steps = place
                 if axis.size > self.loops.widths[key]:
                     steps = (*steps, ("mod", self.loops.widths[key]))
-                shares[key] = value, steps
-        return shares
+                copying_threads[key] = value, steps
+        return copying_threads
 
     def _place_along(
         self, axis: Axis, tile: ArrayTile, loops: tuple[LaunchLoop, ...], name: str, variable: str

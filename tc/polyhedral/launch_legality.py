@@ -16,11 +16,11 @@ from tc import sets
 from tc.kernel.ir import GRID
 from tc.plan import BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
-from tc.polyhedral.clashes import Clash, Clashes, Occurrence, runner
 from tc.polyhedral.instance_pairs import InstancePair, compared, find
 from tc.polyhedral.launch_events import AFTER, BEFORE, Event, LaunchEvents, common_steps
 from tc.polyhedral.launch_loops import LaunchLoop, Numbered
 from tc.polyhedral.legality import Path, Step, instance_label
+from tc.polyhedral.races import Occurrence, Race, Races, runner
 from tc.polyhedral.schedule import Band, Node, Sequence, Sync
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import SINK, SOURCE
@@ -35,7 +35,7 @@ def launch_fault(tree: Node, dependences: Dependences) -> str | None:
     return next(faults, None)
 
 
-def blocks_must_wait(part: Sequence, dependences: Dependences) -> list[int]:
+def grid_barrier_positions(part: Sequence, dependences: Dependences) -> list[int]:
     """Before which children of a sequence that is one launch all its blocks must wait for each
     other, as late as that: then nothing that two blocks touch is left, but within a child."""
     launch, found = _Launch(part, dependences), list[int]()
@@ -51,7 +51,7 @@ class _Launch:
     def __init__(self, part: Node, dependences: Dependences) -> None:
         self.part = part
         self.events = LaunchEvents(part, dependences.scop)
-        self.clashes = Clashes(self.events)
+        self.races = Races(self.events)
         own = set(schedule.leaves(part))
         self.dependences = [d for d in dependences.all if d.source in own and d.sink in own]
 
@@ -163,30 +163,28 @@ class _Launch:
     def _between_blocks(self, first: Event, second: Event) -> Iterator[str]:
         """A copy and what another block writes."""
         if first.tile is not None or second.tile is not None:
-            clash = self.clashes.across_blocks(first, second)
-            if clash is not None:
+            race = self.races.across_blocks(first, second)
+            if race is not None:
                 where = "two blocks of one launch"
-                yield _told(first, second, first.storage.name, clash.pair, where)
+                yield _told(first, second, first.storage.name, race.pair, where)
 
     # --- threads of a block ---
 
     def _between_threads(self, first: Event, second: Event) -> Iterator[str]:
         """What two threads of a block run, the first before the second, with no barrier between."""
-        clash = self._at_once(first, second)
+        race = self._at_once(first, second)
         for number, step in enumerate(first.path[: common_steps(first, second)]):
-            if clash is None and isinstance(step.node, Band):
-                clash = self._in_turn(first, second, number)
-        if clash is not None:
+            if race is None and isinstance(step.node, Band):
+                race = self._in_turn(first, second, number)
+        if race is not None:
             where = "two threads of a block with no barrier between"
-            yield _told(first, second, first.storage.name, clash.pair, where)
+            yield _told(first, second, first.storage.name, race.pair, where)
 
-    def _at_once(self, first: Event, second: Event) -> Clash | None:
+    def _at_once(self, first: Event, second: Event) -> Race | None:
         """In the same iteration of all loops around both."""
         depth = common_steps(first, second)
         if depth == len(first.path):  # at one place, where only two threads can be in the way
-            return (
-                self.clashes.of(Occurrence(first), Occurrence(first)) if first is second else None
-            )
+            return self.races.of(Occurrence(first), Occurrence(first)) if first is second else None
         node, before, after = (
             first.path[depth].node,
             first.path[depth].place,
@@ -202,20 +200,20 @@ class _Launch:
         bound = self._bound(first.path[: depth + 1])
         if any(self._waits(child, bound) for child in between):
             return None
-        return self._clash(first, second, depth, None, next_only=False)
+        return self._race(first, second, depth, None, next_only=False)
 
-    def _in_turn(self, first: Event, second: Event, number: int) -> Clash | None:
+    def _in_turn(self, first: Event, second: Event, number: int) -> Race | None:
         """In two iterations of a loop around both, that of a step of their ways."""
         loop = self._loop(first.path[number])
         if loop.turns == 1:
             return None
         waits = self._repeats(first.path[: number + 1])
-        return self._clash(first, second, number, loop, next_only=waits)
+        return self._race(first, second, number, loop, next_only=waits)
 
-    def _clash(
+    def _race(
         self, first: Event, second: Event, number: int, ahead: LaunchLoop | None, *, next_only: bool
-    ) -> Clash | None:
-        """How two events clash if there is no barrier on the way out of the first, nor on the way
+    ) -> Race | None:
+        """How two events race if there is no barrier on the way out of the first, nor on the way
         into the second, below that step of their ways."""
         out, into = (
             self._alone(first, number, leaving=True),
@@ -223,7 +221,7 @@ class _Launch:
         )
         if out is None or into is None:
             return None
-        return self.clashes.of(out, into, ahead, next_only=next_only)
+        return self.races.of(out, into, ahead, next_only=next_only)
 
     def _alone(self, event: Event, number: int, *, leaving: bool) -> Occurrence | None:
         """An event, if no barrier stands on its way out to a step of its path (`leaving`), or on

@@ -20,14 +20,14 @@ from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.kernel.pass_manager import PassResult, trace_passes
 from tc.options import Options, check_options
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import check_mapped
-from tc.polyhedral.codegen.context import NoKernel
+from tc.polyhedral.codegen.context import LoweringError
 from tc.polyhedral.codegen.generate import lower_schedule
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.gathers import with_gathers
 from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import check_schedule
-from tc.polyhedral.mapping import Mapped, map_schedule
+from tc.polyhedral.mapping import MappedTree, map_schedule
 from tc.polyhedral.rewrite.coalescing import Strides, coalesce
 from tc.polyhedral.rewrite.division import divide_last
 from tc.polyhedral.rewrite.factoring import factor
@@ -70,7 +70,7 @@ class Lowering:
     scop: Scop
     dependences: Dependences
     tree: Node
-    mapped: Mapped
+    mapped: MappedTree
     marked: Kernel
     passes: tuple[PassResult, ...]
     kernel: Kernel
@@ -102,9 +102,9 @@ def trace_lowering(
     dependences = timed("dependences", lambda: compute_dependences(scop))
     tree = timed("schedule", lambda: _schedule(scop, dependences, options, target))
     timed("legality", lambda: check_schedule(tree, dependences))
-    facts = Facts(scop, strides, check)
+    info = AccessInfo(scop, strides, check)
     generate = partial(lower_schedule, scop, strides=strides, check=check, launches=target.launches)
-    given = (tree, facts, dependences, target, options, options.plan, generate)
+    given = (tree, info, dependences, target, options, options.plan, generate)
     mapped = timed("map", lambda: map_schedule(*given))
     if target.launches and options.gpu.single_kernel:
         timed("legality of the mapping", lambda: _check_single(mapped.tree, dependences, target))
@@ -116,7 +116,7 @@ def trace_lowering(
                 scop, mapped.tree, strides, check=check, launches=target.launches
             ),
         )
-    except NoKernel as reason:
+    except LoweringError as reason:
         raise InternalError(f"the schedule that tc chose has no kernel: {reason}") from reason
     marked = _with_sites_of(written, shaped, original)
     context = target.context(options)

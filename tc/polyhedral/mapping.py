@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from tc.errors import BackendError, InternalError
 from tc.options import Options
 from tc.plan import Part, Plan
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import Generate, apply_plan
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Node, Sequence, in_order, leaves, sequence_of
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
-from tc.polyhedral.target import Chosen, Target
+from tc.polyhedral.target import PartPlan, Target
 from tc.semantics.suggest import closest
 
 
 @dataclass(frozen=True)
-class Mapped:
+class MappedTree:
     """The tree with tiles, promotions and roles, the plan that made it, and why it is so, a
     sentence or two a note."""
 
@@ -29,13 +29,13 @@ class Mapped:
 
 def map_schedule(
     tree: Node,
-    facts: Facts,
+    info: AccessInfo,
     dependences: Dependences,
     target: Target,
     options: Options,
     plan: Plan | None = None,
     generate: Generate = lambda _: None,
-) -> Mapped:
+) -> MappedTree:
     """A tree as a plan says; parts that it leaves out are chosen. Statements of a part that do not
     run at these sizes are passed over; where the rest cannot be done without them, it is chosen.
 
@@ -43,14 +43,14 @@ def map_schedule(
     `generate` makes no kernel; a chosen one is not asked for that.
     """
     parts = () if plan is None else plan.parts
-    running = Plan(tuple(_running(parts, facts.scop)))
+    running = Plan(tuple(_running(parts, info.scop)))
     try:
-        return _mapped(tree, facts, dependences, target, options, running, generate)
+        return _mapped(tree, info, dependences, target, options, running, generate)
     except BackendError:
         whole = Plan(tuple(part for part in parts if part in running.parts))
         if whole == running:
             raise
-    return _mapped(tree, facts, dependences, target, options, whole, generate)
+    return _mapped(tree, info, dependences, target, options, whole, generate)
 
 
 def _running(parts: Iterable[Part], scop: Scop) -> Iterator[Part]:
@@ -66,38 +66,38 @@ def _running(parts: Iterable[Part], scop: Scop) -> Iterator[Part]:
 
 def _mapped(
     tree: Node,
-    facts: Facts,
+    info: AccessInfo,
     dependences: Dependences,
     target: Target,
     options: Options,
     plan: Plan,
     generate: Generate,
-) -> Mapped:
+) -> MappedTree:
     """As `map_schedule`, where all statements of a plan run."""
     ends, wrong = _ends(plan.parts, tree)
     if wrong is not None:
         near = Plan(tuple(_parts_near(plan.parts, tree)))
         repair: str | None = str(near)
         try:
-            _mapped(tree, facts, dependences, target, options, near, generate)
+            _mapped(tree, info, dependences, target, options, near, generate)
         except BackendError as error:
             repair = error.repair
         raise BackendError(wrong, repair=repair)
     places = zip(plan.parts, ends, strict=True)
-    found = list(_chosen(tree, facts, dependences, target, options, places))
+    found = list(_chosen(tree, info, dependences, target, options, places))
     whole = Plan(tuple(chosen.part for chosen in found))
     notes = tuple(note for chosen in found for note in chosen.notes)
     if not plan.parts:
         nodes = tuple(target.finish(chosen.tree, dependences) for chosen in found)
         done = Sequence(nodes) if isinstance(tree, Sequence) else target.joined(nodes)
-        return Mapped(done, whole, notes)
+        return MappedTree(done, whole, notes)
     ends, wrong = _ends(whole.parts, tree)
     if wrong is not None:
         raise InternalError(f"parts were chosen that are none: {wrong}")
     nodes = tuple(sequence_of(in_order(tree)[first:end]) for first, end in ends)
     try:
-        done = apply_plan(nodes, whole, facts, dependences, target, generate)
-        return Mapped(done, whole, notes)
+        done = apply_plan(nodes, whole, info, dependences, target, generate)
+        return MappedTree(done, whole, notes)
     except BackendError as error:
         own = {part.statements for part in plan.parts}
         near = Plan.from_json(error.repair or str(Plan()))
@@ -107,19 +107,19 @@ def _mapped(
 
 def _chosen(
     tree: Node,
-    facts: Facts,
+    info: AccessInfo,
     dependences: Dependences,
     target: Target,
     options: Options,
     given: Iterable[tuple[Part, tuple[int, int]]],
-) -> Iterator[Chosen]:
+) -> Iterator[PartPlan]:
     """The parts of a tree: those given, with the places of their nodes, and between them chosen
     ones."""
     nodes, done = in_order(tree), 0
 
-    def choose(some: tuple[Node, ...]) -> Iterator[Chosen]:
+    def choose(some: tuple[Node, ...]) -> Iterator[PartPlan]:
         try:
-            yield from target.choose(sequence_of(some), facts, dependences, options)
+            yield from target.choose(sequence_of(some), info, dependences, options)
         except BackendError as error:
             raise InternalError(f"an action was chosen that cannot be done: {error}") from error
 
@@ -127,7 +127,7 @@ def _chosen(
         if first > done:
             yield from choose(nodes[done:first])
         note = f"{', '.join(part.statements)}: as the plan says."
-        yield Chosen(part, (note,), sequence_of(nodes[first:end]))
+        yield PartPlan(part, (note,), sequence_of(nodes[first:end]))
         done = end
     if done < len(nodes) or not done:
         yield from choose(nodes[done:])

@@ -94,7 +94,7 @@ GPU = _Words(
 
 
 @dataclass(frozen=True)
-class Story:
+class ExplainedLowering:
     """A lowering, and what it was made from; `told` says where the plan comes from."""
 
     lowering: Lowering
@@ -108,9 +108,9 @@ class Story:
         return GPU if isinstance(self.device, Gpu) else PROCESSOR
 
 
-def tell(story: Story, stage: str) -> str:
+def explain_stage(explained: ExplainedLowering, stage: str) -> str:
     """The text of one stage (`STAGES`)."""
-    return _TELLERS[stage](story)
+    return _EXPLAINERS[stage](explained)
 
 
 def describe(device: Device | Gpu) -> str:
@@ -142,8 +142,8 @@ def describe(device: Device | Gpu) -> str:
 # --- rewriting and analysis -----------------------------------------------------------------------
 
 
-def _rewritten(story: Story) -> str:
-    lowering, original = story.lowering, story.original
+def _rewritten(explained: ExplainedLowering) -> str:
+    lowering, original = explained.lowering, explained.original
     if lowering.shaped is original:
         return "The program is taken as written."
     shaped = lowering.shaped
@@ -167,13 +167,13 @@ def _rewritten(story: Story) -> str:
 # --- trees ----------------------------------------------------------------------------------------
 
 
-def _scheduled(story: Story) -> str:
+def _scheduled(explained: ExplainedLowering) -> str:
     """The tree in text order, and the one that the strategy made."""
-    scop, tree = story.lowering.scop, story.lowering.tree
+    scop, tree = explained.lowering.scop, explained.lowering.tree
     if not scop.statements:
         return "There is nothing to run."
     before = text_order(scop)
-    fusion = story.options.schedule.fusion
+    fusion = explained.options.schedule.fusion
     parts = [
         "A schedule tree is the order in which instances run: a band is a nest of loops, a sequence"
         " runs its children one after the other. In text order:",
@@ -212,14 +212,14 @@ def _legend(scop: Scop) -> Iterator[str]:
         yield f"  {statement.name:{width}}  {text}"
 
 
-def _mapped(story: Story) -> str:
+def _mapped(explained: ExplainedLowering) -> str:
     """The tree after each step of the mapping."""
-    before, mapped = story.lowering.tree, story.lowering.mapped
+    before, mapped = explained.lowering.tree, explained.lowering.mapped
     promoted = _serial(mapped.tree)
     tiled = _without_buffers(promoted)
     parts = [
-        *story.told,
-        f"What is chosen for {describe(story.device)}{_asked(story)}:",
+        *explained.told,
+        f"What is chosen for {describe(explained.device)}{_asked(explained)}:",
         "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes),
     ]
     said = " ".join(mapped.notes)
@@ -228,7 +228,7 @@ def _mapped(story: Story) -> str:
         parts.append("Nothing is tiled.")
     else:
         parts += [
-            story.words.tiled,
+            explained.words.tiled,
             DIGITS,
             _tree(tiled),
         ]
@@ -238,28 +238,28 @@ def _mapped(story: Story) -> str:
         parts += [
             "Promoted. Below `promote`, a tensor is read and written in a copy nearby:",
             _tree(promoted),
-            "\n".join(_buffers(story)),
+            "\n".join(_buffers(explained)),
         ]
     parts += [
-        story.words.bound,
+        explained.words.bound,
         _tree(mapped.tree, promoted),
-        _ignored(story),
+        _ignored(explained),
     ]
     return "\n\n".join(_wrapped(part) for part in parts if part)
 
 
-def _asked(story: Story) -> str:
+def _asked(explained: ExplainedLowering) -> str:
     """The options that are not left to tc."""
-    options = story.options
-    given = _given(options.gpu if isinstance(story.device, Gpu) else options.mapping)
+    options = explained.options
+    given = _given(options.gpu if isinstance(explained.device, Gpu) else options.mapping)
     return f", with {given}" if given else ""
 
 
-def _ignored(story: Story) -> str:
+def _ignored(explained: ExplainedLowering) -> str:
     """The options for devices of the other kind; presets are for both."""
-    options = story.options
+    options = explained.options
     preset = any((p.mapping, p.gpu) == (options.mapping, options.gpu) for p in PRESETS.values())
-    if isinstance(story.device, Gpu):
+    if isinstance(explained.device, Gpu):
         threads = "" if options.threads is None else f"Options(threads={options.threads})"
         given, kind = ["" if preset else _given(options.mapping), threads], "processors"
     else:
@@ -279,10 +279,10 @@ def _given(options: MappingOptions | GpuOptions) -> str:
     return f"{type(options).__name__}({', '.join(given)})" if given else ""
 
 
-def _buffers(story: Story) -> Iterator[str]:
+def _buffers(explained: ExplainedLowering) -> Iterator[str]:
     """The promoted buffers, one a line."""
-    scop = story.lowering.scop
-    for t in schedule.tiles(story.lowering.mapped.tree):
+    scop = explained.lowering.scop
+    for t in schedule.tiles(explained.lowering.mapped.tree):
         size = prod(t.shape) * compute_dtype(scop.dtype(t.tensor)).bytes
         yield f"- {t.buffer}: {_box(t.shape)} of {t.tensor}, {_memory(size)}, {PLACES[t.scope]}"
 
@@ -325,12 +325,12 @@ def _tree(node: Node, before: Node | None = None) -> str:
 # --- kernels and estimate -------------------------------------------------------------------------
 
 
-def _kernel(story: Story) -> str:
-    marked, kernel = story.lowering.marked, story.lowering.kernel
+def _kernel(explained: ExplainedLowering) -> str:
+    marked, kernel = explained.lowering.marked, explained.lowering.kernel
     if kernel == marked:
         return "The loops are printed as they are."
-    device = story.device
-    words = story.words.made
+    device = explained.device
+    words = explained.words.made
     if isinstance(device, Device) and has_non_temporal_stores(kernel):
         words += (
             f" Stores with `stream` go past the caches: {_memory(device.shared_cache)} are"
@@ -345,10 +345,10 @@ def _kernel(story: Story) -> str:
     return _after(words, kernel_text(kernel))
 
 
-def _estimated(story: Story) -> str:
+def _estimated(explained: ExplainedLowering) -> str:
     """Work, traffic and the roofline: the longer of computing and of moving."""
-    work, flops = program_work(story.original), estimate(story.lowering.kernel).flops
-    loops = estimate(story.lowering.marked).flops
+    work, flops = program_work(explained.original), estimate(explained.lowering.kernel).flops
+    loops = estimate(explained.lowering.marked).flops
     code = f"{scaled(flops)}flop"
     are_functions = flops > 1.01 * loops  # blocks of sums add less
     more = {
@@ -358,20 +358,20 @@ def _estimated(story: Story) -> str:
     }
     if any(more.values()):
         code += f", as {' and '.join(reason for reason, holds in more.items() if holds)}"
-    rows = {"the program": str(work), "its code": code, "at best": _roofline(story, flops)}
+    rows = {"the program": str(work), "its code": code, "at best": _roofline(explained, flops)}
     return "\n".join(
         fill(text, LINE, initial_indent=f"{name:13}", subsequent_indent=" " * 13)
         for name, text in rows.items()
     )
 
 
-def _roofline(story: Story, flops: int) -> str:
-    device, bits = story.device, _bits(story.lowering.kernel)
+def _roofline(explained: ExplainedLowering, flops: int) -> str:
+    device, bits = explained.device, _bits(explained.lowering.kernel)
     gflops = device.gflops * 32 / bits
     if not (gflops and device.gbytes):
         return "unknown, as is the speed of the device"
     compute = flops / gflops / 1e9
-    move = program_work(story.original).bytes / device.gbytes / 1e9
+    move = program_work(explained.original).bytes / device.gbytes / 1e9
     limit = "arithmetic" if compute > move else "memory"
     return (
         f"{scaled(max(compute, move))}s: {scaled(compute)}s to compute at {gflops:.4g} GFLOP/s"
@@ -386,12 +386,12 @@ def _bits(kernel: Kernel) -> int:
     return 64 if wide else 32
 
 
-def _plain(words: str, text: Callable[[Lowering], str]) -> Callable[[Story], str]:
+def _plain(words: str, text: Callable[[Lowering], str]) -> Callable[[ExplainedLowering], str]:
     """Tells a stage by some words, and what it made as it is."""
-    return lambda story: _after(words, text(story.lowering))
+    return lambda explained: _after(words, text(explained.lowering))
 
 
-_TELLERS: Mapping[str, Callable[[Story], str]] = {
+_EXPLAINERS: Mapping[str, Callable[[ExplainedLowering], str]] = {
     "rewrite": _rewritten,
     "scop": _plain(
         "Each statement as the set of its instances, with what each instance reads and writes.",
@@ -403,7 +403,9 @@ _TELLERS: Mapping[str, Callable[[Story], str]] = {
         lambda made: dependences_text(made.dependences),
     ),
     "schedule": _scheduled,
-    "plan": lambda story: str(story.lowering.mapped.plan),  # to be kept in a file and given back
+    "plan": lambda explained: str(
+        explained.lowering.mapped.plan
+    ),  # to be kept in a file and given back
     "mapping": _mapped,
     "loops": _plain(
         "The tree as loops. Tails of tiles compute on elements that exist, and do not store.",
@@ -417,7 +419,7 @@ _TELLERS: Mapping[str, Callable[[Story], str]] = {
     "kernel": _kernel,
     "estimate": _estimated,
 }
-STAGES = tuple(_TELLERS)
+STAGES = tuple(_EXPLAINERS)
 
 
 # --- text -----------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from tc.gpu import Gpu
 from tc.kernel.pass_manager import Pass, PassContext
 from tc.options import Options
 from tc.plan import Part
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.decisions import BY_DEFAULT, Decider
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node, Sequence
 from tc.polyhedral.scop.dependences import Dependences
@@ -28,7 +28,7 @@ class MemoryScope:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class PartPlan:
     """The plan of a part, why it is so, a sentence or two a note, and the tree that it makes."""
 
     part: Part
@@ -66,8 +66,8 @@ class Target(ABC):
 
     @abstractmethod
     def choose(
-        self, tree: Node, facts: Facts, dependences: Dependences, options: Options
-    ) -> Iterator[Chosen]:
+        self, tree: Node, info: AccessInfo, dependences: Dependences, options: Options
+    ) -> Iterator[PartPlan]:
         """Plans for the parts of a tree, one after the other."""
 
     def wanted(self, options: Options) -> Target:  # noqa: ARG002

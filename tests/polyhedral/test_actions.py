@@ -8,9 +8,9 @@ import pytest
 
 import tc
 from tc.plan import Action, Bind, Fuse, Part, Promote, Reorder, Separate, Sink, Split, Tile
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import apply, apply_plan, fault
 from tc.polyhedral.cpu.cpu_target import cpu_target
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value, leaves, to_text
 from tc.polyhedral.scop.dependences import compute_dependences
 from tc.polyhedral.scop.scop import Scop
@@ -45,7 +45,7 @@ def made(scop: Scop, *actions: Action, fusion: str = "max") -> str:
     """The tree of a program after actions, which may be run."""
     tree = tree_of(scop, fusion)
     for action in actions:
-        tree = apply(tree, action, Facts(scop, {}, True), TARGET)
+        tree = apply(tree, action, AccessInfo(scop, {}, True), TARGET)
     assert fault(tree, compute_dependences(scop), TARGET) is None
     return to_text(tree)
 
@@ -54,9 +54,9 @@ def refused(scop: Scop, *actions: Action, fusion: str = "max") -> str:
     """Why the last of some actions cannot be done, or the tree after it not run."""
     tree, dependences = tree_of(scop, fusion), compute_dependences(scop)
     for action in actions[:-1]:
-        tree = apply(tree, action, Facts(scop, {}, True), TARGET)
+        tree = apply(tree, action, AccessInfo(scop, {}, True), TARGET)
     try:
-        tree = apply(tree, actions[-1], Facts(scop, {}, True), TARGET)
+        tree = apply(tree, actions[-1], AccessInfo(scop, {}, True), TARGET)
     except tc.BackendError as error:
         return error.cause
     reason = fault(tree, dependences, TARGET)
@@ -149,9 +149,9 @@ def test_tiles_along_a_dependence() -> None:
     values = {"S0": Value("i"), "S1": Value("i", 2)}
     loop = Member("i", values, coincident=False)
     tree = Band((loop,), True, Sequence((Leaf("S0"), Leaf("S1"))))
-    dependences, facts = compute_dependences(SHIFT_SCOP), Facts(SHIFT_SCOP, {}, True)
+    dependences, info = compute_dependences(SHIFT_SCOP), AccessInfo(SHIFT_SCOP, {}, True)
     plan = tc.Plan((Part(("S0", "S1"), (Tile("i", (4,)),)),))
-    assert to_text(apply_plan([tree], plan, facts, dependences, TARGET)) == lines("""
+    assert to_text(apply_plan([tree], plan, info, dependences, TARGET)) == lines("""
         band [i div 4, i mod 4]
           sequence
             S0

@@ -6,16 +6,16 @@ import pytest
 
 import tc
 from tc.plan import PARALLEL, VECTOR, Reorder, Tile
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.loops import LoopName, loop_name
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import members, members_below
 from tc.polyhedral.scop.scop import Scop
 from tests.polyhedral.test_actions import MM_SCOP, STEPS_SCOP, TARGET, tree_of
 
 
 def draft_of(scop: Scop) -> Draft:
-    return Draft(tree_of(scop), Facts(scop, {}, True), TARGET)
+    return Draft(tree_of(scop), AccessInfo(scop, {}, True), TARGET)
 
 
 def test_an_action_gives_the_loops_that_it_made() -> None:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.plan import AXES, BLOCK, REGISTER, SERIAL, SHARED, THREAD, Promote
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import apply
 from tc.polyhedral.actions.loops import misplaced_digit, name_of
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.gpu.barriers import place_barriers
 from tc.polyhedral.gpu.gpu_target import gpu_target
 from tc.polyhedral.launch_legality import launch_fault
@@ -128,7 +128,7 @@ def _promoted(tree: Node, scop: Scop, rng: random.Random) -> Node:
         tuple(rng.sample(names, rng.randrange(len(names)))),
     )
     try:
-        parts[number] = apply(part, action, Facts(scop, {}, False), gpu_target(Gpu()))
+        parts[number] = apply(part, action, AccessInfo(scop, {}, False), gpu_target(Gpu()))
     except BackendError:
         return tree
     found = sequence_of(parts) if len(parts) > 1 else parts[0]

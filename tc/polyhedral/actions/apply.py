@@ -15,6 +15,7 @@ from tc import plan as plans
 from tc.errors import BackendError, InternalError
 from tc.plan_fields import shortened
 from tc.polyhedral import schedule
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.loops import Edit, misplaced_digit, name_of
 from tc.polyhedral.actions.nearest import Refused, blamed, nearest
 from tc.polyhedral.actions.order import (
@@ -27,8 +28,7 @@ from tc.polyhedral.actions.order import (
 )
 from tc.polyhedral.actions.promote import apply_promote
 from tc.polyhedral.actions.roles import apply_bind, apply_split
-from tc.polyhedral.codegen.context import NoKernel
-from tc.polyhedral.facts import Facts
+from tc.polyhedral.codegen.context import LoweringError
 from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import respects
 from tc.polyhedral.promotion import promotion_fault
@@ -41,15 +41,15 @@ MOST_DEPTH = 64
 """Of loops and buffers inside of each other, for which code is made."""
 
 Generate: TypeAlias = "Callable[[Node], object]"
-"""Makes the kernel of a tree; NoKernel where it has none."""
+"""Makes the kernel of a tree; LoweringError where it has none."""
 
 
-def apply(tree: Node, action: plans.Action, facts: Facts, target: Target) -> Node:
+def apply(tree: Node, action: plans.Action, info: AccessInfo, target: Target) -> Node:
     """The tree of a part after one action; BackendError where that makes no sense there."""
-    return edit(tree, action, facts, target).tree
+    return edit(tree, action, info, target).tree
 
 
-def edit(tree: Node, action: plans.Action, facts: Facts, target: Target) -> Edit:
+def edit(tree: Node, action: plans.Action, info: AccessInfo, target: Target) -> Edit:
     """The tree of a part after one action, with the loops that it made; BackendError where that
     makes no sense there."""
     match action:
@@ -64,9 +64,9 @@ def edit(tree: Node, action: plans.Action, facts: Facts, target: Target) -> Edit
         case plans.Fuse():
             found = Edit(apply_fuse(tree, action))
         case plans.Split():
-            found = Edit(apply_split(tree, action, facts.scop))
+            found = Edit(apply_split(tree, action, info.scop))
         case plans.Promote():
-            found = Edit(apply_promote(tree, action, facts, target))
+            found = Edit(apply_promote(tree, action, info, target))
         case plans.Bind():
             found = apply_bind(tree, action, target)
         case _:
@@ -80,7 +80,7 @@ def edit(tree: Node, action: plans.Action, facts: Facts, target: Target) -> Edit
 def apply_plan(
     nodes: Collection[Node],
     plan: plans.Plan,
-    facts: Facts,
+    info: AccessInfo,
     dependences: Dependences,
     target: Target,
     generate: Generate = lambda _: None,
@@ -97,7 +97,7 @@ def apply_plan(
         for number, (node, some) in enumerate(zip(nodes, actions, strict=True)):
             for place, action in enumerate(some):
                 try:
-                    node = apply(node, action, facts, target)
+                    node = apply(node, action, info, target)
                 except BackendError as error:
                     return Refused(error.cause, (number, place))
             done.append(target.finish(node, dependences))
@@ -110,7 +110,7 @@ def apply_plan(
                 return Refused(reason)
         try:
             generate(whole)
-        except NoKernel as error:
+        except LoweringError as error:
             return Refused(str(error))
         return whole
 
@@ -120,7 +120,7 @@ def apply_plan(
         return found
     number, place, reason = blamed(found, wanted, attempt)
     working = nearest(
-        nodes, wanted, attempt, partial(apply, facts=facts, target=target), facts, target
+        nodes, wanted, attempt, partial(apply, info=info, target=target), info, target
     )
     parts = (plans.Part(p.statements, some) for p, some in zip(plan.parts, working, strict=True))
     part = plan.parts[number]

@@ -14,13 +14,13 @@ from typing import TypeAlias, TypeVar
 
 from tc.errors import BackendError
 from tc.plan import Action, Bind, Part, Promote, Reorder, Separate, Sink, Tile
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import edit
 from tc.polyhedral.actions.loops import LoopName, place_inside
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.promotion import Footprint
 from tc.polyhedral.schedule import Band, Member, Node, leaves, members_below, nests, nodes
-from tc.polyhedral.target import Chosen, Target
+from tc.polyhedral.target import PartPlan, Target
 
 T = TypeVar("T")
 
@@ -36,17 +36,17 @@ class Draft:
     """The actions chosen for a part, each done to its tree at once, so that what comes next can be
     asked of the tree as it will be."""
 
-    def __init__(self, node: Node, facts: Facts, target: Target) -> None:
+    def __init__(self, node: Node, info: AccessInfo, target: Target) -> None:
         self.tree = node
-        self.facts = facts
+        self.info = info
         self.target = target
         self.statements = tuple(leaves(node))
         self.actions: tuple[Action, ...] = ()
         self.notes: list[str] = []
 
-    def chosen(self) -> Chosen:
+    def chosen(self) -> PartPlan:
         """The plan of the part, with the notes that say why it is so."""
-        return Chosen(Part(self.statements, self.actions), tuple(self.notes), self.tree)
+        return PartPlan(Part(self.statements, self.actions), tuple(self.notes), self.tree)
 
     @property
     def state(self) -> DraftState:
@@ -103,7 +103,7 @@ class Draft:
 
     def do(self, action: Action) -> tuple[Member, ...]:
         """Does an action. Returns handles of the loops that it made, outermost first."""
-        found = edit(self.tree, action, self.facts, self.target)
+        found = edit(self.tree, action, self.info, self.target)
         self.tree = found.tree
         self.actions = (*self.actions, action)
         return found.loops
@@ -153,7 +153,7 @@ class Draft:
 
     def trips(self, loop: Member, statements: tuple[str, ...]) -> int:
         """How many iterations a loop around some statements has."""
-        return trips_of(loop, map(self.facts.scop.statement, statements))
+        return trips_of(loop, map(self.info.scop.statement, statements))
 
     def tiled(
         self, loops: Iterable[Member], sizes: Iterable[int], statements: tuple[str, ...]
@@ -207,10 +207,10 @@ class Draft:
                 return LoopName.of(loop, next(named))
         return plain
 
-    def below(self, inside: Member, statements: tuple[str, ...]) -> Footprint:
+    def footprint_in(self, inside: Member, statements: tuple[str, ...]) -> Footprint:
         """What statements touch inside of a loop."""
         place = place_inside(self.tree, self._named(inside, statements), statements)
-        return Footprint(self.facts.scop, place.around, members_below(place.node))
+        return Footprint(self.info.scop, place.around, members_below(place.node))
 
     def scope(
         self, inside: Member | None, statements: tuple[str, ...]

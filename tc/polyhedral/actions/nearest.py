@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 from tc.errors import BackendError, InternalError
 from tc.plan import PACKED, SCRATCH, SHARED, Action, Bind, Promote, Split, Tile
 from tc.plan_fields import MOST
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.loops import loop_name, name_of
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.schedule import Member, Node, leaves, members
 from tc.polyhedral.target import Target
 from tc.semantics.suggest import closest
@@ -80,13 +80,13 @@ def nearest(
     wanted: Actions,
     attempt: Attempt,
     apply: DoAction,
-    facts: Facts,
+    info: AccessInfo,
     target: Target,
 ) -> Actions:
     """Actions that can be done to the trees of the parts, as near to those wanted as is found."""
     for _ in range(ROUNDS):
         wanted = [
-            tuple(_doable(tree, some, apply, facts, target))
+            tuple(_doable(tree, some, apply, info, target))
             for tree, some in zip(trees, wanted, strict=True)
         ]
         found = attempt(wanted)
@@ -99,12 +99,12 @@ def nearest(
 
 
 def _doable(
-    tree: Node, actions: Iterable[Action], apply: DoAction, facts: Facts, target: Target
+    tree: Node, actions: Iterable[Action], apply: DoAction, info: AccessInfo, target: Target
 ) -> Iterator[Action]:
     """The actions, or what is near to them, that can be done one after the other."""
     tries = 0
     for action in actions:
-        for candidate in chain((action,), _variants(action, tree, facts, target)):
+        for candidate in chain((action,), _variants(action, tree, info, target)):
             try:
                 tree = apply(tree, candidate)
             except BackendError:
@@ -119,7 +119,7 @@ def _doable(
 # --- what an action may have meant --------------------------------------------------------------
 
 
-def _variants(action: Action, tree: Node, facts: Facts, target: Target) -> Iterator[Action]:
+def _variants(action: Action, tree: Node, info: AccessInfo, target: Target) -> Iterator[Action]:
     """Actions near to one, for a tree on which it cannot be done; the nearest first."""
     there = list(members(tree))
     named = _with_names_there(action, tree, there)
@@ -135,7 +135,7 @@ def _variants(action: Action, tree: Node, facts: Facts, target: Target) -> Itera
             yield replace(named, inside=None)
             yield from (replace(named, loops=(name,)) for name in map(name_of, there) if loops)
         case Promote():
-            yield from _promotions(named, tree, there, facts, target)
+            yield from _promotions(named, tree, there, info, target)
 
 
 def _with_names_there(action: Action, tree: Node, there: list[Member]) -> Any:
@@ -203,10 +203,10 @@ def _divisor(whole: int, size: int) -> int:
 
 
 def _promotions(
-    action: Promote, tree: Node, there: list[Member], facts: Facts, target: Target
+    action: Promote, tree: Node, there: list[Member], info: AccessInfo, target: Target
 ) -> Iterator[Action]:
     """The same of a tensor and in a memory that there are, in plainer layouts, further inside."""
-    touched = {a.tensor for n in leaves(tree) for a in facts.scop.statement(n).promotable}
+    touched = {a.tensor for n in leaves(tree) for a in info.scop.statement(n).promotable}
     if action.tensor not in touched:
         action = replace(action, tensor=_closest(action.tensor, sorted(touched)))
     scopes = [scope.name for scope in target.scopes]

@@ -8,8 +8,8 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.errors import BackendError
 from tc.plan import PACKED, REGISTER, SHARED, Promote
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.loops import TreePlace, loop_name, misplaced_digit, place_inside
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.promotion import (
     Footprint,
@@ -24,26 +24,26 @@ from tc.polyhedral.scop.scop import ScopStatement
 from tc.polyhedral.target import Target
 
 
-def apply_promote(tree: Node, action: Promote, facts: Facts, target: Target) -> Node:
+def apply_promote(tree: Node, action: Promote, info: AccessInfo, target: Target) -> Node:
     """The tree with a tensor promoted at a place; BackendError with the reason where it cannot."""
     _check_scope(action, target)
     place = _place(tree, action)
     misplaced = misplaced_digit(tree)
     if misplaced is not None:
         raise _refused(action, misplaced)
-    _check_gather(tree, action, facts)
-    below = Footprint(facts.scop, place.around, members_below(place.node)).of(action.scope)
+    _check_gather(tree, action, info)
+    below = Footprint(info.scop, place.around, members_below(place.node)).of(action.scope)
     users = below.users(action.tensor)
     if not users:
-        inside = map(facts.scop.statement, below.inside)
+        inside = map(info.scop.statement, below.inside)
         there = sorted({a.tensor for s in inside for a in s.promotable})
         raise BackendError(
             f"nothing touches a tensor {action.tensor!r} there; there are {', '.join(there)}"
         )
-    if is_rounded_between(action.tensor, users, facts.scop):
+    if is_rounded_between(action.tensor, users, info.scop):
         raise _refused(action, "its statements give each other values that are rounded (Y8)")
-    tile = _tile(action, below, users, facts)
-    dtype = facts.scop.dtype(action.tensor)
+    tile = _tile(action, below, users, info)
+    dtype = info.scop.dtype(action.tensor)
     size = prod(tile.shape) * compute_dtype(dtype).bytes
     room = target.room(action.scope) or 0
     if size > room:
@@ -71,13 +71,13 @@ def _check_scope(action: Promote, target: Target) -> None:
         raise BackendError(f"unroll is for copies to shared memory{there}")
 
 
-def _check_gather(tree: Node, action: Promote, facts: Facts) -> None:
+def _check_gather(tree: Node, action: Promote, info: AccessInfo) -> None:
     """Whether what is gathered may be promoted, if that is what is asked for."""
-    gather = facts.scop.gathers.get(action.tensor)
+    gather = info.scop.gathers.get(action.tensor)
     if gather is None:
         return
-    reason = gather_fault(action.tensor, leaves(tree), facts.scop)
-    if reason is None and facts.check and gather.is_checked:
+    reason = gather_fault(action.tensor, leaves(tree), info.scop)
+    if reason is None and info.check and gather.is_checked:
         reason = "whether it is in bounds is tested at each read (G7)"
     if reason is None and action.scope != SHARED:
         reason = f"what is gathered lies in {SHARED} memory alone"
@@ -113,7 +113,9 @@ def _refused(action: Promote, reason: str) -> BackendError:
     return BackendError(f"{action.tensor} cannot be promoted {where}: {reason}")
 
 
-def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: Facts) -> ArrayTile:
+def _tile(
+    action: Promote, below: Footprint, users: list[ScopStatement], info: AccessInfo
+) -> ArrayTile:
     tensor = action.tensor
     exact = below.box(tensor)
     moved = transfer(tensor, below)
@@ -128,7 +130,7 @@ def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: 
     layout = _layout(action, held)
     tile = ArrayTile(
         tensor,
-        f"{_stem(tensor, facts)}_{_suffix(action, moved, layout)}",
+        f"{_stem(tensor, info)}_{_suffix(action, moved, layout)}",
         action.scope,
         _sizes(held, layout),
         layout,
@@ -137,7 +139,7 @@ def _tile(action: Promote, below: Footprint, users: list[ScopStatement], facts: 
         Copy(
             action.lanes,
             action.lines,
-            _fill(action, users, facts) if action.padded else None,
+            _fill(action, users, info) if action.padded else None,
             action.unroll,
         ),
         moved.limits,
@@ -198,9 +200,9 @@ def _before(exact: Box, held: Box) -> tuple[int, ...]:
     return before if any(before) else ()
 
 
-def _stem(tensor: str, facts: Facts) -> str:
+def _stem(tensor: str, info: AccessInfo) -> str:
     """What a buffer is called after."""
-    gather = facts.scop.gathers.get(tensor)
+    gather = info.scop.gathers.get(tensor)
     return tensor if gather is None else gather.value.tensor
 
 
@@ -220,9 +222,9 @@ def _suffix(action: Promote, moved: Transfer, layout: tuple[Axis, ...]) -> str:
     return next((suffix for suffix, holds in which.items() if holds), "copy")
 
 
-def _fill(action: Promote, users: list[ScopStatement], facts: Facts) -> int | float | bool:
+def _fill(action: Promote, users: list[ScopStatement], info: AccessInfo) -> int | float | bool:
     """The constant with which all reads of a tensor below are padded."""
-    fill = facts.fill(action.tensor, users)
+    fill = info.fill(action.tensor, users)
     if fill is None:
         raise BackendError(
             f"not all reads of {action.tensor} there are pad({action.tensor}(...), c) with one c"

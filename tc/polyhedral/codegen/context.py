@@ -21,7 +21,7 @@ from tc.polyhedral.schedule import ArrayTile, Member
 from tc.polyhedral.scop.scop import HalfOpen, Scop
 
 
-class NoKernel(Exception):
+class LoweringError(Exception):
     """Why no kernel can be made of a tree that is legal."""
 
 
@@ -34,7 +34,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Expanded:
+class PrivateAccumulators:
     """The accumulators of an expanded reduction: a box of the target, then one axis a digit."""
 
     buffer: str
@@ -106,7 +106,7 @@ class State:
     loops: Mapping[tuple[str, int], LinearForm] = field(default_factory=dict)
     bounds: Mapping[str, Interval] = field(default_factory=dict)
     tiles: Mapping[str, tuple[Placed, ...]] = field(default_factory=dict)
-    expanded: Mapping[str, Expanded] = field(default_factory=dict)
+    expanded: Mapping[str, PrivateAccumulators] = field(default_factory=dict)
     pins: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     block: Mapping[str, Position] = field(default_factory=dict)
     unbound: frozenset[LaunchAxis] = frozenset()
@@ -167,7 +167,7 @@ class State:
     def _split(self, form: LinearForm, step: int, placed: Placed) -> tuple[LinearForm, LinearForm]:
         found = split(form, step, self.bounds)
         if found is None:
-            raise NoKernel(
+            raise LoweringError(
                 f"the panels of {step} elements of {placed.tile.buffer} do not fit its accesses: "
                 "loops step over them in other tiles"
             )

@@ -19,7 +19,14 @@ from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
 from tc.kernel.verify import verify
 from tc.plan import BLOCK, PACKED, PARALLEL, SCRATCH, SERIAL, SHARED, THREAD, UNROLL, VECTOR
 from tc.polyhedral import schedule
-from tc.polyhedral.codegen.context import Expanded, KernelContext, NoKernel, Placed, State, guarded
+from tc.polyhedral.codegen.context import (
+    KernelContext,
+    LoweringError,
+    Placed,
+    PrivateAccumulators,
+    State,
+    guarded,
+)
 from tc.polyhedral.codegen.copies import fetch, write_back
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.instances import lower_leaf
@@ -58,7 +65,7 @@ def lower_schedule(
     its outermost sequence: with `launches`, one launch each.
 
     `strides` gives the strides, in elements, of inputs that are not row-major; with `check`,
-    reads and divisions that are not proven safe are tested (G7). Raises NoKernel.
+    reads and divisions that are not proven safe are tested (G7). Raises LoweringError.
     """
     program = scop.shaped.program
     indices = (name for statement in program.statements for name in statement.variables)
@@ -276,7 +283,7 @@ def _bound(member: Member, rest: tuple[Member, ...], child: Node, state: State) 
     """A band whose first member blocks or threads run."""
     names, launch = list(schedule.leaves(child)), state.world.launch
     if launch is None:
-        raise NoKernel(f"the loop {member} is of a launch, and there is none")
+        raise LoweringError(f"the loop {member} is of a launch, and there is none")
     trips = _trips(member, names, state)
     turns = bound_member(member, trips, launch, state)
     inner = _within(member, names, trips, turns.digit, turns.state)
@@ -365,7 +372,7 @@ def _place(node: Promotion, state: State) -> list[Placed]:
             found = _begun_before(found, tile.before)
         if found is None or any(n > m for n, m in zip(found.sizes, tile.sizes, strict=True)):
             has = "no fixed size or place" if found is None else f"the sizes {found.sizes}"
-            raise NoKernel(
+            raise LoweringError(
                 f"the tile {tile.sizes} of {tile.tensor} does not hold what is touched, which has "
                 f"{has}"
             )
@@ -404,7 +411,7 @@ def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
     sizes = tuple(d.span // d.step if d.span else 1 for d in node.digits)
     extents = (*found.counts, *sizes)
     name = world.add_buffer(node.buffer, "register", dtype, extents)
-    expanded = Expanded(name, found, node.digits)
+    expanded = PrivateAccumulators(name, found, node.digits)
     inner = replace(state, expanded={**state.expanded, statement.name: expanded})
     names = [world.names.fresh("c0", INT64) for _ in extents]
     filled = Store(name, tuple(map(_index, names, extents)), identity(statement.op, dtype))
@@ -416,7 +423,7 @@ def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
 
 
 def _combined(
-    expanded: Expanded, sizes: tuple[int, ...], statement: ScopStatement, state: State
+    expanded: PrivateAccumulators, sizes: tuple[int, ...], statement: ScopStatement, state: State
 ) -> tuple[Stmt, ...]:
     """The accumulators of an expansion, combined: first those of the unrolled digits, lane by lane
     and in pairs, so that few wait for each other; then the lanes with the target."""

@@ -19,7 +19,7 @@ from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
 from tc.kernel.ir import Expr, Load, Stmt, Store
 from tc.plan import SHARED
-from tc.polyhedral.codegen.context import Expanded, State, guarded
+from tc.polyhedral.codegen.context import PrivateAccumulators, State, guarded
 from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.vanishing import adds_nothing
@@ -92,7 +92,7 @@ def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
 
 
 def _has_accumulators(
-    variable: str, statement: ScopStatement, expanded: Expanded, state: State
+    variable: str, statement: ScopStatement, expanded: PrivateAccumulators, state: State
 ) -> bool:
     """Whether there are accumulators for all values of a variable, past its range, too."""
     element, found = _element(statement.write, statement, state), expanded.box

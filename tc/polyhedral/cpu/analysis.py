@@ -14,7 +14,7 @@ from math import prod
 from typing import TypeAlias
 
 from tc.plan import SERIAL
-from tc.polyhedral.facts import Facts
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import (
@@ -46,11 +46,11 @@ class NestItem:
 
 @dataclass(frozen=True)
 class ParallelNest:
-    """`members` are parallel and shared by all items, which run in order."""
+    """Items that run one after the other inside of `members`, parallel loops that they share."""
 
     members: tuple[Member, ...]
     items: tuple[NestItem, ...]
-    facts: Facts
+    info: AccessInfo
 
     @cached_property
     def main(self) -> NestItem:
@@ -59,28 +59,28 @@ class ParallelNest:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Those of the statements."""
+        """The names of the statements."""
         return tuple(item.statement.name for item in self.items)
 
     def variable(self, member: Member) -> str | None:
-        """The variable of the main statement that the member is."""
+        """The variable of the main statement along which a member runs."""
         return member.values[self.main.statement.name].variable
 
     def extent(self, member: Member) -> int:
-        """How many values a member, of the nest or of a reduction, has over its items."""
+        """How many values a member of the nest, or of a reduction, has for all items together."""
         statements = (item.statement for item in self.items)
         return max(extent(member, s) for s in statements if s.name in member.values)
 
     @cached_property
     def element(self) -> int:
         """The bytes of the widest values that the main statement computes with."""
-        return self.facts.bits(self.main.statement) // 8
+        return self.info.bits(self.main.statement) // 8
 
     def stride(self, access: Access, member: Member) -> int | None:
-        return self.facts.stride(access, self.variable(member))
+        return self.info.stride(access, self.variable(member))
 
     def uses(self, access: Access, member: Member) -> bool:
-        return self.facts.uses(access, self.variable(member))
+        return self.info.uses(access, self.variable(member))
 
     def reads(self, tensor: str) -> list[Access]:
         return [a for item in self.items for a in item.statement.reads if a.tensor == tensor]
@@ -100,9 +100,9 @@ class ParallelNest:
         return [item.statement for item in self.items if touches(item.statement, tensor)]
 
     def is_tested(self, member: Member) -> bool:
-        """Whether tests at run time of an item depend on what a member is there."""
+        """Whether an item is tested at run time in a way that depends on a member."""
         return any(
-            member.values[item.statement.name].variable in self.facts.tested(item.statement)
+            member.values[item.statement.name].variable in self.info.tested(item.statement)
             for item in self.items
             if item.statement.name in member.values
         )
@@ -129,11 +129,11 @@ def in_members(
     return tuple(found)
 
 
-def nest_of(members: tuple[Member, ...], child: Node, facts: Facts) -> ParallelNest | None:
-    """The nest that a band is, None if it is a nest of blocks."""
-    items = [_item(part, facts.scop) for part in in_order(child)]
+def nest_of(members: tuple[Member, ...], child: Node, info: AccessInfo) -> ParallelNest | None:
+    """The nest of some members and of what they run; None where that is a nest of blocks."""
+    items = [_item(part, info.scop) for part in in_order(child)]
     found = [item for item in items if item is not None]
-    return ParallelNest(members, tuple(found), facts) if len(found) == len(items) else None
+    return ParallelNest(members, tuple(found), info) if len(found) == len(items) else None
 
 
 def _item(node: Node, scop: Scop) -> NestItem | None:
@@ -148,7 +148,7 @@ def _item(node: Node, scop: Scop) -> NestItem | None:
             return None
 
 
-def groups(node: Node, facts: Facts) -> list[Node]:
+def groups(node: Node, info: AccessInfo) -> list[Node]:
     """The parts of a node, neighbours that only start, update and finish one tensor joined, as
     many as may share loops, with one long product among them."""
     found: list[list[Node]] = []
@@ -157,12 +157,12 @@ def groups(node: Node, facts: Facts) -> list[Node]:
     products: list[bool] = []
     for part in in_order(node):
         names = tuple(leaves(part))
-        own = {facts.scop.statement(n).write.tensor for n in names}
+        own = {info.scop.statement(n).write.tensor for n in names}
         joined = found and own == targets[-1] and len(own) == 1
         joined = joined and counts[-1] + len(names) <= MOST_FUSED
-        has_product = any(is_product(facts.scop.statement(n)) for n in names)
+        has_product = any(is_product(info.scop.statement(n)) for n in names)
         joined = joined and not (has_product and products[-1])
-        if joined and nest_of((), Sequence((*found[-1], part)), facts):
+        if joined and nest_of((), Sequence((*found[-1], part)), info):
             found[-1].append(part)
             counts[-1] += len(names)
             products[-1] |= has_product

@@ -1,5 +1,5 @@
-"""What a nest that is tiled has in buffers: operands packed in the order of its vectors, inputs
-with their padding, targets that are strided along the vectors.
+"""What a tiled nest has in buffers: operands packed in the order of its vectors or of its rows,
+inputs with their padding, targets that are strided along the vectors.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ MIN_PARTS = 8
 class NestBuffers:
     """What a nest with a register tile has in buffers, and when.
 
-    Copying an element costs `copying` multiply-adds of the whole reduction. `written` are the
-    tensors that the cluster writes, `around` the members of the loops around the
-    nest, `points` those within its tile. Reads of tensors that are `bare` are not copied with their
-    padding.
+    Copying an element costs `copying` multiply-adds of the whole reduction. The cluster of the nest
+    writes the tensors `written`. The members `around` are loops around the nest, the members
+    `points` loops within its tile. Reads of the tensors `bare` are not copied with their padding.
     """
 
     draft: Draft
@@ -59,9 +58,9 @@ class NestBuffers:
     def device(self) -> Device:
         return device_of(self.draft)
 
-    def below(self, outer: Sequence[Member], inner: Sequence[Member]) -> Footprint:
-        """What the main statement, and those beside it, touch inside of the loops `outer`, where
-        the loops `inner` and those within the tile run, and what these are not parts of."""
+    def footprint_in(self, outer: Sequence[Member], inner: Sequence[Member]) -> Footprint:
+        """What the statements of the nest touch inside of the loops `outer`, where the loops
+        `inner` run, those of the tile, and reductions of which no loop is named."""
         around = tuple(EnclosingLoop(m, tuple(m.values)) for m in self.around)
         names = self.nest.names
         own = [EnclosingLoop(m, tuple(n for n in names if n in m.values)) for m in outer]
@@ -70,7 +69,7 @@ class NestBuffers:
         for item in self.nest.items:
             name, whole = item.statement.name, [m for m in item.reduction if m.name not in cut]
             inside[name] = (*(m for m in (*inner, *self.points) if name in m.values), *whole)
-        return Footprint(self.nest.facts.scop, (*around, *own), inside)
+        return Footprint(self.nest.info.scop, (*around, *own), inside)
 
     # --- packing --------------------------------------------------------------------------------
 
@@ -83,12 +82,12 @@ class NestBuffers:
         return tuple(found.values())
 
     def panels(self, access: Access) -> tuple[tuple[int, int], ...]:
-        """The axes of a packed read: panels of the vector's width, in the order of the reduction's
-        loops, so that a panel is read from one end to the other."""
+        """The axes of a packed read: panels as wide as the vectors of a tile, in the order of the
+        reduction's loops, so that a tile reads a panel from one end to the other."""
         return self._panels(access, self.tile.vector, self.tile.lanes * self.tile.vectors)
 
     def row_panels(self, access: Access) -> tuple[tuple[int, int], ...]:
-        """The same with panels of the rows of a tile."""
+        """The axes of a packed read, with panels as wide as the rows of a tile."""
         assert self.tile.row is not None
         return self._panels(access, self.tile.row, self.tile.rows)
 
@@ -109,8 +108,8 @@ class NestBuffers:
         return any(self.nest.uses(access, member) for access in self.packs)
 
     def packs_locally(self, used: Iterable[Member], v_outer: Member) -> bool:
-        """Whether each thread may pack what it needs: the loops that the panels depend on are
-        outermost, enough of them for all threads, and a panel stays in the cache."""
+        """Whether each thread may pack its own panels: the loops that panels depend on are
+        outermost, these loops have iterations for all threads, and a panel stays in the cache."""
         if not self._own_panels(used):
             return False
         parts = iterations((*used, v_outer), self.nest)
@@ -118,8 +117,8 @@ class NestBuffers:
         return even and self.panel_bytes <= self.device.l2 * 3 // 4
 
     def packs_inside(self, outside: Iterable[Member], used: Iterable[Member]) -> bool:
-        """Whether panels are packed inside of other loops: each iteration of these needs its own,
-        and they stay in the first cache."""
+        """Whether panels are packed inside of other loops: each iteration of these loops needs
+        panels of its own, and a panel stays in the first cache."""
         return self._own_panels((*outside, *used)) and self.panel_bytes <= self.device.l1
 
     def _own_panels(self, members: Iterable[Member]) -> bool:
@@ -146,12 +145,12 @@ class NestBuffers:
 
     @cached_property
     def pads(self) -> list[tuple[Access, int | float | bool]]:
-        """The padded reads of the main statement that are not packed, if they are the only ones of
-        their tensors."""
+        """The padded reads of the main statement that are not packed, of tensors that the nest
+        reads nowhere else."""
         packed = {access.tensor for access in self.packs}
         return [
             (access, fill)
-            for access, fill in self.nest.facts.padded(self.nest.main.statement)
+            for access, fill in self.nest.info.padded(self.nest.main.statement)
             if access.tensor not in self.written | packed | self.bare
             and all(a == access for a in self.nest.reads(access.tensor))
         ]
@@ -159,9 +158,9 @@ class NestBuffers:
     def window(
         self, outer: list[Member], inner: list[Member], *, shared: bool
     ) -> tuple[Member, int] | None:
-        """The member of `outer`, loops around a padded copy for the `inner` ones, that runs in
-        tiles there, and their size: where windows overlap, the next ones use most of a copy again.
-        The loops are `shared` among threads, or run in each of them."""
+        """The member of the loops `outer` around a padded copy that is tiled, and the size of the
+        tiles; `inner` are the loops inside of the copy. Windows that overlap use most of a copy
+        again. The loops are `shared` among threads, or each thread runs all of them."""
         reduced = set(self.nest.main.statement.reduction)
         subscripts = [x for access, _ in self.pads for x in access.subscripts if x is not None]
         for m in reversed(outer):
@@ -175,8 +174,8 @@ class NestBuffers:
     def _window(
         self, member: Member, outer: list[Member], inner: list[Member], threads: int
     ) -> int:
-        """How many iterations of a member share a copy: so many that the thread with the most to
-        do has the least, of what there is room for in the cache."""
+        """How many iterations of a member share a copy: of the numbers that leave room for the copy
+        in the cache, the one for which the last thread to end ends first."""
         extent = self.nest.extent(member)
         others = iterations([x for x in outer if x is not member], self.nest)
         work = self.nest.main.instances / (extent * others)
@@ -204,9 +203,9 @@ class NestBuffers:
     def padded(
         self, outer: Sequence[Member], inner: Sequence[Member]
     ) -> list[tuple[Access, tuple[int, ...]]]:
-        """The padded reads with the sizes of their copies inside of the loops `outer`; a row
-        becomes whole vectors where that adds little."""
-        below, lanes, found = self.below(outer, inner), self.lanes, []
+        """The padded reads with the sizes of their copies inside of the loops `outer`. A row of a
+        copy becomes whole vectors where that adds little."""
+        below, lanes, found = self.footprint_in(outer, inner), self.lanes, []
         for access, _ in self.pads:
             box = below.box(access.tensor, tails=True)
             if box is not None:
@@ -227,17 +226,17 @@ class NestBuffers:
         return self.device.l2 // 2 // self.nest.element
 
     def stages(self, outer: Sequence[Member], u_outer: Member | None) -> bool:
-        """Whether the target, strided along the vector, has a tile inside of the loops `outer`: all
-        rows, in which it is contiguous, of one panel."""
+        """Whether the target, strided along the vector, is staged inside of the loops `outer`: the
+        tile in a buffer has all rows of one panel, along which the target is contiguous."""
         nest, write, row = self.nest, self.nest.main.statement.write, self.tile.row
         if nest.stride(write, self.tile.vector) == 1 or not nest.main.statement.accumulates:
             return False
         if row is None or nest.stride(write, row) != 1:
             return False
         tensor, users = write.tensor, nest.users(write.tensor)
-        if is_rounded_between(tensor, users, nest.facts.scop):
+        if is_rounded_between(tensor, users, nest.info.scop):
             return False
-        below = self.below(outer, () if u_outer is None else (u_outer,))
+        below = self.footprint_in(outer, () if u_outer is None else (u_outer,))
         found = below.box(tensor)
         if found is None or vector_dimension(self.tile, tensor, users) is None:
             return False
@@ -247,8 +246,9 @@ class NestBuffers:
 
 
 def _longest(parts: Sequence[tuple[float, int]], times: int, threads: int) -> float:
-    """The time of the last of some threads that take one part after the other, of times and how
-    often each occurs, all of it so many times. Of very many parts all threads have as much.
+    """The time at which the last of some threads ends. The threads take parts one after the other:
+    each of `parts` is a time and how often it occurs, and all of them come so many `times`. Of
+    very many parts all threads take equally long.
 
     >>> _longest([(4, 3), (2, 1)], 1, 2), _longest([(7, 2), (1, 2)], 1, 2)
     (8.0, 8.0)
@@ -275,8 +275,8 @@ def vector_dimension(tile: RegisterTile, tensor: str, users: Iterable[ScopStatem
 
 
 def dimension_order(access: Access, last: int | None) -> tuple[tuple[int, int], ...]:
-    """The axes of a buffer, for what an access touches, whose last one is a dimension; none where
-    that is the order anyway.
+    """The axes of a buffer for what an access touches, in which the dimension `last` comes last; no
+    axes where the dimension does so anyway.
 
     >>> from tc.affine.forms import Form
     >>> i, j, k = (Form(0, {v: c}) for v, c in (("i", 1), ("j", 2), ("k", 1)))
@@ -291,7 +291,7 @@ def dimension_order(access: Access, last: int | None) -> tuple[tuple[int, int], 
 
 
 def element_steps(access: Access) -> list[int]:
-    """How far apart, in each dimension, the elements are that an access may touch."""
+    """The distance between elements that an access may touch, in each dimension."""
     return [1 if s is None else gcd(*s.terms.values()) or 1 for s in access.subscripts]
 
 
@@ -302,11 +302,12 @@ def element_steps(access: Access) -> list[int]:
 # elements. So such an operand is packed, and a tile reads its rows from end to end.
 
 
-def packed_rows(
+def packed_row_operands(
     nest: ParallelNest, tile: RegisterTile, device: Device, others: frozenset[str]
 ) -> tuple[Access, ...]:
-    """The reads to be packed in rows of a tile, of tensors that `others` do not touch: each reads a
-    line in each step of a long sum, for many panels, and the first cache does not hold these."""
+    """The reads to be packed in the order of a tile's rows, of tensors that are not in `others`: a
+    read takes a line in each step of a long sum, for many panels, and the first cache does not
+    hold these lines."""
     row = tile.row
     if row is None or tile.rows == 1 or tile.reduced or tile.blocked:
         return ()
@@ -324,7 +325,8 @@ def packed_rows(
 
 
 def _moves_with_rows(access: Access, nest: ParallelNest, tile: RegisterTile) -> bool:
-    """Whether the rows of a tile, and nothing else of it, lie side by side in what is read."""
+    """Whether a read moves along one dimension of its tensor with the rows of a tile, from each row
+    to the element beside, and does not move with the vectors."""
     assert tile.row is not None
     if nest.uses(access, tile.vector) or nest.stride(access, tile.row) != 1:
         return False
@@ -335,8 +337,8 @@ def _moves_with_rows(access: Access, nest: ParallelNest, tile: RegisterTile) -> 
 
 
 def _stay(access: Access, nest: ParallelNest, device: Device) -> bool:
-    """Whether the first cache holds half as many lines again as a sum reads. Lines that are a
-    multiple of its sets apart share few of these: a page is a line of each set."""
+    """Whether the first cache holds twice the lines that a sum reads. Lines whose distance is a
+    multiple of a page lie in one set of the cache, as a page has a line for each set."""
     members = [m for m in nest.main.reduction if nest.uses(access, m)]
     steps = [abs(nest.stride(access, m) or 0) * nest.element for m in members]
     line, sets = device.line, max(1, device.page // device.line)

@@ -15,19 +15,19 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SCRATCH, Promote
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, groups, nest_of
 from tc.polyhedral.cpu.buffers import MIN_PARTS
 from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_plan import NestPlanner
+from tc.polyhedral.cpu.one_hot_sums import one_hot_members, plan_one_hot_sums
 from tc.polyhedral.cpu.register_tiles import choose_tile
-from tc.polyhedral.cpu.selections import plan_selections, selected_members
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches, transfer
 from tc.polyhedral.schedule import Band, Member, Node, leading_coincident, leaves
 from tc.polyhedral.scop.scop import ScopStatement
-from tc.polyhedral.target import Chosen, Target
+from tc.polyhedral.target import PartPlan, Target
 
 NEST_ROWS, NEST_WIDTH = 16, 64
 """Iterations of the last shared loop that are given to the nests of a cluster: rows of operands
@@ -35,19 +35,20 @@ that they reuse, or, where other loops are shared too, the width of what they co
 
 
 def choose(
-    tree: Node, facts: Facts, target: Target, options: MappingOptions, costs: TileCosts
-) -> Iterator[Chosen]:
+    tree: Node, info: AccessInfo, target: Target, options: MappingOptions, costs: TileCosts
+) -> Iterator[PartPlan]:
     """Plans for the parts of a tree, neighbours that start, update and finish one tensor being
     one part."""
-    for node in groups(tree, facts):
-        draft = Draft(node, facts, target)
+    for node in groups(tree, info):
+        draft = Draft(node, info, target)
         _Chooser(draft, options, costs).cluster(node)
         yield draft.chosen()
 
 
 @dataclass
 class _Chooser:
-    """Chooses for one cluster; `around` are the members of the loops around."""
+    """Chooses the actions of one cluster. `around` are the loops around the nest that is
+    planned."""
 
     draft: Draft
     options: MappingOptions
@@ -55,28 +56,28 @@ class _Chooser:
     around: tuple[Member, ...] = ()
 
     @property
-    def facts(self) -> Facts:
-        return self.draft.facts
+    def info(self) -> AccessInfo:
+        return self.draft.info
 
     def cluster(self, node: Node) -> None:
         members, child = leading_coincident(node)
-        nest = nest_of(members, child, self.facts)
+        nest = nest_of(members, child, self.info)
         if nest is None:
             self._shared(members, child)
         else:
             self._nest(nest, outermost=True)
 
     def _nest(self, nest: ParallelNest, *, outermost: bool = False) -> None:
-        scop, inside = self.facts.scop, self.draft.statements
+        scop, inside = self.info.scop, self.draft.statements
         written = frozenset(scop.statement(n).write.tensor for n in inside)
         others = set(inside) - {item.statement.name for item in nest.items}
         elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
         within = {t for t in elsewhere if self.around and self._moves_with_all(t, nest)}
         searches = self.draft.target.decider.searches
         nest = replace(nest, items=tuple(map(self._reordered, nest.items)))
-        selected = selected_members(nest) if outermost else ()  # else loops are of several bands
+        selected = one_hot_members(nest) if outermost else ()  # else loops are of several bands
         if self._places_terms(nest, selected):
-            self.draft.notes.append(plan_selections(self.draft, self.options, nest, selected))
+            self.draft.notes.append(plan_one_hot_sums(self.draft, self.options, nest, selected))
             return
         chosen = choose_tile(
             nest,
@@ -102,13 +103,13 @@ class _Chooser:
         self.draft.notes.append(planner.note())
 
     def _moves_with_all(self, tensor: str, nest: ParallelNest) -> bool:
-        """Whether each iteration of the loops around reads other elements of a tensor, so that
-        nothing is packed twice inside of them."""
+        """Whether each iteration of the loops around a nest reads other elements of a tensor, so
+        that nothing is packed twice inside of these loops."""
         reads = nest.reads(tensor)
         return all(nest.uses(access, m) for access in reads for m in self.around)
 
     def _places_terms(self, nest: ParallelNest, selected: tuple[Member, ...]) -> bool:
-        """Whether the terms of sums are added where they belong, where they say where that is."""
+        """Whether each term of one-hot sums is added to the one element that it selects."""
         if not selected:
             return False
         return self.draft.decide_whether("terms at their places", nest.names)
@@ -132,8 +133,8 @@ class _Chooser:
         return self.draft.decide(what, names, default, alternatives)
 
     def _shared(self, members: tuple[Member, ...], child: Node) -> None:
-        """Loops around several nests. The last is tiled, and its points given to the nests, where
-        these reuse operands along it."""
+        """Plans nests that share loops. The last of these loops is tiled, and its points are given
+        to the nests, where the nests use operands again along the loop."""
         points: tuple[Member, ...] = ()
         statements = tuple(leaves(child))
         loops = ", ".join(m.name for m in members) or "no loops"
@@ -166,13 +167,13 @@ class _Chooser:
         return self.draft.decide("shared points", statements, default, lambda: (0, *sizes))
 
     def _parts(self, members: tuple[Member, ...], child: Node, points: tuple[Member, ...]) -> None:
-        """What is inside of the shared loops, with the temporaries that live there."""
+        """Plans the nests inside of shared loops, and the temporaries that live there."""
         if not members and isinstance(child, Band):  # iterations that depend on each other
             members, child = child.members, child.child
         statements = tuple(leaves(child))
         if points:
             self.draft.order((*members, *points), statements)
-        parts = groups(child, self.facts)
+        parts = groups(child, self.info)
         before, self.around = self.around, (*self.around, *members)
         for part in parts if points and len(parts) > 1 else ():
             self.draft.separate(points, statements, tuple(leaves(part)))
@@ -192,18 +193,18 @@ class _Chooser:
         if mixed:  # statements that run along these, and others that run once
             self._parts(mixed, node, own)
             return
-        nest = nest_of((*own, *members), child, self.facts)
+        nest = nest_of((*own, *members), child, self.info)
         if nest is not None:
             self._nest(nest)
         else:
             self._parts(members, child, own)
 
     def _hold_temporaries(self, inside: Member, statements: tuple[str, ...]) -> None:
-        """Temporaries that no one else sees, in small buffers."""
-        program, below = self.facts.scop.shaped.program, self.draft.below(inside, statements)
+        """Puts temporaries that no statement outside of a loop touches into small buffers."""
+        program, below = self.info.scop.shaped.program, self.draft.footprint_in(inside, statements)
         for tensor in reversed(program.temporaries):
             users = below.users(tensor)
-            everywhere = self.facts.scop.users(tensor)
+            everywhere = self.info.scop.users(tensor)
             found = below.box(tensor) if users and len(users) == len(everywhere) else None
             if found is None:
                 continue
@@ -218,12 +219,12 @@ class _Chooser:
                 self.draft.promote(Promote(tensor, SCRATCH), inside, statements)
 
     def _reuses(self, member: Member, child: Node) -> bool:
-        """Whether a reduction below reads what does not move with the member."""
-        found, uses = False, self.facts.uses
+        """Whether a reduction below reads a tensor along which the member does not move."""
+        found, uses = False, self.info.uses
         for name in leaves(child):
-            statement = self.facts.scop.statement(name)
+            statement = self.info.scop.statement(name)
             variable = member.values[name].variable
-            if self.facts.tested(statement):
+            if self.info.tested(statement):
                 return False
             parallel = [v for v in statement.outer if v != variable]
             if statement.accumulates and parallel and statement.reduction:
@@ -232,35 +233,33 @@ class _Chooser:
         return found
 
     def _is_alone_contiguous(self, member: Member, child: Node) -> bool:
-        """Whether what statements below touch lies side by side along the member, and along no
-        other of their variables: without points of it, their vectors would be strided."""
-        facts, found = self.facts, False
+        """Whether elements that statements below touch lie side by side along the member, and along
+        no other variable: without points of the member, vectors would be strided."""
+        info, found = self.info, False
         for name in leaves(child):
-            statement = facts.scop.statement(name)
+            statement = info.scop.statement(name)
             variable = member.values[name].variable
             others = [v for v in statement.ranges if v != variable]
-            if variable in facts.tested(statement):
+            if variable in info.tested(statement):
                 return False
             for access in statement.accesses:
-                if facts.stride(access, variable) == 1:
+                if info.stride(access, variable) == 1:
                     found |= bool(others)
-                elif any(facts.stride(access, v) in (1, None) for v in others):
+                elif any(info.stride(access, v) in (1, None) for v in others):
                     return False
         return found
 
     def _bits(self, statements: Iterable[ScopStatement]) -> int:
-        return max(map(self.facts.bits, statements))
+        return max(map(self.info.bits, statements))
 
     def _line_points(self, members: tuple[Member, ...], child: Node) -> int:
-        """As `_points`, of a loop that nests need for their vectors: at least a vector of them, and
-        no more than the cache holds of the temporaries."""
-        device, program = device_of(self.draft), self.facts.scop.shaped.program
-        statements = [self.facts.scop.statement(n) for n in leaves(child)]
+        """As `_points`, of a loop along which nests need their vectors: at least a vector of
+        iterations, and no more than leave room for the temporaries in the cache."""
+        device, program = device_of(self.draft), self.info.scop.shaped.program
+        statements = [self.info.scop.statement(n) for n in leaves(child)]
         *others, size = (max(extent(m, s) for s in statements) for m in members)
-        around, shapes = prod(others), self.facts.scop.shaped.shapes
-        parts = [
-            [self.facts.scop.statement(n) for n in leaves(p)] for p in groups(child, self.facts)
-        ]
+        around, shapes = prod(others), self.info.scop.shaped.shapes
+        parts = [[self.info.scop.statement(n) for n in leaves(p)] for p in groups(child, self.info)]
         kept = [  # what one nest alone touches is in registers
             t
             for t in program.temporaries
@@ -278,7 +277,7 @@ class _Chooser:
 
     def _points(self, members: tuple[Member, ...], child: Node) -> int:
         """How many iterations of the last shared loop are given to the nests."""
-        statements = [self.facts.scop.statement(n) for n in leaves(child)]
+        statements = [self.info.scop.statement(n) for n in leaves(child)]
         *others, size = (max(extent(m, s) for s in statements) for m in members)
         around = prod(others)
         if others and around >= MIN_PARTS:
@@ -290,8 +289,8 @@ class _Chooser:
 
 
 def evenly(size: int, about: int, lanes: int) -> int:
-    """The size of tiles of about so many iterations, whole vectors, the last about as large as the
-    others: of one that is much smaller, most of the work is for nothing.
+    """The size of tiles of about so many iterations: whole vectors, and the last tile is about as
+    large as the others. Of a last tile that is much smaller, most of the work is for nothing.
 
     >>> evenly(128, 64, 16), evenly(65, 64, 16), evenly(130, 64, 16), evenly(10, 64, 16)
     (64, 80, 80, 10)

@@ -14,35 +14,52 @@ from tc.polyhedral.actions.draft import Draft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileCosts:
-    """`issue`: slots that each instruction takes beside the units' time, whatever its width.
-    `masked`: what masks at the ends of rows cost, as a factor, and `masked_gather` where they are
-    those of gathers. `packing`, `transposing`: to pack a vector, or transpose it in registers.
-    `staged`: to store a vector by way of a staged tile, `scattered`: to store each of its elements
-    where it belongs, and `near` the part of that where other statements store the elements between
-    them, with which they are interleaved. `combining`: to combine the partial sums of a vector at
-    the end of a reduction. `spilled`: what panels cost that do not stay in the cache, as a factor.
-    Costs that differ by less than the factor `alike` are equal: wider panels are taken then, for
-    which rows are read less often. `unforeseen`: what lines cost that hardware does not prefetch,
-    as a factor. `far`: the bytes over which the vectors of one panel may be spread before it is
-    packed. `run`: to go on, with each step of a reduction, at another place of memory that no cache
-    holds. `copying`: to copy an element to a padded copy, in multiply-adds of the whole
-    reduction."""
+    """Costs of what a register tile does: slots of a core, factors of such, bytes.
 
-    issue: float = 0.125
-    masked: float = 1.1
-    masked_gather: float = 3.0
-    packing: float = 6.0
-    transposing: float = 7.0
-    staged: float = 6.0
-    scattered: float = 4.0
-    near: float = 0.5
-    combining: float = 12.0
-    spilled: float = 2.0
-    alike: float = 1.01
-    unforeseen: float = 4.0
-    far: int = 128 << 10
-    run: float = 2.0
-    copying: float = 8.0
+    Each of these decides the plan of some program (`tests/polyhedral/test_cost_terms.py`)."""
+
+    issue_slots: float = 0.125
+    """An instruction takes these beside the time of the units, whatever its width."""
+
+    masked_factor: float = 1.1
+    masked_gather_factor: float = 3.0
+    """Masks at the ends of rows make a tile that much slower; those of gathers, so much."""
+
+    packing_slots: float = 6.0
+    transposing_slots: float = 7.0
+    """A vector is packed in these; a vector is transposed in registers in these."""
+
+    staged_slots: float = 6.0
+    scattered_slots: float = 4.0
+    """A vector is stored in these by way of a staged tile; each of its elements is stored in these
+    where the elements of a vector lie apart."""
+
+    interleaved_factor: float = 0.5
+    """The part of `scattered_slots` that is left where other statements store the elements between
+    those of a vector, with which they are interleaved."""
+
+    combining_slots: float = 12.0
+    """The partial sums of a vector are combined in these, at the end of a reduction."""
+
+    spilled_factor: float = 2.0
+    """Panels that do not stay in the cache make a tile that much slower."""
+
+    tie_factor: float = 1.01
+    """Tiles whose costs differ by less are equal: the wider panels are taken, for which rows are
+    read less often."""
+
+    unprefetched_factor: float = 4.0
+    """A line that hardware does not prefetch costs as much as that many others."""
+
+    packing_span_bytes: int = 128 << 10
+    """The vectors of one panel may be spread over that much memory before they are packed."""
+
+    stream_switch_slots: float = 2.0
+    """A step of a reduction takes these to go on at another place of memory that no cache holds."""
+
+    copying_multiply_adds: float = 8.0
+    """An element is copied to a padded copy in the time of that many multiply-adds of the whole
+    reduction."""
 
 
 def device_of(draft: Draft) -> Device:

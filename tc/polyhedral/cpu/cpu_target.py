@@ -10,14 +10,14 @@ from tc.kernel.pass_manager import PassContext
 from tc.kernel.passes.pass_list import PASSES
 from tc.options import Options
 from tc.plan import PACKED, PARALLEL, REGISTER, SCRATCH, SERIAL, UNROLL, VECTOR
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.cpu.chooser import choose
 from tc.polyhedral.cpu.costs import TileCosts
 from tc.polyhedral.cpu.operands import streamed_row, streamed_size
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences
-from tc.polyhedral.target import Chosen, MemoryScope, Target
+from tc.polyhedral.target import MemoryScope, PartPlan, Target
 
 REGISTER_BYTES = 16 << 10
 """Locals that one tile may become: far more than there are registers, but no flood of code."""
@@ -52,11 +52,11 @@ class CpuTarget(Target):
     def choose(
         self,
         tree: Node,
-        facts: Facts,
+        info: AccessInfo,
         dependences: Dependences,  # noqa: ARG002
         options: Options,
-    ) -> Iterator[Chosen]:
-        return choose(tree, facts, self, options.mapping, self.costs)
+    ) -> Iterator[PartPlan]:
+        return choose(tree, info, self, options.mapping, self.costs)
 
 
 def cpu_target(device: Device) -> CpuTarget:

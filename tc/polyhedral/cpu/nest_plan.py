@@ -18,12 +18,12 @@ from tc.options import MappingOptions
 from tc.plan import PACKED, PARALLEL, SERIAL, UNROLL, VECTOR, Promote, Split
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
-from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers, packed_rows
+from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers, packed_row_operands
 from tc.polyhedral.cpu.costs import TileCosts, device_of
-from tc.polyhedral.cpu.nest_promotions import Loops, NestPromoter, ReductionSteps
+from tc.polyhedral.cpu.nest_promotions import LoopsOfTile, NestPromoter, ReductionSteps
 from tc.polyhedral.cpu.operands import SHORT
 from tc.polyhedral.cpu.register_tiles import RegisterTile
-from tc.polyhedral.cpu.transposes import strips
+from tc.polyhedral.cpu.transposes import transpose_blocking
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.schedule import Member, count
 from tc.polyhedral.scop.scop import Access
@@ -40,8 +40,9 @@ LEAST_STEPS = 64
 class NestPlanner:
     """Writes the actions of one nest into a draft.
 
-    `written` are the tensors that the cluster writes, `within` those that others of its nests read
-    too, so that they are only packed inside of `around`, the members of the loops around.
+    The cluster of the nest writes the tensors `written`. Other nests of the cluster read the
+    tensors `within`, too, so that these are only packed inside of the loops around the nest,
+    `around`.
     """
 
     draft: Draft
@@ -60,7 +61,7 @@ class NestPlanner:
     _reduction: Member | None = None
 
     def plan(self) -> None:
-        """All of its actions."""
+        """Writes all actions of the nest."""
         self._tile()
         self.steps = self._reduction_steps()
         loops = self._decided(self._loops())
@@ -84,12 +85,12 @@ class NestPlanner:
 
     @cached_property
     def buffers(self) -> NestBuffers:
-        """The buffers of the nest; only where a register tile was chosen."""
+        """The buffers of the nest, which only a nest with a register tile has."""
         if self.chosen is None:
             raise InternalError("a nest without a register tile has no buffers")
         found = NestBuffers(
             self.draft,
-            self.costs.copying,
+            self.costs.copying_multiply_adds,
             self.nest,
             self.chosen,
             self.written,
@@ -104,11 +105,13 @@ class NestPlanner:
         """The reads that are packed in the order of a tile's rows."""
         if self.chosen is None:
             return []
-        scop = self.nest.facts.scop
+        scop = self.nest.info.scop
         others = [scop.statement(n) for n in self.draft.statements if n not in self.nest.names]
         touched = {access.tensor for statement in others for access in statement.accesses}
         touched |= {access.tensor for access, _ in self.buffers.pads}
-        found = packed_rows(self.nest, self.chosen, device_of(self.draft), self.written | touched)
+        found = packed_row_operands(
+            self.nest, self.chosen, device_of(self.draft), self.written | touched
+        )
         return [access for access in found if self._has_packed_rows(access.tensor)]
 
     def _has_packed_rows(self, tensor: str) -> bool:
@@ -127,7 +130,7 @@ class NestPlanner:
     # --- tiles ----------------------------------------------------------------------------------
 
     def _tile(self) -> None:
-        """The loops of the register tile: point loops, and the loops that are left around them."""
+        """Makes the loops of the register tile: its points, and the loops around tiles, `outer`."""
         chosen = self.chosen
         if chosen is None:
             return
@@ -144,7 +147,8 @@ class NestPlanner:
             self.outer[chosen.vector.name] = self._vector(chosen.vector, chosen, self.nest.names)
 
     def _vector(self, member: Member, chosen: RegisterTile, names: tuple[str, ...]) -> Member:
-        """A member over tiles of vectors, and the digits inside: vectors, if several, and lanes."""
+        """Tiles a member by the vectors of a tile, and these by their lanes. Returns the loop over
+        tiles."""
         if chosen.streams:
             whole = -(-self.nest.extent(member) // chosen.lanes) * chosen.lanes
             return self._split(member, (whole, chosen.lanes), (SERIAL, VECTOR), names)
@@ -156,7 +160,8 @@ class NestPlanner:
     def _split(
         self, member: Member, sizes: tuple[int, ...], roles: tuple[str, ...], names: tuple[str, ...]
     ) -> Member:
-        """Tiles a loop; those inside of tiles get roles, and become points. The loop around."""
+        """Tiles a loop. The loops inside of tiles get roles, and become points. Returns the loop
+        over tiles."""
         outer, *digits = self.draft.tile(member, sizes, names)
         for digit, role in zip(digits, roles, strict=True):
             bound = (digit,) if role == SERIAL else self.draft.bind([digit], role, names)
@@ -166,7 +171,7 @@ class NestPlanner:
     # --- reductions -----------------------------------------------------------------------------
 
     def _reduce(self, item: NestItem) -> None:
-        """The loops of an item's reduction: vectors along it, or straight-line code."""
+        """Makes the loops of an item's reduction: vectors along a reduction, straight-line code."""
         name, own = item.statement.name, (item.statement.name,)
         members = list(item.reduction)
         if self.steps is not None and item is self.nest.main:
@@ -189,23 +194,23 @@ class NestPlanner:
             self.draft.bind(members, UNROLL, own)
 
     def _reduced_vector(self, item: NestItem) -> Member | None:
-        """The reduction member of an item that is its vector, where vectors are along
-        reductions: that along which most reads are contiguous, and none is irregular."""
+        """The member of an item's reduction along which its vectors are, where vectors are along
+        reductions: along that member most reads are contiguous, and none is irregular."""
         if self.chosen is None or not self.chosen.reduced or not item.reduction:
             return None
         if item is self.nest.main:
             return self.chosen.vector
-        best, most, facts = None, 0, self.nest.facts
+        best, most, info = None, 0, self.nest.info
         for member in item.reduction:
             variable = member.values[item.statement.name].variable
-            steps = [facts.stride(a, variable) for a in item.statement.reads if a.site >= 0]
-            is_tested = variable in facts.tested(item.statement)
+            steps = [info.stride(a, variable) for a in item.statement.reads if a.site >= 0]
+            is_tested = variable in info.tested(item.statement)
             if not is_tested and set(steps) <= {0, 1} and steps.count(1) > most:
                 best, most = member, steps.count(1)
         return best
 
     def _is_short(self, members: Several[Member], item: NestItem) -> bool:
-        """Whether a reduction is unrolled: by default where it is short, and the tile is small."""
+        """Whether a reduction is unrolled: by default a short one over a small tile."""
         if self.chosen is None:
             return False
         steps = [count(m, extent(whole_of(m), item.statement)) for m in members]
@@ -215,7 +220,7 @@ class NestPlanner:
         return self.draft.decide_whether("reduction unrolled", own, default=self._is_small(steps))
 
     def _is_small(self, steps: Several[int]) -> bool:
-        """Whether a tile, times the steps of a reduction, is few statements."""
+        """Whether the tile of the nest, for all steps of a reduction, is few statements."""
         assert self.chosen is not None
         accumulators = prod(m.span // m.step for m in self.points if m.span and m.role == UNROLL)
         if self.chosen.reduced:
@@ -223,12 +228,12 @@ class NestPlanner:
         return prod(steps) <= SHORT and accumulators * prod(steps) <= 32
 
     def _reduction_steps(self) -> ReductionSteps | None:
-        """Tiles a reduction by its steps between loads and stores of accumulators: where asked for,
-        and where a panel would not stay in the cache."""
+        """Tiles a reduction, so that accumulators are loaded and stored after so many steps: where
+        options say so, and where a panel for the whole reduction would not stay in the cache."""
         chosen, main = self.chosen, self.nest.main
         if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
             return None
-        dtype = self.nest.facts.scop.shaped.program.tensors[main.statement.write.tensor].dtype
+        dtype = self.nest.info.scop.shaped.program.tensors[main.statement.write.tensor].dtype
         if dtype != compute_dtype(dtype) or self._stages:
             return None
         member = max(main.reduction, key=self.nest.extent)
@@ -270,7 +275,7 @@ class NestPlanner:
         return [self.outer.get(m.name, m) for m in self.nest.members]
 
     def _row_and_others(self) -> tuple[Member | None, Member, list[Member]]:
-        """The loops over rows, over vectors, and all others."""
+        """The loop over rows, the loop over vectors, and all others."""
         assert self.chosen is not None
         row = self.chosen.row
         u_outer = None if row is None else self.outer.get(row.name, row)
@@ -279,28 +284,28 @@ class NestPlanner:
 
     @cached_property
     def _stages(self) -> bool:
-        """Whether the target has a buffer in which it lies along the vectors."""
+        """Whether the target lies in a buffer, contiguous along the vectors."""
         u_outer, v_outer, others = self._row_and_others()
         can = self.buffers.stages((*others, v_outer), u_outer)
         return can and self.draft.decide_whether("target staged", self.nest.names)
 
-    def _loops(self) -> Loops:
+    def _loops(self) -> LoopsOfTile:
         """The loops around the tile, outermost first, and between which of them buffers lie."""
         chosen, members = self.chosen, self._members()
         if chosen is None or chosen.reduced or not self.nest.main.reduction:
             if chosen is not None and chosen.blocked and not chosen.reduced:
                 return self._strips(chosen)
             order = self._as_read(members)
-            return Loops(order, order)
+            return LoopsOfTile(order, order)
         buffers = self.buffers
         u_outer, v_outer, others = self._row_and_others()
         used = [m for m in others if buffers.moves_packs(m)]
         inner = [] if u_outer is None else [u_outer]
         if self.steps is not None:
             around, rows = self.steps.around, self.steps.rows
-            return Loops([*around, *rows], around, rows=rows)
+            return LoopsOfTile([*around, *rows], around, rows=rows)
         if u_outer is not None and buffers.moves_packs(u_outer):
-            local = False  # a panel serves all rows
+            local = False  # one panel serves all rows
         elif self.outermost:
             local = buffers.packs_locally(used, v_outer)
         else:
@@ -317,9 +322,9 @@ class NestPlanner:
         padded = len(first) + len(others)
         staged = len(order) - len(inner) if self._stages else None
         if local:
-            return Loops(order, first, packed=len(first), padded=padded, staged=staged)
+            return LoopsOfTile(order, first, packed=len(first), padded=padded, staged=staged)
         shared = others if buffers.pads else order[:staged]
-        return Loops(order, shared, whole=True, padded=padded, staged=staged)
+        return LoopsOfTile(order, shared, whole=True, padded=padded, staged=staged)
 
     def _panel_loops(self) -> tuple[list[Member], list[Member]]:
         """The loops around panels that a thread packs for itself, and those over the rows of a
@@ -344,7 +349,7 @@ class NestPlanner:
         part, point = self.draft.tile(member, (-(-count // parts),), self.nest.names)
         return [*around, part], [point if m is member else m for m in rows]
 
-    def _decided(self, loops: Loops) -> Loops:
+    def _decided(self, loops: LoopsOfTile) -> LoopsOfTile:
         """The loops around the tile in another order, or in tiles, where that was decided."""
         if not self.draft.target.decider.searches or self.steps is not None:
             return loops
@@ -369,8 +374,8 @@ class NestPlanner:
     def _window(
         self, first: list[Member], others: list[Member], inner: list[Member], *, shared: bool
     ) -> tuple[list[Member], list[Member]]:
-        """The loops around padded copies, one of them in tiles where these are of use, and the loop
-        inside of these tiles."""
+        """The loops around padded copies, one of which is tiled where tiles are of use, and the
+        loop inside of such tiles."""
         found = self.buffers.window([*first, *others], inner, shared=shared)
         if found is None or found[0] in first:
             return others, []
@@ -385,14 +390,14 @@ class NestPlanner:
         tiles, point = self.draft.tile(member, (size,), self.nest.names)
         return [tiles if m is member else m for m in others], [point]
 
-    def _strips(self, chosen: RegisterTile) -> Loops:
+    def _strips(self, chosen: RegisterTile) -> LoopsOfTile:
         """The loops around a transpose block by block."""
         row, vector, others = self._row_and_others()
         assert row is not None  # of a block
         device, bits = device_of(self.draft), self.options.vector_bits
         if bits is not None:
             device = replace(device, vector_bits=bits)
-        found = strips(self.nest, chosen, device, row, vector)
+        found = transpose_blocking(self.nest, chosen, device, row, vector)
         around, inside = [row], [vector]
         rows, columns = self._strip(row, found.row), self._strip(vector, found.vector)
         if rows is not None:
@@ -403,7 +408,11 @@ class NestPlanner:
             around, inside = [*around, piece], [vector, *inside[1:]]
         first = [*others, *around]
         order = [*first, *inside]
-        return Loops(order, first, lines=len(first)) if found.buffered else Loops(order, order)
+        return (
+            LoopsOfTile(order, first, lines=len(first))
+            if found.buffered
+            else LoopsOfTile(order, order)
+        )
 
     def _strip(self, member: Member, default: int | None) -> int | None:
         """How many blocks along a member are a strip."""
@@ -415,9 +424,9 @@ class NestPlanner:
         return self.draft.decide(what, self.nest.names, default, partial(iter, sizes))
 
     def _as_read(self, members: list[Member]) -> list[Member]:
-        """The members of a copy in the order of what it reads, if it reads and writes whole
-        lines: these may be written in any order, but those that follow each other are prefetched
-        by hardware."""
+        """The members of a nest; of one that copies a tensor in whole lines, in the order of the
+        lines that are read. Lines may be written in any order, but hardware prefetches lines that
+        are read one after the other."""
         statement, chosen = self.nest.main.statement, self.chosen
         reads = [a for a in statement.reads if a.site >= 0]
         if chosen is None or chosen.reduced or len(self.nest.items) > 1 or len(reads) != 1:
@@ -433,8 +442,8 @@ class NestPlanner:
         return [member for _, member in order]
 
     def _step(self, rows: list[Member]) -> None:
-        """Part of a reduction outside of the loops over rows: what starts the targets, the parts
-        one after the other, and what follows."""
+        """Puts the loop over steps of a reduction outside of the loops over rows, between the
+        statements that start the targets and the statements that follow the sum."""
         assert self.steps is not None
         main = (self.nest.main.statement.name,)
         if rows and len(self.nest.names) > 1:
@@ -444,7 +453,7 @@ class NestPlanner:
         self.draft.order((steps.outer, *rows, *reduction), main)
 
     def _bind(self, members: list[Member]) -> None:
-        """The leading loops for threads, where they do not depend on each other."""
+        """Shares the leading loops among threads, as far as their iterations are independent."""
         if not self.outermost or not self.options.parallel:
             return
         parallel: list[Member] = []

@@ -19,11 +19,11 @@ from tc.polyhedral.scop.scop import ScopStatement
 
 
 @dataclass(frozen=True)
-class Loops:
-    """The loops around the tile of a nest, outermost first, those that threads may share, and after
-    how many of them buffers lie: panels, padded copies, staged targets, lines that are written
-    back. `whole`: operands are packed before the part begins; `rows` are inside of a reduction
-    that runs in steps."""
+class LoopsOfTile:
+    """The loops around the tile of a nest: `all`, outermost first; those that threads may share,
+    `shared`; and the `rows` inside of a reduction that runs in steps. The other fields say after
+    how many of the loops buffers lie: `packed` panels, `padded` copies, `staged` targets, and
+    `lines` that are written back. `whole`: operands are packed before the part begins."""
 
     all: list[Member]
     shared: list[Member]
@@ -63,7 +63,7 @@ class NestPromoter:
     nest: ParallelNest
     buffers: NestBuffers | None
     around: tuple[Member, ...]
-    loops: Loops
+    loops: LoopsOfTile
     steps: ReductionSteps | None
     reduction: Member | None
 

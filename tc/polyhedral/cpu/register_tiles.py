@@ -49,11 +49,12 @@ MAX_VECTORS = 8
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """`rows` iterations of member `row` times `vectors` vectors of `lanes` along `vector`.
+    """`rows` iterations of the member `row` times `vectors` vectors of `lanes` along the member
+    `vector`.
 
-    `reduced`: the vector is along a reduction member. `packed` are the reads to be packed,
-    `blocked` those to be transposed block by block (a block is as high as a vector is wide).
-    `streams`: instead of the tile's, all vectors of a row are taken in turn.
+    `reduced`: `vector` is a member of a reduction. The reads `packed` are to be packed, the reads
+    `blocked` to be transposed block by block; a block has as many rows as a vector has lanes.
+    `streams`: all vectors of a row are taken in turn, rather than some of several rows.
     """
 
     vector: Member
@@ -69,7 +70,7 @@ class RegisterTile:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """All of it but the cost, by names."""
+        """All fields but the cost and `streams`, as names and numbers."""
         row = None if self.row is None else self.row.name
         held = (tuple(access.site for access in found) for found in (self.packed, self.blocked))
         return (self.vector.name, self.lanes, self.vectors, row, self.rows, self.reduced, *held)
@@ -105,15 +106,15 @@ def choose_tile(
 
 def _best(candidates: list[RegisterTile], costs: TileCosts) -> RegisterTile | None:
     best = min(candidates, key=lambda t: t.cost, default=None)
-    alike = [t for t in candidates if best is not None and _is_alike(t, best, costs.alike)]
+    alike = [t for t in candidates if best is not None and _is_alike(t, best, costs.tie_factor)]
     return max(alike, key=lambda t: (t.vectors, -t.cost), default=None)
 
 
 def _decided(
     candidates: list[RegisterTile], best: RegisterTile, decide: Decide
 ) -> RegisterTile | None:
-    """The tile that is left when one thing after the other has been decided; each time the default
-    is that of the best tile that is left."""
+    """The tile that is left when one property of tiles after the other has been decided. The
+    default of each decision is the property of the best tile that is left."""
     vectors = {f"{t.vector.name} in {t.lanes}": (t.vector, t.lanes) for t in candidates}
     own = f"{best.vector.name} in {best.lanes}"
     found = decide("vectors along", own, lambda: (*vectors, "none"))
@@ -190,7 +191,7 @@ class _Search:
                     break
                 if (row is not None and not _splits(row, rows)) or (blocked and rows != lanes):
                     continue
-                if rows > 1 and not (blocked or (accumulates and model.gains_by_rows)):
+                if rows > 1 and not (blocked or (accumulates and model.row_tiling_pays)):
                     continue  # nothing is used again
                 yield model.tile(rows, vectors)
 
@@ -213,8 +214,8 @@ class _Search:
 
 
 class _Model:
-    """What tiles of some lanes along a member cost, with rows along another; what does not depend
-    on their size is computed once."""
+    """Costs of tiles of some lanes along a member, with rows along another. The terms that the size
+    of a tile does not change are computed once."""
 
     def __init__(self, search: _Search, vector: Member, lanes: int, row: Member | None) -> None:
         nest, device = search.nest, search.device
@@ -230,22 +231,22 @@ class _Model:
         self.width = nest.extent(vector)
         self.height = 1 if row is None else nest.extent(row)
         self.depth = prod(map(nest.extent, nest.main.reduction))
-        self.packed = tuple(r.access for r in self.reads if r.packing and not r.blocked)
+        self.packed = tuple(r.access for r in self.reads if r.packing_slots and not r.blocked)
         self.blocked = tuple(r.access for r in self.reads if r.blocked)
         self.staged = self._may_stage()
         store = 0.0 if self.reduced else self._store_cost() / max(self.depth, 1)
-        self.moving = store + sum(r.packing for r in self.reads)
-        self.panel = self.depth * self.shape.vector  # bytes, of one vector
-        # what follows a short sum in the nest, and the next one, begins before it ends
+        self.moving = store + sum(r.packing_slots for r in self.reads)
+        self.panel = self.depth * self.shape.vector_bytes  # bytes, of one vector
+        # a processor begins what follows a short sum, and the next sum, before the sum ends
         waits = self.depth > SHORT or len(nest.items) <= 2
-        self.gains_by_rows = waits or any(r.serves_rows for r in self.reads)
+        self.row_tiling_pays = waits or any(r.serves_rows for r in self.reads)
         self.latency = 0.0
         if nest.main.statement.accumulates:
-            # along reductions each waits for cycles, as much of what they read comes from afar
+            # along a reduction accumulators wait for cycles: much of what is read comes from afar
             self.latency = device.fma_latency / (1 if self.reduced else cycles)
 
     def tile(self, rows: int, vectors: int) -> RegisterTile:
-        """A tile with its cost: slots for each useful element of a step."""
+        """A tile with its cost, in slots for each useful element of a step."""
         costs, device, lanes, width = self.costs, self.device, self.lanes, vectors * self.lanes
         accumulators = rows * vectors
         free = device.vector_registers - accumulators - vectors
@@ -253,30 +254,30 @@ class _Model:
         for read in self.reads:
             count = vectors_of(read, rows, vectors, free)
             loads += read.loads * count
-            loading += read.loading * count
-            kept = read.kept * (
+            loading += read.loading_slots * count
+            kept = read.reuse_distance_bytes * (
                 read.rows[rows - 1] if self.reduced else vectors if read.along else 1
             )
             if kept > device.l1:
                 far = self._far_rate(kept) if self.reduced else 1.0
-                fetched += read.fetched * -(-count // read.neighbours) * far
+                fetched += read.fetched_bytes * -(-count // read.neighbours) * far
         operations = accumulators * max(1, len(self.reads) - 1)
         plain = not (self.reduced or self.packed)
         part = _computed(self.width, vectors, self.shape) if plain else 1.0
         busy = max(operations * part * self.shape.share, loading) / device.fma_per_cycle
         busy = max(busy, fetched / device.l2_bytes_per_cycle / self.shape.cycles)
-        work = max(busy, self.latency) + costs.issue * (loads + operations)
-        work += self.moving * accumulators + self.streamed * costs.run * rows
+        work = max(busy, self.latency) + costs.issue_slots * (loads + operations)
+        work += self.moving * accumulators + self.streamed * costs.stream_switch_slots * rows
         if self.reduced:
-            work += costs.combining * rows / max(1.0, self.depth / width)
+            work += costs.combining_slots * rows / max(1.0, self.depth / width)
         useful = accumulators * lanes * _fullness(self.width, width)
         cost = work / (useful * _fullness(self.height, rows))
-        cost += self._reread(vectors) * (-(-self.width // width) - 1)
+        cost += self._refetch_cost(vectors) * (-(-self.width // width) - 1)
         if self.width % width:
             gathers = any(r.gathered for r in self.reads)
-            cost *= costs.masked_gather if gathers else costs.masked
+            cost *= costs.masked_gather_factor if gathers else costs.masked_factor
         if self.staged and self.packed and self.panel * vectors > device.l2 // 2:
-            cost *= costs.spilled
+            cost *= costs.spilled_factor
         return RegisterTile(
             self.vector,
             lanes,
@@ -287,11 +288,11 @@ class _Model:
             self.packed,
             self.blocked,
             cost,
-            streams_rows(self.nest, self.vector, device),
+            runs_one_row_at_a_time(self.nest, self.vector, device),
         )
 
     def _far_rate(self, size: float) -> float:
-        """How much longer than from the second cache it takes to read so many bytes in turn."""
+        """How much longer a core reads so many bytes in turn than from the second cache."""
         device = self.device
         if size <= device.l2:
             return 1.0
@@ -299,9 +300,10 @@ class _Model:
         rate = device.l3_bytes_per_cycle if near else device.memory_bytes_per_cycle
         return device.l2_bytes_per_cycle / rate
 
-    def _reread(self, vectors: int) -> float:
-        """Slots, for each instance, to read once more what no cache of a core holds: this happens
-        for each panel of the vector's member, unless the read moves with it."""
+    def _refetch_cost(self, vectors: int) -> float:
+        """The slots of an instance in which a core reads once more what none of its caches holds,
+        as each panel of the vector's member does; reads that move with that member are not
+        counted."""
         device, part = self.device, 1.0
         if self.packed and not self.staged:  # a long reduction is cut into steps
             part = min(1.0, device.l2 / 4 / (self.panel * vectors))
@@ -310,9 +312,9 @@ class _Model:
 
     @cached_property
     def _far(self) -> list[tuple[int, float]]:
-        """The bytes of each read that does not move with the vector, and in how many of them a
-        cycle it comes from beyond the second cache."""
-        shaped, device, found = self.nest.facts.scop.shaped, self.device, []
+        """The bytes of each read that does not move with the vector, and how many bytes of it come
+        from beyond the second cache in a cycle."""
+        shaped, device, found = self.nest.info.scop.shaped, self.device, []
         for access in self.nest.main.statement.reads:
             if access in self.packed or self.nest.uses(access, self.vector) or access.site < 0:
                 continue
@@ -325,17 +327,19 @@ class _Model:
 
     def _store_cost(self) -> float:
         """Slots for storing a vector of each target, whose rows are staged where that is of use."""
-        total, facts, shape, main = 0.0, self.nest.facts, self.shape, self.nest.main.statement
+        total, info, shape, main = 0.0, self.nest.info, self.shape, self.nest.main.statement
         for item in self.nest.items:
             write, name = item.statement.write, item.statement.name
-            step = facts.stride(write, self._variable(name, shape.v))
+            step = info.stride(write, self._variable(name, shape.v))
             staged = main.accumulates and write.tensor == main.write.tensor
-            staged = staged and facts.stride(write, self._variable(name, shape.u)) == 1
+            staged = staged and info.stride(write, self._variable(name, shape.u)) == 1
             scattered = (
-                self.costs.staged * shape.share if staged else self.costs.scattered * shape.lanes
+                self.costs.staged_slots * shape.share
+                if staged
+                else self.costs.scattered_slots * shape.lanes
             )
             if not staged and self._is_interleaved(write.tensor, step):
-                scattered *= self.costs.near
+                scattered *= self.costs.interleaved_factor
             total += shape.share if step in (0, 1) else scattered
         return total / len(self.nest.items)
 
@@ -348,8 +352,8 @@ class _Model:
 
     def _may_stage(self) -> bool:
         """Whether rows of the target are staged, so that a long reduction runs in one piece."""
-        write, facts = self.nest.main.statement.write, self.nest.facts
-        along, across = (facts.stride(write, x) for x in (self.shape.v, self.shape.u))
+        write, info = self.nest.main.statement.write, self.nest.info
+        along, across = (info.stride(write, x) for x in (self.shape.v, self.shape.u))
         return along not in (0, 1) and across == 1
 
     def _variable(self, name: str, variable: str | None) -> str | None:
@@ -364,7 +368,7 @@ def reads_rows_once(nest: ParallelNest, vector: Member, device: Device) -> bool:
     """Whether sums along other members than the vector's read much memory row by row, each element
     once, and what they accumulate for a row fits into the first cache: a tile has one row then, as
     those of several would lie far apart."""
-    main, shaped = nest.main, nest.facts.scop.shaped
+    main, shaped = nest.main, nest.info.scop.shaped
     held = nest.extent(vector) * nest.element
     held *= len({i.statement.write.tensor for i in nest.items})
     if vector not in nest.members or not main.reduction or held > 2 * streamed_row(device):
@@ -381,9 +385,9 @@ def reads_rows_once(nest: ParallelNest, vector: Member, device: Device) -> bool:
     )
 
 
-def streams_rows(nest: ParallelNest, vector: Member, device: Device) -> bool:
-    """Whether, besides, threads share other members, and what is accumulated does not fit into
-    registers: whole rows are then read faster than strips of them."""
+def runs_one_row_at_a_time(nest: ParallelNest, vector: Member, device: Device) -> bool:
+    """Whether `reads_rows_once` holds, threads share other members, and registers do not hold the
+    accumulators: whole rows are then read faster than strips of rows."""
     parts = prod(nest.extent(m) for m in nest.members if m != vector and m.coincident)
     return (
         nest.extent(vector) > MAX_VECTORS * device.lanes(nest.element * 8)
@@ -402,10 +406,10 @@ def _lane_counts(extent: int, widest: int) -> Iterator[int]:
 
 
 def _computed(extent: int, vectors: int, shape: TileShape) -> float:
-    """The part of a tile's work on vectors that is done where the last vector of a tile as long as
-    the row has a half that goes nowhere (demanded lanes), and takes fewer passes so. Rows of few
-    vectors are as well off with all of them half as wide."""
-    bits, last = shape.vector * 8, extent - (vectors - 1) * shape.lanes
+    """The part of a tile's work on vectors that is left where half of the last vector of a tile, as
+    long as the row, goes nowhere (demanded lanes), so that this vector takes fewer passes. Rows of
+    few vectors are as well off with vectors of half the width."""
+    bits, last = shape.vector_bytes * 8, extent - (vectors - 1) * shape.lanes
     if (
         vectors < MIN_VECTORS_BEFORE_SHORT
         or not 0 < last <= shape.lanes // 2

@@ -28,31 +28,32 @@ lines."""
 
 
 @dataclass(frozen=True)
-class Strips:
-    """Loops over blocks: `row` and `vector` in tiles of so many of their iterations (None: as they
-    are). With `buffered`, the loops over tiles of rows and of vectors go around a buffer for part
-    of the target, else the blocks of a strip along the target are innermost."""
+class TransposeBlocking:
+    """How the loops over the blocks of a transpose are tiled: `row` and `vector` are iterations of
+    a tile along each (None: the loop is not tiled). With `buffered`, the loops over tiles stand
+    around a buffer for a part of the target; otherwise the loop over the blocks of a strip is
+    innermost."""
 
     row: int | None
     vector: int | None
     buffered: bool
 
 
-def strips(
+def transpose_blocking(
     nest: ParallelNest, chosen: RegisterTile, device: Device, row: Member, vector: Member
-) -> Strips:
+) -> TransposeBlocking:
     """The loops over blocks: `row` along what is read, `vector` along the target."""
     if row.span is None and vector.span is None and _is_large(nest, device):
         found = _buffered(nest, chosen, device, row, vector)
         if found is not None:
             return found
     blocks = device.l1 // 2 // (device.line * chosen.rows)
-    return Strips(None if blocks < 2 or row.span is not None else blocks, None, False)
+    return TransposeBlocking(None if blocks < 2 or row.span is not None else blocks, None, False)
 
 
 def _is_large(nest: ParallelNest, device: Device) -> bool:
     """Whether an output is written past the caches, if in whole lines (see `stream`)."""
-    scop = nest.facts.scop
+    scop = nest.info.scop
     program, shapes = scop.shaped.program, scop.shaped.shapes
     target = program.tensors[nest.main.statement.write.tensor]
     names = (*program.inputs, *program.outputs)
@@ -67,7 +68,7 @@ def _is_large(nest: ParallelNest, device: Device) -> bool:
 def _is_whole(nest: ParallelNest) -> bool:
     """Whether all elements of the target are written, each dimension along one variable."""
     statement = nest.main.statement
-    shape = nest.facts.scop.shaped.shapes[statement.write.tensor]
+    shape = nest.info.scop.shaped.shapes[statement.write.tensor]
     return all(
         x is not None
         and x.constant == 0
@@ -79,10 +80,10 @@ def _is_whole(nest: ParallelNest) -> bool:
 
 def _buffered(
     nest: ParallelNest, chosen: RegisterTile, device: Device, row: Member, vector: Member
-) -> Strips | None:
+) -> TransposeBlocking | None:
     """With a buffer in part of the second cache, if rows of the target are not whole lines."""
     write = nest.main.statement.write
-    size = nest.facts.scop.shaped.program.tensors[write.tensor].dtype.bytes
+    size = nest.info.scop.shaped.program.tensors[write.tensor].dtype.bytes
     height, width = nest.extent(chosen.row or row), nest.extent(chosen.vector)
     step = nest.stride(write, row)
     if nest.stride(write, vector) != 1 or step is None or step * size % device.line == 0:
@@ -94,7 +95,7 @@ def _buffered(
     if stretch * size < MIN_STRETCH_LINES * device.line:
         return None
     pieces = columns // vector.step if columns < width else None
-    return Strips(rows // row.step, pieces, True)
+    return TransposeBlocking(rows // row.step, pieces, True)
 
 
 def _part(extent: int, most: int, unit: int) -> int:

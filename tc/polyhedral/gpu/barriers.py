@@ -2,9 +2,9 @@
 
 What threads run is a list of items, one after the other: accesses, copies, and loops, each of
 which is such a list again. Bands of blocks and threads, promotions and sequences only say who runs
-what is in them, and where it lies. A barrier stands before an item that clashes with one before,
+what is in them, and where it lies. A barrier stands before an item that races with one before,
 unless there is one in between; as late as that, it serves for as many pairs as it can. In a loop,
-another stands at the end, where the first items of the next iteration clash with the last ones.
+another stands at the end, where the first items of the next iteration race with the last ones.
 Where all blocks may wait for each other, barriers of the grid come first, between the children of
 the part. (Vasilache et al. 2018, arXiv:1802.04730, A.3.)
 """
@@ -16,10 +16,10 @@ from itertools import takewhile
 
 from tc.kernel.ir import GRID
 from tc.polyhedral import schedule
-from tc.polyhedral.clashes import Clashes, Occurrence
 from tc.polyhedral.launch_events import AFTER, BEFORE, WITHIN, LaunchEvents
-from tc.polyhedral.launch_legality import blocks_must_wait
+from tc.polyhedral.launch_legality import grid_barrier_positions
 from tc.polyhedral.launch_loops import LaunchLoop, Numbered
+from tc.polyhedral.races import Occurrence, Races
 from tc.polyhedral.schedule import (
     Band,
     Expansion,
@@ -42,14 +42,14 @@ def place_barriers(part: Node, dependences: Dependences, *, of_grids: bool = Fal
     events = LaunchEvents(plain, dependences.scop)
     if events.loops.threads == 1:
         return plain
-    placing = _Placing(Clashes(events))
+    placing = _Placing(Races(events))
     placing.walk(plain, frozenset(), _List())
     return placing.built(plain)
 
 
 def _with_grid_barriers(part: Sequence, dependences: Dependences) -> Node:
     """The part with barriers where all its blocks must wait for each other."""
-    places = blocks_must_wait(part, dependences)
+    places = grid_barrier_positions(part, dependences)
     return sequence_of(
         node
         for number, child in enumerate(part.children)
@@ -67,7 +67,7 @@ def without_barriers(node: Node) -> Node:
 
 @dataclass
 class _Open:
-    """A node that is walked: whether nothing was met in it yet, or nothing but what never clashes
+    """A node that is walked: whether nothing was met in it yet, or nothing but what never races
     with anything."""
 
     node: Node
@@ -107,9 +107,9 @@ class _Placing:
     """The walk says where barriers stand: `before` nodes, at the end of the `loops` of bands, and
     of what is below the nodes `last`, which copy. `built` puts them there."""
 
-    def __init__(self, clashes: Clashes) -> None:
-        self.clashes = clashes
-        self.events = clashes.events
+    def __init__(self, races: Races) -> None:
+        self.races = races
+        self.events = races.events
         self.before: set[int] = set()
         self.last: set[int] = set()
         self.loops: set[LaunchLoop] = set()
@@ -183,7 +183,7 @@ class _Placing:
                 self.last.add(id(last))
         here.add(item, by_all=by_all)
         events = {occurrence.event for occurrence in (*item.head, *item.tail)}
-        quiet = not item.has_barrier and all(map(self.clashes.is_quiet, events))
+        quiet = not item.has_barrier and all(map(self.races.cannot_race, events))
         for around in here.around:
             around.empty = around.empty and not events
             around.quiet = around.quiet and quiet
@@ -196,9 +196,9 @@ class _Placing:
         *,
         next_only: bool = False,
     ) -> bool:
-        """Whether something at the end of a list clashes with something at the beginning of one."""
+        """Whether something at the end of a list races with something at the beginning of one."""
         return any(
-            self.clashes.of(first, second, ahead, next_only=next_only) is not None
+            self.races.of(first, second, ahead, next_only=next_only) is not None
             for first in before.tail
             for second in after.head
         )

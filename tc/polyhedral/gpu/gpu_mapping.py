@@ -16,12 +16,12 @@ from math import prod
 from tc.gpu import Gpu
 from tc.options import GpuOptions
 from tc.plan import AXES, BLOCK, SERIAL, THREAD, UNROLL, Bind, Sink
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import MOST_ORDERED, Draft
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.gpu.gpu_promotion import Promoter
 from tc.polyhedral.gpu.residency import blocks_too_many, fewer_blocks
-from tc.polyhedral.launch_legality import blocks_must_wait
+from tc.polyhedral.launch_legality import grid_barrier_positions
 from tc.polyhedral.schedule import (
     Band,
     Member,
@@ -35,7 +35,7 @@ from tc.polyhedral.schedule import (
 )
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
-from tc.polyhedral.target import Chosen, Target
+from tc.polyhedral.target import PartPlan, Target
 
 THREADS, EDGE = 256, 32
 """Threads of a block, and iterations of a tile along a loop, where options say nothing."""
@@ -45,14 +45,14 @@ MAX_TILE_ITERATIONS = 1024
 
 
 def choose(
-    tree: Node, facts: Facts, dependences: Dependences, target: Target, options: GpuOptions
-) -> Iterator[Chosen]:
+    tree: Node, info: AccessInfo, dependences: Dependences, target: Target, options: GpuOptions
+) -> Iterator[PartPlan]:
     """Plans for the parts of a tree: each is a launch, or with `single_kernel` all are one."""
     parts = in_order(tree)
     if options.single_kernel and parts:
         parts = (sequence_of(parts),)
     for part in parts:
-        mapper = _mapped(part, Draft(part, facts, target), options)
+        mapper = _mapped(part, Draft(part, info, target), options)
         if options.single_kernel and mapper.gpu.cooperative:
             mapper = _at_once(part, mapper, dependences)
         yield mapper.draft.chosen()
@@ -69,13 +69,13 @@ def _mapped(
 def _at_once(part: Node, first: _Mapper, dependences: Dependences) -> _Mapper:
     """A part as it is mapped, or where its blocks must wait for each other to so few blocks that
     all run at a time."""
-    facts, mapper, room = first.draft.facts, first, None
-    while found := blocks_too_many(mapper.draft.tree, facts.scop, mapper.gpu):
+    info, mapper, room = first.draft.info, first, None
+    while found := blocks_too_many(mapper.draft.tree, info.scop, mapper.gpu):
         if not mapper.waiting(dependences):
             return mapper
         room = found[1] if room is None else min(found[1], room - 1)
-        limits = fewer_blocks(first.draft.tree, facts.scop, room)
-        mapper = _mapped(part, Draft(part, facts, first.draft.target), first.options, limits)
+        limits = fewer_blocks(first.draft.tree, info.scop, room)
+        mapper = _mapped(part, Draft(part, info, first.draft.target), first.options, limits)
     if waiting := mapper.waiting(dependences):
         names = "; ".join(", ".join(leaves(child)) for child in waiting)
         mapper.draft.notes.append(f"All blocks wait for each other before: {names}.")
@@ -113,7 +113,7 @@ class _Mapper:
         tree = self.draft.tree
         if not isinstance(tree, Sequence):
             return []
-        return [tree.children[number] for number in blocks_must_wait(tree, dependences)]
+        return [tree.children[number] for number in grid_barrier_positions(tree, dependences)]
 
     def map(self, part: Node) -> None:
         """The outermost band of each child to blocks, what is in it to threads."""
@@ -124,7 +124,7 @@ class _Mapper:
                 self.draft.notes.append(f"{', '.join(names)}: no loop is parallel; one thread.")
                 self._promote(inside, names, (), None, None)
                 continue
-            deeper = has_coincident(inside, self.draft.facts.scop)
+            deeper = has_coincident(inside, self.draft.info.scop)
             members = self.draft.decide_order("order of blocks", members, names)
             self.draft.order(members, names)  # the last ones are along x and y
             sizes = self._tile_sizes(members, names, deeper=deeper)
@@ -216,9 +216,9 @@ class _Mapper:
         """Threads for the innermost coincident loops of a branch."""
         members, inside = leading_coincident(node)
         names = tuple(leaves(node))
-        if members and not has_coincident(inside, self.draft.facts.scop):
+        if members and not has_coincident(inside, self.draft.info.scop):
             self._threads(members, inside, names, around)
-        elif has_coincident(node, self.draft.facts.scop):
+        elif has_coincident(node, self.draft.info.scop):
             below = (*around, *members)
             if not members and isinstance(node, Band):  # iterations that depend on each other
                 below, inside = (*around, *node.members), node.child

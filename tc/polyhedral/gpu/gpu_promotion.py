@@ -23,8 +23,8 @@ from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
 from tc.options import GpuOptions
 from tc.plan import REGISTER, SHARED, Promote
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.promotion import Footprint, promotion_fault, touches
 from tc.polyhedral.schedule import (
@@ -70,7 +70,7 @@ class Promoter:
 
     def _to_registers(self, names: tuple[str, ...]) -> Iterator[str]:
         """Targets that are touched several times."""
-        statements = [self.draft.facts.scop.statement(name) for name in names]
+        statements = [self.draft.info.scop.statement(name) for name in names]
         for tensor in dict.fromkeys(s.write.tensor for s in statements):
             users = [s for s in statements if touches(s, tensor)]
             if len(users) == 1 and not users[0].accumulates:
@@ -97,13 +97,13 @@ class Promoter:
         shifts = {tuple(x and x.constant for x in access.subscripts) for access in accesses}
         if inside is None or len(shifts) < 2:
             return False
-        box = self.draft.below(inside, names).box(tensor)
+        box = self.draft.footprint_in(inside, names).box(tensor)
         return box is not None and any(step > 1 for step in box.steps)
 
     def _promoted(self, action: Promote, inside: Member | None, names: tuple[str, ...]) -> bool:
         """Promotes a tensor, if that can be done, there is room for it, and no others have elements
         that it writes."""
-        draft, scop = self.draft, self.draft.facts.scop
+        draft, scop = self.draft, self.draft.info.scop
         held_bytes = {REGISTER: register_bytes, SHARED: shared_bytes}[action.scope]
 
         def fits(done: bool) -> bool:
@@ -164,15 +164,15 @@ class Promoter:
         if inside is None:
             return [], True
         found = dict(self._candidates(inside, names))
-        facts, statements = self.draft.facts, self._statements(names)
-        wanted = without_places(found, found, statements, facts)
+        info, statements = self.draft.info, self._statements(names)
+        wanted = without_places(found, found, statements, info)
         if self.options.shared is False:
             return [], not wanted
         told = list(self._hold(wanted, inside, names))
         if len(told) == len(wanted):
             return told, True
         held = self._held(names)
-        left = without_places(found, held, statements, facts)
+        left = without_places(found, held, statements, info)
         others = {tensor: box for tensor, box in left.items() if tensor not in wanted}
         return [*told, *self._hold(others, inside, names)], False
 
@@ -187,7 +187,7 @@ class Promoter:
             pitch = counts[-1] + 1 if prod(counts[:-1]) > 1 and counts[-1] % 2 == 0 else None
             if pitch and not self._decided(f"rows of {tensor} odd", names, default=True):
                 pitch = None
-            padded = self.draft.facts.fill(tensor, self._statements(names)) is not None
+            padded = self.draft.info.fill(tensor, self._statements(names)) is not None
             unroll = bool(self.options.unroll_copies)
             action = Promote(tensor, SHARED, padded=padded, pitch=pitch, unroll=unroll)
             if self._promoted(action, inside, names):
@@ -199,14 +199,14 @@ class Promoter:
         return self.draft.decide_whether(what, names, default=default) if asks else default
 
     def _statements(self, names: tuple[str, ...]) -> list[ScopStatement]:
-        return [self.draft.facts.scop.statement(name) for name in names]
+        return [self.draft.info.scop.statement(name) for name in names]
 
     def _candidates(self, inside: Member, names: tuple[str, ...]) -> Iterator[tuple[str, Box]]:
         """What would better lie in shared memory, with what a block touches of it: tensors, then
         what is gathered."""
-        scop = self.draft.facts.scop
+        scop = self.draft.info.scop
         statements = self._statements(names)
-        below, held = self.draft.below(inside, names).of(SHARED), self._held(names)
+        below, held = self.draft.footprint_in(inside, names).of(SHARED), self._held(names)
         for tensor in dict.fromkeys(a.tensor for s in statements for a in s.reads):
             found = below.box(tensor) if scop.shaped.shapes[tensor] else None
             users = [s for s in statements if touches(s, tensor)]
@@ -219,7 +219,7 @@ class Promoter:
             if not coalesced or self._decided(f"{tensor} held too", names, default=False):
                 yield tensor, found
         instances = partial(self._instances, below=below)
-        yield from gathered_boxes(statements, below, self.draft.facts, instances)
+        yield from gathered_boxes(statements, below, self.draft.info, instances)
 
     def _held(self, names: tuple[str, ...]) -> set[str]:
         """The tensors of which something is held near already, in that child of the part."""
@@ -236,9 +236,9 @@ class Promoter:
 
     def _is_coalesced(self, tensor: str, users: list[ScopStatement]) -> bool:
         """Whether all accesses step through memory with the threads along x."""
-        lane, facts = self.lane, self.draft.facts
+        lane, info = self.lane, self.draft.info
         return lane is not None and all(
-            facts.stride(access, lane.values[s.name].variable) == 1
+            info.stride(access, lane.values[s.name].variable) == 1
             for s in users
             for access in s.accesses
             if access.tensor == tensor
@@ -251,14 +251,14 @@ class Promoter:
 def gathered_boxes(
     statements: Sequence[ScopStatement],
     below: Footprint,
-    facts: Facts,
+    info: AccessInfo,
     instances: Callable[[ScopStatement], int],
 ) -> Iterator[tuple[str, Box]]:
     """What some statements gather that would better lie in shared memory, with what a block touches
     of it; `instances` tells how often each of them runs there, tails of tiles counted."""
     for name in dict.fromkeys(a.tensor for s in statements for a in s.gathers):
-        gather, found = facts.scop.gathers[name], below.box(name)
-        if found is None or (facts.check and gather.is_checked):
+        gather, found = info.scop.gathers[name], below.box(name)
+        if found is None or (info.check and gather.is_checked):
             continue
         users = [s for s in statements for a in s.gathers if a.tensor == name]
         times = sum(map(instances, users))
@@ -285,7 +285,7 @@ def without_places(
     found: Mapping[str, Box],
     held: Collection[str],
     statements: Sequence[ScopStatement],
-    facts: Facts,
+    info: AccessInfo,
 ) -> dict[str, Box]:
     """What was found but for what statements read only for places of what is held."""
     places = {
@@ -293,7 +293,7 @@ def without_places(
         for s in statements
         for access in s.gathers
         if access.tensor in held
-        for subscript in facts.reads[access.site].subscripts
+        for subscript in info.reads[access.site].subscripts
         for read in p.walk(subscript)
         if isinstance(read, p.Read)
     }

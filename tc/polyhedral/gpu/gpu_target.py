@@ -11,8 +11,8 @@ from tc.kernel.pass_manager import PassContext
 from tc.kernel.passes.pass_list import GPU_PASSES
 from tc.options import Options
 from tc.plan import AXES, BLOCK, REGISTER, SERIAL, SHARED, THREAD, UNROLL
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.codegen.launches import launch_sizes
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.gpu.barriers import place_barriers
 from tc.polyhedral.gpu.gpu_mapping import choose
 from tc.polyhedral.gpu.gpu_promotion import shared_bytes
@@ -21,7 +21,7 @@ from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
-from tc.polyhedral.target import Chosen, MemoryScope, Target
+from tc.polyhedral.target import MemoryScope, PartPlan, Target
 
 UNROLLED = 1024
 """Statements that unrolling makes of a launch at most, where options say nothing."""
@@ -42,9 +42,9 @@ class GpuTarget(Target):
         return replace(self, at_once=options.gpu.single_kernel and self.device.cooperative)
 
     def choose(
-        self, tree: Node, facts: Facts, dependences: Dependences, options: Options
-    ) -> Iterator[Chosen]:
-        return choose(tree, facts, dependences, self, options.gpu)
+        self, tree: Node, info: AccessInfo, dependences: Dependences, options: Options
+    ) -> Iterator[PartPlan]:
+        return choose(tree, info, dependences, self, options.gpu)
 
     def finish(self, part: Node, dependences: Dependences) -> Node:
         return place_barriers(part, dependences, of_grids=self.at_once)

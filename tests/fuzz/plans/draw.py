@@ -76,7 +76,7 @@ class Drawer:
         done: list[Action] = []
         try:
             for action in before:
-                node = apply(node, action, self.made.facts, self.made.target)
+                node = apply(node, action, self.made.info, self.made.target)
         except BackendError:
             return ()
         wanted = self.rng.randint(1, most)
@@ -85,7 +85,7 @@ class Drawer:
                 break
             for action in self._drawn(node):
                 try:
-                    after = apply(node, action, self.made.facts, self.made.target)
+                    after = apply(node, action, self.made.info, self.made.target)
                     wrong = self.rng.random() < 0.9 and self._fault(place, several, after)
                 except BackendError:
                     if self.rng.random() < 0.004:

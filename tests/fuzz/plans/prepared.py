@@ -65,12 +65,12 @@ class Prepared:
         return self.first.tree
 
     @cached_property
-    def facts(self) -> Any:
-        from tc.polyhedral.facts import Facts
+    def info(self) -> Any:
+        from tc.polyhedral.access_info import AccessInfo
 
         marked = self.first.marked
         strides = {b.name: b.strides for b in marked.buffers if b.role == "input"}
-        return Facts(self.first.scop, strides, True)
+        return AccessInfo(self.first.scop, strides, True)
 
     def kernels(self, plan: Any) -> tuple[Any, ...]:
         """The kernels of a plan: with marks, and finished. BackendError where it is refused."""

@@ -7,7 +7,7 @@ import pytest
 from tc.kernel.ir import GRID
 from tc.plan import BLOCK, REGISTER, SCRATCH, SHARED, THREAD
 from tc.polyhedral.gpu.barriers import place_barriers
-from tc.polyhedral.launch_legality import blocks_must_wait, launch_fault
+from tc.polyhedral.launch_legality import grid_barrier_positions, launch_fault
 from tc.polyhedral.legality import respects
 from tc.polyhedral.schedule import Band, Leaf, Node, Promotion, Sequence, Sync
 from tc.polyhedral.scop import relations
@@ -77,8 +77,8 @@ def test_all_blocks_wait_before_a_clash() -> None:
     }"""
     dependences = dependences_of(text, N=8)
     parts = tuple(bound(f"S{n}", BLOCK) for n in range(4))
-    assert blocks_must_wait(Sequence(parts), dependences) == [2, 3]
-    assert blocks_must_wait(Sequence(parts[:2]), dependences) == []
+    assert grid_barrier_positions(Sequence(parts), dependences) == [2, 3]
+    assert grid_barrier_positions(Sequence(parts[:2]), dependences) == []
     placed = place_barriers(Sequence(parts), dependences, of_grids=True)
     wait = Sync(GRID)
     assert placed == Sequence((parts[0], parts[1], wait, parts[2], wait, parts[3]))

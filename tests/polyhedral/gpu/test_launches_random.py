@@ -17,10 +17,10 @@ from tc.gpu import Gpu
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import BLOCK, GRID
 from tc.options import GpuOptions, Options
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import fault
-from tc.polyhedral.codegen.context import NoKernel
+from tc.polyhedral.codegen.context import LoweringError
 from tc.polyhedral.codegen.generate import lower_schedule
-from tc.polyhedral.facts import Facts
 from tc.polyhedral.gpu.barriers import place_barriers
 from tc.polyhedral.gpu.gpu_target import gpu_target
 from tc.polyhedral.launch_legality import launch_fault
@@ -95,7 +95,7 @@ def check_random(scop: Scop, inputs: Mapping[str, Any], rng: random.Random) -> N
         assert missing in str(launch_fault(less, dependences)), to_text(less)
     try:
         run(scop, placed, inputs)
-    except NoKernel:
+    except LoweringError:
         event("no kernel")
 
 
@@ -137,8 +137,8 @@ def test_chosen_mappings_need_each_barrier(small: Small, options: GpuOptions, gp
     target = gpu_target(gpu).wanted(wanted)
     dependences, inputs = compute_dependences(scop), inputs_of(scop)
     tree = schedule(scop, dependences, "min" if options.single_kernel else "max")
-    facts = Facts(scop, {}, check=True)
-    placed = map_schedule(tree, facts, dependences, target, wanted).tree
+    info = AccessInfo(scop, {}, check=True)
+    placed = map_schedule(tree, info, dependences, target, wanted).tree
     assert fault(placed, dependences, target) is None, to_text(placed)
     run(scop, placed, inputs)
     barriers = [node.scope for node in nodes(placed) if isinstance(node, Sync)]

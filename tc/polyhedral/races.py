@@ -1,4 +1,4 @@
-"""Which events of a launch clash: some instances of them, run by different threads of one block,
+"""Which events of a launch race: some instances of them, run by different threads of one block,
 touch one element, and one writes.
 
 In memory that is an element of the tensor; in a buffer that threads share it is a place in the
@@ -42,21 +42,21 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Clash:
-    """Two instances that clash; None where they are not known."""
+class Race:
+    """Two instances that race; None where the instances are not known."""
 
     pair: InstancePair | None
 
 
-class Clashes:
-    """Answers for the events of one launch, remembered."""
+class Races:
+    """The races between events of one launch, each looked for once."""
 
     def __init__(self, events: LaunchEvents) -> None:
         self.events = events
         self._position = {s.name: number for number, s in enumerate(events.scop.statements)}
         self._relations: dict[tuple[object, ...], Related | None] = {}
         self._quiet: dict[Event, bool] = {}
-        self._found: dict[tuple[object, ...], Clash | None] = {}
+        self._found: dict[tuple[object, ...], Race | None] = {}
 
     def of(
         self,
@@ -65,8 +65,8 @@ class Clashes:
         ahead: LaunchLoop | None = None,
         *,
         next_only: bool = False,
-    ) -> Clash | None:
-        """How two events clash of which the first runs before the second: in the same iteration of
+    ) -> Race | None:
+        """How two events race of which the first runs before the second: in the same iteration of
         all loops around both; or the second in a later one (or the next only) of `ahead`, and any
         of loops inside of it."""
         a, b = first.event, second.event
@@ -80,12 +80,12 @@ class Clashes:
             return None
         key = (first, second, ahead, next_only)
         if key not in self._found:
-            self._found[key] = self._clash(first, second, ahead, next_only=next_only)
+            self._found[key] = self._race(first, second, ahead, next_only=next_only)
         return self._found[key]
 
-    def _clash(
+    def _race(
         self, first: Occurrence, second: Occurrence, ahead: LaunchLoop | None, *, next_only: bool
-    ) -> Clash | None:
+    ) -> Race | None:
         times = tuple(_times(first, second, ahead, next_only=next_only))
         return self._example(first.event, second.event, ahead, times)
 
@@ -96,8 +96,8 @@ class Clashes:
         ahead: LaunchLoop | None,
         times: Conditions,
         role: str = THREAD,
-    ) -> Clash | None:
-        """How two events clash in different threads of a block, or in different blocks."""
+    ) -> Race | None:
+        """How two events race in different threads of a block, or in different blocks."""
         different = list(self._by_different(role, a, b, ahead))
         if not different:
             return None
@@ -112,19 +112,19 @@ class Clashes:
             try:
                 pair = find(relation, (*others, *conditions))
             except sets.TooComplex:
-                return Clash(None)
+                return Race(None)
             if pair is not None:
-                return Clash(pair)
+                return Race(pair)
         return None
 
-    def across_blocks(self, a: Event, b: Event) -> Clash | None:
+    def across_blocks(self, a: Event, b: Event) -> Race | None:
         """How two events touch one element in memory in two blocks."""
         if a.storage.scope != MEMORY:
             return None
         return self._example(a, b, None, (), BLOCK)
 
-    def is_quiet(self, event: Event) -> bool:
-        """Whether an event clashes with none, whenever they run."""
+    def cannot_race(self, event: Event) -> bool:
+        """Whether an event races with no other, whenever both run."""
         if event not in self._quiet:
             others = [other for other in self.events.all if other.storage is event.storage]
             self._quiet[event] = not any(self._ever(event, other) for other in others)
@@ -148,14 +148,14 @@ class Clashes:
         if role == THREAD and ahead is None and a.tile is not None and a.tile is b.tile:
             return  # the same thread moves what is at the same place
         for key in self.events.loops.axes(role):
-            if key in a.anyone or key in b.anyone:
+            if key in a.free_axes or key in b.free_axes:
                 yield ()
-            elif any(key in e.runners or key in e.shares for e in (a, b)):
+            elif any(key in e.executing_loops or key in e.copying_threads for e in (a, b)):
                 yield (compared("!=", runner(a, key, SOURCE), runner(b, key, SINK)),)
 
     def _same_block(self, a: Event, b: Event) -> Iterator[Condition]:
         for key in self.events.loops.axes(BLOCK):
-            if key not in a.anyone and key not in b.anyone:
+            if key not in a.free_axes and key not in b.free_axes:
                 yield compared("==", runner(a, key, SOURCE), runner(b, key, SINK))
 
     # --- what they touch ---
@@ -239,9 +239,9 @@ def _of_variables(side: int, form: LinearForm) -> Form[Digit, int]:
 
 def runner(event: Event, key: Numbered, side: int) -> Digit:
     """The number along an axis of who runs an event."""
-    if key in event.runners:
-        return event.runners[key].runner(side, event.statement)
-    return Digit(side, *event.shares.get(key, (Value(None), ())))
+    if key in event.executing_loops:
+        return event.executing_loops[key].runner(side, event.statement)
+    return Digit(side, *event.copying_threads.get(key, (Value(None), ())))
 
 
 def _times(

@@ -21,8 +21,8 @@ from tc.polyhedral.scop.scop import ScopStatement
 from tc.semantics.selected_sums import FEWEST, selected_variables
 
 
-def selected_members(nest: ParallelNest) -> tuple[Member, ...]:
-    """The loops of a nest of which each term of its sums selects one iteration."""
+def one_hot_members(nest: ParallelNest) -> tuple[Member, ...]:
+    """The loops of a nest of which each term of the nest's sums selects one iteration."""
     sums = [item for item in nest.items if item.reduction]
     return tuple(
         member
@@ -34,7 +34,7 @@ def selected_members(nest: ParallelNest) -> tuple[Member, ...]:
 def _selects(item: NestItem, member: Member, nest: ParallelNest) -> bool:
     statement = item.statement
     variable = member.values[statement.name].variable
-    if nest.facts.tested(statement):  # tests stand in the way
+    if nest.info.tested(statement):  # tests stand in the way
         return False
     return variable in _selected(nest, statement)
 
@@ -43,11 +43,11 @@ def _selected(nest: ParallelNest, statement: ScopStatement) -> Mapping[str, froz
     """The variables of which each term of a statement selects one value."""
     if statement.kind != "update":
         return {}
-    return selected_variables(nest.facts.scop.shaped.program.statements[statement.position])
+    return selected_variables(nest.info.scop.shaped.program.statements[statement.position])
 
 
 def _batches(nest: ParallelNest, selected: tuple[Member, ...]) -> list[Member]:
-    """The loops that the places of terms depend on: of a batch of which each has its own."""
+    """The loops on which the places of terms depend: each element of a batch has its own places."""
     batches: list[Member] = []
     for member in (m for m in nest.members if m not in selected):
         for item in (item for item in nest.items if item.reduction):
@@ -58,14 +58,14 @@ def _batches(nest: ParallelNest, selected: tuple[Member, ...]) -> list[Member]:
     return batches
 
 
-def plan_selections(
+def plan_one_hot_sums(
     draft: Draft,
     options: MappingOptions,
     nest: ParallelNest,
     selected: tuple[Member, ...],
 ) -> str:
-    """Writes the actions of such a nest: a part of the elements for each thread, the terms, then
-    the elements of one term, with vectors. Returns what was done in words."""
+    """Writes the actions of a nest of one-hot sums: each thread has a part of the elements; inside
+    run the terms, then the elements of one term, in vectors. Returns what was done, in words."""
     names, owner = nest.names, selected[0]
     threads = device_of(draft).threads if options.parallel else 1
     batches = _batches(nest, selected)
@@ -91,7 +91,7 @@ def plan_selections(
 
 
 def _vector(nest: ParallelNest, members: list[Member]) -> Member | None:
-    """The loop along which all that is read and written lies side by side."""
+    """The loop along which all elements that are read and written lie side by side."""
     statement = nest.main.statement
     for member in members:
         steps = {nest.stride(a, member) for a in statement.reads if a.site >= 0}
@@ -108,7 +108,7 @@ def _lanes(draft: Draft, options: MappingOptions, nest: ParallelNest, vector: Me
     device = device_of(draft)
     if options.vector_bits is not None:
         device = replace(device, vector_bits=options.vector_bits)
-    lanes = device.lanes(nest.facts.bits(nest.main.statement))
+    lanes = device.lanes(nest.info.bits(nest.main.statement))
     while lanes > 1 and lanes // 2 >= nest.extent(vector):
         lanes //= 2
     return lanes

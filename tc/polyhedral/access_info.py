@@ -14,7 +14,7 @@ from tc.semantics.size_values import KnownSizes, evaluate
 
 
 @dataclass(frozen=True)
-class Facts:
+class AccessInfo:
     """What the mapping asks of a program: strides, types, which reads are padded."""
 
     scop: Scop
@@ -73,7 +73,9 @@ class Facts:
             for axis, s in enumerate(access.subscripts)
         )
 
-    def places(self, access: Access, variable: str | None, most: int) -> tuple[int, ...]:
+    def distinct_positions(
+        self, access: Access, variable: str | None, most: int
+    ) -> tuple[int, ...]:
         """At how many places an access is for as many values of a variable as 1 to `most`, from 0
         on, all others being 0."""
         if not self.uses(access, variable):
