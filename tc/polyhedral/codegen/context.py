@@ -90,7 +90,7 @@ class KernelContext:
 
 
 @dataclass(frozen=True)
-class State:
+class EmitScope:
     """`positions`: where each statement below stands. `loops`: what digits of members (by name
     and step) are now. `bounds`: inclusive bounds of loop variables. `tiles`: promotions around,
     innermost last, by tensor. `expanded`: reductions with several accumulators. `pins`: under
@@ -101,7 +101,7 @@ class State:
     tests of the numbers of blocks and threads, by role, that are still to be made, and `varying`
     the variables that differ between the threads of a block."""
 
-    world: KernelContext
+    kernel: KernelContext
     positions: Mapping[str, Position]
     loops: Mapping[tuple[str, int], LinearForm] = field(default_factory=dict)
     bounds: Mapping[str, Interval] = field(default_factory=dict)
@@ -113,18 +113,18 @@ class State:
     pending: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
 
-    def bound(self, name: str, low: int, high: int) -> State:
+    def bound(self, name: str, low: int, high: int) -> EmitScope:
         return replace(self, bounds={**self.bounds, name: (low, high)})
 
     def tests(self, *roles: str) -> tuple[Expr, ...]:
         """The tests of blocks, or of threads, that are still to be made."""
         return tuple(test for role in roles for test in self.pending.get(role, ()))
 
-    def inside(self, placed: Placed) -> State:
+    def inside(self, placed: Placed) -> EmitScope:
         tensor = placed.tile.tensor
         return replace(self, tiles={**self.tiles, tensor: (*self.tiles.get(tensor, ()), placed)})
 
-    def outside(self, placed: Placed) -> State:
+    def outside(self, placed: Placed) -> EmitScope:
         """The state in which a tile is copied: that of the promotions around it."""
         tensor = placed.tile.tensor
         around = self.tiles[tensor][: self.tiles[tensor].index(placed)]
@@ -179,7 +179,7 @@ class State:
         return Load(buffer, indices, self.element_dtype(tensor))
 
     def element_dtype(self, tensor: str) -> DType:
-        dtype = self.world.dtype(tensor)
+        dtype = self.kernel.dtype(tensor)
         return dtype if self.innermost(tensor) is None else compute_dtype(dtype)
 
     def within(
@@ -194,7 +194,7 @@ class State:
         if placed is not None:
             yield from self._beyond(placed, element)
         elif limits is None:
-            limits = whole(tensor, self.world.scop)
+            limits = whole(tensor, self.kernel.scop)
         for form, within in zip(element, limits or (), strict=limits is not None):
             yield from self.between(form, within)
 

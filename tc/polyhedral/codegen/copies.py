@@ -12,7 +12,7 @@ from tc.dtypes import INT64, compute_dtype
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
 from tc.kernel.ir import Expr, For, If, LaunchIndex, Let, Load, Stmt, Store, Var
 from tc.plan import REGISTER, SHARED, THREAD
-from tc.polyhedral.codegen.context import Placed, State, guarded
+from tc.polyhedral.codegen.context import EmitScope, Placed, guarded
 from tc.polyhedral.codegen.gathered import contiguous_dimension, gathered
 from tc.polyhedral.footprint import Box, whole
 from tc.polyhedral.schedule import ArrayTile, Axis
@@ -33,15 +33,15 @@ class _Loop:
     mark: str
 
 
-def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
+def fetch(placed: Placed, state: EmitScope) -> tuple[Stmt, ...]:
     """Fills the buffer of a tile; elements outside of its limits get its fill, or 0."""
 
     def body(
-        inner: State, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]
+        inner: EmitScope, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]
     ) -> tuple[Stmt, ...]:
         tile = placed.tile
         around = inner.outside(placed)
-        dtype = compute_dtype(inner.world.dtype(tile.tensor))
+        dtype = compute_dtype(inner.kernel.dtype(tile.tensor))
         before, value = _source(tile.tensor, element, around)
         value = cast(value, dtype)
         tests = list(around.within(element, tile.tensor, _limits(tile, around)))
@@ -58,33 +58,33 @@ def fetch(placed: Placed, state: State) -> tuple[Stmt, ...]:
 
 
 def _source(
-    tensor: str, element: tuple[LinearForm, ...], around: State
+    tensor: str, element: tuple[LinearForm, ...], around: EmitScope
 ) -> tuple[tuple[Stmt, ...], Expr]:
     """An element that is fetched, and what must run before."""
-    gather = around.world.scop.gathers.get(tensor)
+    gather = around.kernel.scop.gathers.get(tensor)
     if gather is not None and around.innermost(tensor) is None:
         return gathered(gather, element, around)
     return (), around.load(tensor, element)
 
 
-def _limits(tile: ArrayTile, around: State) -> tuple[HalfOpen, ...] | None:
+def _limits(tile: ArrayTile, around: EmitScope) -> tuple[HalfOpen, ...] | None:
     """The limits of what is fetched: a tile around that was not fetched holds nothing beyond the
     tensor."""
     outer = around.innermost(tile.tensor)
     if tile.limits is not None or outer is None or outer.tile.fetch:
         return tile.limits
-    return whole(tile.tensor, around.world.scop)
+    return whole(tile.tensor, around.kernel.scop)
 
 
-def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
+def write_back(placed: Placed, state: EmitScope) -> tuple[Stmt, ...]:
     """Writes the elements of a tile that are within its limits."""
 
     def body(
-        inner: State, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]
+        inner: EmitScope, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]
     ) -> tuple[Stmt, ...]:
         tile = placed.tile
         around = inner.outside(placed)
-        value: Expr = Load(tile.buffer, indices, compute_dtype(inner.world.dtype(tile.tensor)))
+        value: Expr = Load(tile.buffer, indices, compute_dtype(inner.kernel.dtype(tile.tensor)))
         value = cast(value, around.element_dtype(tile.tensor))
         store = Store(*around.place(tile.tensor, element), value)
         return guarded(around.within(element, tile.tensor, tile.limits), (store,))
@@ -92,11 +92,11 @@ def write_back(placed: Placed, state: State) -> tuple[Stmt, ...]:
     return _in_lines(placed, state) if placed.tile.copy.lines else _copy(placed, state, body)
 
 
-Body = Callable[[State, "tuple[LinearForm, ...]", "tuple[Expr, ...]"], "tuple[Stmt, ...]"]
+Body = Callable[[EmitScope, "tuple[LinearForm, ...]", "tuple[Expr, ...]"], "tuple[Stmt, ...]"]
 
 
 def _copy(
-    placed: Placed, state: State, body: Body, *, along_memory: bool = False
+    placed: Placed, state: EmitScope, body: Body, *, along_memory: bool = False
 ) -> tuple[Stmt, ...]:
     """Blocks that are transposed run along the memory around, or along the buffer; all threads of
     a block fill its tiles."""
@@ -106,10 +106,10 @@ def _copy(
     return tuple(stmt for loops in nests for stmt in _nest(loops, placed, state, body))
 
 
-def _by_all_threads(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...]:
+def _by_all_threads(placed: Placed, state: EmitScope, body: Body) -> tuple[Stmt, ...]:
     """The axis that is contiguous in memory along the threads' x, the others, the last first, along
     y and z: in as many turns for each thread, with a test in the last where it is not full."""
-    layout, launch = placed.tile.layout, state.world.launch
+    layout, launch = placed.tile.layout, state.kernel.launch
     assert launch is not None
     free = [index for index in reversed(launch.along(THREAD)) if index.count > 1]
     for index in free:
@@ -125,14 +125,14 @@ def _by_all_threads(placed: Placed, state: State, body: Body) -> tuple[Stmt, ...
         turns = -(-size // own.count)
         name = own.var
         if turns > 1:
-            name = state.world.names.fresh("c0", INT64)
+            name = state.kernel.names.fresh("c0", INT64)
             loops.append((name, turns))
             state = state.bound(name, 0, turns - 1)
             positions[axis] = Form(0, {own.var: 1, name: own.count} if own.var else {name: 1})
         else:
             positions[axis] = Form(0, {name: 1})
         if turns > 1 and size % own.count:
-            name = state.world.names.fresh("c0", INT64)
+            name = state.kernel.names.fresh("c0", INT64)
             lets.append(Let(name, of_form(positions[axis])))
             positions[axis] = Form(0, {name: 1})
         if turns * own.count > size:
@@ -160,20 +160,20 @@ def copied_along(layout: tuple[Axis, ...], rows: int) -> list[int]:
     return [axis for axis in order if layout[axis].size > 1]
 
 
-def _in_lines(placed: Placed, state: State) -> tuple[Stmt, ...]:
+def _in_lines(placed: Placed, state: EmitScope) -> tuple[Stmt, ...]:
     """Writes back a tile laid out as its tensor is: a stretch of memory for each place in the
     outer dimensions. The first dimension of a stretch ends with the tensor, or with the tile; of
     the others the tile holds all."""
-    tile, world = placed.tile, state.world
-    shape = world.scop.shaped.shapes[tile.tensor]
-    names = [None if n == 1 else world.names.fresh("c0", INT64) for n in tile.sizes]
+    tile, kernel = placed.tile, state.kernel
+    shape = kernel.scop.shaped.shapes[tile.tensor]
+    names = [None if n == 1 else kernel.names.fresh("c0", INT64) for n in tile.sizes]
     positions = [constant_form(0) if n is None else Form(0, {n: 1}) for n in names]
     first = _first_of_stretch(tile.sizes, shape)
     starts = [*positions[:first], *(constant_form(0) for _ in shape[first:])]
     for name, size in zip(names, tile.sizes, strict=True):
         state = state if name is None else state.bound(name, 0, size - 1)
     around = state.outside(placed)
-    value = Load(tile.buffer, _indices(positions), world.dtype(tile.tensor))
+    value = Load(tile.buffer, _indices(positions), kernel.dtype(tile.tensor))
     element = _element(placed.box, tile.layout, positions)
     stmt: Stmt = Store(*around.place(tile.tensor, element), value)
     for d in reversed(range(len(shape))):
@@ -202,16 +202,16 @@ def _first_of_stretch(sizes: Sequence[int], shape: Sequence[int]) -> int:
     return first
 
 
-def _contiguous_axis(placed: Placed, state: State) -> int:
+def _contiguous_axis(placed: Placed, state: EmitScope) -> int:
     """The axis along which the memory around the tile is contiguous; -1 if none is."""
-    tile, world = placed.tile, state.world
+    tile, kernel = placed.tile, state.kernel
     around = state.outside(placed).innermost(tile.tensor)
-    gather = world.scop.gathers.get(tile.tensor)
+    gather = kernel.scop.gathers.get(tile.tensor)
     if around is not None:
         return axis_along(tile.layout, contiguous_in(around.tile))
     if gather is not None:
         return axis_along(tile.layout, contiguous_dimension(gather, placed.box, state))
-    strides = world.buffers[tile.tensor].strides
+    strides = kernel.buffers[tile.tensor].strides
     return axis_along(tile.layout, contiguous_along(strides, tile.sizes))
 
 
@@ -274,7 +274,7 @@ def _chunks(number: int, axis: Axis, lanes: int, mark: str) -> list[list[_Loop]]
     return chunks
 
 
-def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> tuple[Stmt, ...]:
+def _nest(loops: Sequence[_Loop], placed: Placed, state: EmitScope, body: Body) -> tuple[Stmt, ...]:
     """The loops around the body, which gets the element and the indices in the buffer."""
     layout = placed.tile.layout
     positions = [constant_form(0)] * len(layout)
@@ -285,7 +285,7 @@ def _nest(loops: Sequence[_Loop], placed: Placed, state: State, body: Body) -> t
         if loop.step < 0 or loop.extent == 1:
             names.append(None)
         else:
-            name = state.world.names.fresh("c0", INT64)
+            name = state.kernel.names.fresh("c0", INT64)
             state = state.bound(name, 0, loop.extent - 1)
             positions[loop.axis] = positions[loop.axis] + Form(0, {name: loop.step})
             names.append(name)

@@ -20,11 +20,11 @@ from tc.kernel.verify import verify
 from tc.plan import BLOCK, PACKED, PARALLEL, SCRATCH, SERIAL, SHARED, THREAD, UNROLL, VECTOR
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.context import (
+    EmitScope,
     KernelContext,
     LoweringError,
     Placed,
     PrivateAccumulators,
-    State,
     guarded,
 )
 from tc.polyhedral.codegen.copies import fetch, write_back
@@ -70,19 +70,19 @@ def lower_schedule(
     program = scop.shaped.program
     indices = (name for statement in program.statements for name in statement.variables)
     names = NameSupply(program.tensors, indices)
-    world = KernelContext(scop, names, check)
-    world.buffers.update((b.name, b) for b in _arguments(scop, strides))
+    context = KernelContext(scop, names, check)
+    context.buffers.update((b.name, b) for b in _arguments(scop, strides))
     positions = {s.name: start(s) for s in scop.statements}
     regions: list[tuple[Stmt, ...]] = []
     for part in schedule.in_order(tree):
-        state = State(world, positions)
+        state = EmitScope(context, positions)
         regions += [_launched(part, state)] if launches else _regions(part, state)
     roles = ("input", "output", "temporary", *ir.PRIVATE)
     used = _touched(regions)
-    kept = [b for b in world.buffers.values() if b.role != "temporary" or b.name in used]
+    kept = [b for b in context.buffers.values() if b.role != "temporary" or b.name in used]
     buffers = sorted(kept, key=lambda b: roles.index(b.role))
     kernel = ir.Kernel(
-        program.name, tuple(buffers), tuple(regions), tuple(world.sites.values()), scop.initial
+        program.name, tuple(buffers), tuple(regions), tuple(context.sites.values()), scop.initial
     )
     verify(kernel)
     return kernel
@@ -104,12 +104,12 @@ def _arguments(scop: Scop, strides: Mapping[str, tuple[int, ...]]) -> Iterator[i
         yield ir.Buffer(name, tensor.dtype, shape, own, tensor.role)
 
 
-def _regions(node: Node, state: State) -> Iterator[tuple[Stmt, ...]]:
+def _regions(node: Node, state: EmitScope) -> Iterator[tuple[Stmt, ...]]:
     """The regions of one part of the program: packing what it shares, then its loops."""
-    world = state.world
+    kernel = state.kernel
     if isinstance(node, Promotion) and node.is_packed:
         for placed in _place(node, state):
-            world.names.start_region()
+            kernel.names.start_region()
             state = state.inside(placed)
             note = ir.Comment(f"{placed.tile.tensor} packed")
             for copy in fetch(placed, state):
@@ -118,17 +118,17 @@ def _regions(node: Node, state: State) -> Iterator[tuple[Stmt, ...]]:
                 yield note, copy
         yield from _regions(node.child, state)
         return
-    world.names.start_region()
-    yield (*_comments(node, world.scop), *_lower(node, state, outermost=True))
+    kernel.names.start_region()
+    yield (*_comments(node, kernel.scop), *_lower(node, state, outermost=True))
 
 
-def _launched(part: Node, state: State) -> tuple[Stmt, ...]:
+def _launched(part: Node, state: EmitScope) -> tuple[Stmt, ...]:
     """The region of a part that is one launch."""
-    world = state.world
-    world.names.start_region()
-    launch = world.launch = launch_of(part, world.scop, world.names)
+    kernel = state.kernel
+    kernel.names.start_region()
+    launch = kernel.launch = launch_of(part, kernel.scop, kernel.names)
     body = _lower(part, entered(launch, replace(state, block=state.positions)))
-    return (*_comments(part, world.scop), ir.Grid(launch.along(BLOCK), launch.along(THREAD), body))
+    return (*_comments(part, kernel.scop), ir.Grid(launch.along(BLOCK), launch.along(THREAD), body))
 
 
 def _comments(node: Node, scop: Scop) -> tuple[ir.Comment, ...]:
@@ -145,18 +145,18 @@ def _comment(statement: ScopStatement, scop: Scop) -> str:
     return " ".join(" ".join(line.split("#")[0] for line in lines).split())
 
 
-def _lower(node: Node, state: State, *, outermost: bool = False) -> tuple[Stmt, ...]:
-    launch = state.world.launch
+def _lower(node: Node, state: EmitScope, *, outermost: bool = False) -> tuple[Stmt, ...]:
+    launch = state.kernel.launch
     if launch is None:
         return _node(node, state, outermost=outermost)
     tests, state = pinned(node, launch, state)
     return guarded(tests, _node(node, state, outermost=outermost))
 
 
-def _node(node: Node, state: State, *, outermost: bool) -> tuple[Stmt, ...]:
+def _node(node: Node, state: EmitScope, *, outermost: bool) -> tuple[Stmt, ...]:
     match node:
         case Leaf(statement=name):
-            stmts = lower_leaf(state.world.scop.statement(name), state)
+            stmts = lower_leaf(state.kernel.scop.statement(name), state)
             return guarded(state.pins.get(name, ()), stmts)
         case Sequence(children=children):
             return tuple(stmt for child in children for stmt in _lower(child, state))
@@ -180,7 +180,7 @@ def _node(node: Node, state: State, *, outermost: bool) -> tuple[Stmt, ...]:
 
 
 def _by_threads(
-    placed: Placed, copy: Callable[[Placed, State], tuple[Stmt, ...]], state: State
+    placed: Placed, copy: Callable[[Placed, EmitScope], tuple[Stmt, ...]], state: EmitScope
 ) -> tuple[Stmt, ...]:
     """A copy, where the block has work; of what is a thread's own only where the thread has."""
     roles = (BLOCK,) if placed.tile.scope == SHARED else (BLOCK, THREAD)
@@ -191,7 +191,7 @@ def _by_threads(
 
 
 def _band(
-    members: tuple[Member, ...], child: Node, state: State, *, outermost: bool
+    members: tuple[Member, ...], child: Node, state: EmitScope, *, outermost: bool
 ) -> tuple[Stmt, ...]:
     if not members:
         return _lower(child, state)
@@ -222,10 +222,10 @@ def _band(
     return (For(loop, integer(0), end, body, parallel, _MARKS.get(member.role, "")),)
 
 
-def _surplus(members: tuple[Member, ...], names: list[str], state: State) -> int:
+def _surplus(members: tuple[Member, ...], names: list[str], state: EmitScope) -> int:
     """How many leading members must become one loop, as a nest has no more than MAX_LOOPS."""
     several = [i for i, m in enumerate(members) if _trips(m, names, state) > 1]
-    if len(several) <= MAX_LOOPS or members[0].role != SERIAL or state.world.launch is not None:
+    if len(several) <= MAX_LOOPS or members[0].role != SERIAL or state.kernel.launch is not None:
         return 0
     return several[len(several) - MAX_LOOPS] + 1
 
@@ -234,7 +234,7 @@ def _joined(
     together: tuple[Member, ...],
     rest: tuple[Member, ...],
     child: Node,
-    state: State,
+    state: EmitScope,
     *,
     parallel: bool,
 ) -> tuple[Stmt, ...]:
@@ -249,7 +249,7 @@ def _joined(
         others = tuple(replace(member, role=SERIAL) for member in together[first + 1 :])
         inner = (*together[first : first + 1], *others, *rest)
         return _band(inner, child, state, outermost=parallel and bool(several))
-    joined = state.world.names.fresh("n0", INT64)
+    joined = state.kernel.names.fresh("n0", INT64)
     lets: list[Stmt] = []
     for position, (member, trip) in enumerate(zip(together, trips, strict=True)):
         loop, state = _inside(member, names, trip, state)
@@ -264,24 +264,28 @@ def _joined(
     return (For(joined, integer(0), integer(total), (*lets, *body), parallel),)
 
 
-def _trips(member: Member, names: list[str], state: State) -> int:
-    return trips_of(member, map(state.world.scop.statement, names))
+def _trips(member: Member, names: list[str], state: EmitScope) -> int:
+    return trips_of(member, map(state.kernel.scop.statement, names))
 
 
-def _inside(member: Member, names: list[str], trips: int, state: State) -> tuple[str | None, State]:
+def _inside(
+    member: Member, names: list[str], trips: int, state: EmitScope
+) -> tuple[str | None, EmitScope]:
     """The variable of a member's loop, if it has several iterations, and the state in these."""
     loop: str | None = None
     digit = constant_form(0)
     if trips != 1:
         is_digit = member.span is not None or member.step > 1
-        loop = state.world.names.fresh(f"{member.name}0" if is_digit else member.name, INT64)
+        loop = state.kernel.names.fresh(f"{member.name}0" if is_digit else member.name, INT64)
         state, digit = state.bound(loop, 0, trips - 1), Form(0, {loop: 1})
     return loop, _within(member, names, trips, digit, state)
 
 
-def _bound(member: Member, rest: tuple[Member, ...], child: Node, state: State) -> tuple[Stmt, ...]:
+def _bound(
+    member: Member, rest: tuple[Member, ...], child: Node, state: EmitScope
+) -> tuple[Stmt, ...]:
     """A band whose first member blocks or threads run."""
-    names, launch = list(schedule.leaves(child)), state.world.launch
+    names, launch = list(schedule.leaves(child)), state.kernel.launch
     if launch is None:
         raise LoweringError(f"the loop {member} is of a launch, and there is none")
     trips = _trips(member, names, state)
@@ -291,7 +295,9 @@ def _bound(member: Member, rest: tuple[Member, ...], child: Node, state: State) 
     return turns.around(_lower(node, inner))
 
 
-def _within(member: Member, names: list[str], trips: int, digit: LinearForm, state: State) -> State:
+def _within(
+    member: Member, names: list[str], trips: int, digit: LinearForm, state: EmitScope
+) -> EmitScope:
     """The state in an iteration of a member, whose digit is known."""
     positions = {n: enter(state.positions[n], member, n, digit, trips) for n in names}
     block = state.block
@@ -311,8 +317,8 @@ def _within(member: Member, names: list[str], trips: int, digit: LinearForm, sta
 
 
 def _bounded(
-    member: Member, names: list[str], trip: int, state: State, inner: State
-) -> tuple[Expr, State]:
+    member: Member, names: list[str], trip: int, state: EmitScope, inner: EmitScope
+) -> tuple[Expr, EmitScope]:
     """The end of a serial loop, less where a tile is not full, if all statements agree."""
     tails = []
     for name in names:
@@ -342,7 +348,7 @@ def _bounded(
     return end, _exact(member, names, inner) if member.step == 1 and begun else inner
 
 
-def _exact(member: Member, names: list[str], state: State) -> State:
+def _exact(member: Member, names: list[str], state: EmitScope) -> EmitScope:
     positions = dict(state.positions)
     for name in names:
         variable = member.values[name].variable
@@ -355,14 +361,14 @@ def _exact(member: Member, names: list[str], state: State) -> State:
 # --- promoted tiles and expanded reductions -----------------------------------------------------
 
 
-def _place(node: Promotion, state: State) -> list[Placed]:
-    world, placed = state.world, []
+def _place(node: Promotion, state: EmitScope) -> list[Placed]:
+    kernel, placed = state.kernel, []
     inside = set(schedule.leaves(node))
     for tile in node.tiles:
         positions = state.block if tile.scope == SHARED else state.positions
         accesses = [
             (access, positions[s.name])
-            for s in world.scop.users(tile.tensor)
+            for s in kernel.scop.users(tile.tensor)
             if s.name in inside
             for access in s.promotable
             if access.tensor == tile.tensor
@@ -376,18 +382,18 @@ def _place(node: Promotion, state: State) -> list[Placed]:
                 f"the tile {tile.sizes} of {tile.tensor} does not hold what is touched, which has "
                 f"{has}"
             )
-        dtype = compute_dtype(world.dtype(tile.tensor))
+        dtype = compute_dtype(kernel.dtype(tile.tensor))
         local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
         local = local or (tile.scope != PACKED and _has_tails(tile, found, state))
-        name = world.add_buffer(tile.buffer, tile.scope, dtype, tile.shape, local=local)
+        name = kernel.add_buffer(tile.buffer, tile.scope, dtype, tile.shape, local=local)
         placed.append(Placed(replace(tile, buffer=name), replace(found, sizes=tile.sizes)))
     return placed
 
 
-def _has_tails(tile: ArrayTile, found: Box, state: State) -> bool:
+def _has_tails(tile: ArrayTile, found: Box, state: EmitScope) -> bool:
     """Whether some of a tile may lie beyond what is copied: loops that are not full may leave it
     unwritten, and others, which are vectors or unrolled, compute with it."""
-    limits = tile.limits or whole(tile.tensor, state.world.scop)
+    limits = tile.limits or whole(tile.tensor, state.kernel.scop)
     for offset, size, (begin, end) in zip(found.offsets, tile.sizes, limits, strict=True):
         low, high = offset.interval(state.bounds)
         if low < begin or high + size > end:
@@ -401,19 +407,19 @@ def _begun_before(found: Box, before: tuple[int, ...]) -> Box:
     return Box(tuple(offsets), tuple(sizes), found.steps)
 
 
-def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
+def _expand(node: Expansion, state: EmitScope) -> tuple[Stmt, ...]:
     """The identity in all accumulators, the reduction, and their combination with the target."""
-    world = state.world
-    statement = world.scop.statement(node.statement)
+    kernel = state.kernel
+    statement = kernel.scop.statement(node.statement)
     found = box([(statement.write, state.positions[statement.name])])
     assert found is not None  # the subscripts of what is written are linear
-    dtype = compute_dtype(world.dtype(statement.write.tensor))
+    dtype = compute_dtype(kernel.dtype(statement.write.tensor))
     sizes = tuple(d.span // d.step if d.span else 1 for d in node.digits)
     extents = (*found.counts, *sizes)
-    name = world.add_buffer(node.buffer, "register", dtype, extents)
+    name = kernel.add_buffer(node.buffer, "register", dtype, extents)
     expanded = PrivateAccumulators(name, found, node.digits)
     inner = replace(state, expanded={**state.expanded, statement.name: expanded})
-    names = [world.names.fresh("c0", INT64) for _ in extents]
+    names = [kernel.names.fresh("c0", INT64) for _ in extents]
     filled = Store(name, tuple(map(_index, names, extents)), identity(statement.op, dtype))
     return (
         *_unrolled(names, extents, (filled,), last=_lanes_mark(state)),
@@ -423,18 +429,21 @@ def _expand(node: Expansion, state: State) -> tuple[Stmt, ...]:
 
 
 def _combined(
-    expanded: PrivateAccumulators, sizes: tuple[int, ...], statement: ScopStatement, state: State
+    expanded: PrivateAccumulators,
+    sizes: tuple[int, ...],
+    statement: ScopStatement,
+    state: EmitScope,
 ) -> tuple[Stmt, ...]:
     """The accumulators of an expansion, combined: first those of the unrolled digits, lane by lane
     and in pairs, so that few wait for each other; then the lanes with the target."""
-    world, found, op, target = state.world, expanded.box, statement.op, statement.write.tensor
-    dtype = compute_dtype(world.dtype(target))
-    outer = [world.names.fresh("c0", INT64) for _ in found.counts]
+    kernel, found, op, target = state.kernel, expanded.box, statement.op, statement.write.tensor
+    dtype = compute_dtype(kernel.dtype(target))
+    outer = [kernel.names.fresh("c0", INT64) for _ in found.counts]
     cell = tuple(map(_index, outer, found.counts))
     for name, extent in zip(outer, found.counts, strict=True):
         state = state.bound(name, 0, extent - 1)
     *several, lanes = sizes
-    lane = world.names.fresh("c0", INT64)
+    lane = kernel.names.fresh("c0", INT64)
     stmts: list[Stmt] = []
     parts = [
         Load(expanded.buffer, (*cell, *map(integer, digits), _index(lane, lanes)), dtype)
@@ -453,14 +462,14 @@ def _combined(
     )
     place = state.place(target, element)
     own = state.element_dtype(target)
-    total = Var(world.names.fresh("acc", dtype), dtype)
+    total = Var(kernel.names.fresh("acc", dtype), dtype)
     final: tuple[Stmt, ...] = (
         ir.Let(total.name, cast(Load(*place, own), dtype)),
         *_vector(lane, lanes, (ir.Set(total.name, binary(op, total, first)),), state),
         Store(*place, cast(total, own)),
     )
     bounds = statement.write.bounds
-    limits = None if bounds == whole(target, world.scop) else bounds
+    limits = None if bounds == whole(target, kernel.scop) else bounds
     final = guarded(state.within(element, target, limits), final)
     return _unrolled(outer, found.counts, (*stmts, *final), last="unroll")
 
@@ -469,13 +478,13 @@ def _index(name: str, extent: int) -> Expr:
     return Var(name, INT64) if extent > 1 else integer(0)
 
 
-def _lanes_mark(state: State) -> str:
+def _lanes_mark(state: EmitScope) -> str:
     """The mark of a loop over accumulators: lanes of a vector, which threads of a GPU have none
     of."""
-    return "vector" if state.world.launch is None else "unroll"
+    return "vector" if state.kernel.launch is None else "unroll"
 
 
-def _vector(name: str, lanes: int, body: tuple[Stmt, ...], state: State) -> tuple[Stmt, ...]:
+def _vector(name: str, lanes: int, body: tuple[Stmt, ...], state: EmitScope) -> tuple[Stmt, ...]:
     if lanes == 1:
         return body
     return (For(name, integer(0), integer(lanes), body, mark=_lanes_mark(state)),)

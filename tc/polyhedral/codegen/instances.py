@@ -19,7 +19,7 @@ from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
 from tc.kernel.ir import Expr, Load, Stmt, Store
 from tc.plan import SHARED
-from tc.polyhedral.codegen.context import PrivateAccumulators, State, guarded
+from tc.polyhedral.codegen.context import EmitScope, PrivateAccumulators, guarded
 from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
 from tc.polyhedral.codegen.identity import identity
 from tc.polyhedral.codegen.vanishing import adds_nothing
@@ -29,14 +29,14 @@ from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics import program as p
 
 
-def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
+def lower_leaf(statement: ScopStatement, state: EmitScope) -> tuple[Stmt, ...]:
     """The statements that run one instance, or one of the tail's (see the module)."""
     tails = {v: d for v, d in state.positions[statement.name].items() if not d.exact}
     element = _element(statement.write, statement, state)
     placed = state.innermost(statement.write.tensor)
     promoted = placed is not None and state.fits(placed, element)
     promoted = promoted or statement.name in state.expanded
-    if promoted and tails and state.world.launch is not None:
+    if promoted and tails and state.kernel.launch is not None:
         promoted = not _reads_from_others(statement, state)
         promoted = promoted and not _Reader(statement, tails, state).misses()
     beyond = {v: d for v, d in tails.items() if promoted and _is_beyond(v, statement, state)}
@@ -51,10 +51,10 @@ def lower_leaf(statement: ScopStatement, state: State) -> tuple[Stmt, ...]:
     return guarded(tests, stmts)
 
 
-def _reads_from_others(statement: ScopStatement, state: State) -> bool:
+def _reads_from_others(statement: ScopStatement, state: EmitScope) -> bool:
     """Whether an instance may read what another thread of the launch writes: one beyond the range
     would then read at a place where this may happen at any time."""
-    launch = state.world.launch
+    launch = state.kernel.launch
     assert launch is not None
     for access in statement.reads:
         placed = state.innermost(access.tensor)
@@ -63,17 +63,17 @@ def _reads_from_others(statement: ScopStatement, state: State) -> bool:
     return False
 
 
-def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
+def _is_beyond(variable: str, statement: ScopStatement, state: EmitScope) -> bool:
     """Whether values of a variable past its range write past what a tile is written back to, if
     anything, and nothing that may fail depends on it. Within the tile's limits other statements
     may own the elements."""
-    world = state.world
-    if world.checks:
-        deciding = checked_variables(statement, world.scop)
+    kernel = state.kernel
+    if kernel.checks:
+        deciding = checked_variables(statement, kernel.scop)
     else:  # lanes beyond the range read 0, as does what a buffer has there
         lanes = state.positions[statement.name][variable].lane
-        filled = world.buffers if lanes else state.tiles
-        deciding = guarding_variables(statement, world.scop, filled)
+        filled = kernel.buffers if lanes else state.tiles
+        deciding = guarding_variables(statement, kernel.scop, filled)
     if variable in deciding:
         return False
     expanded = state.expanded.get(statement.name)
@@ -82,7 +82,7 @@ def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
     placed = state.innermost(statement.write.tensor)
     if placed is None:
         return True
-    shape = world.scop.shaped.shapes[statement.write.tensor]
+    shape = kernel.scop.shaped.shapes[statement.write.tensor]
     ends = shape if placed.tile.limits is None else (end for _, end in placed.tile.limits)
     end = statement.ranges[variable][1]
     for subscript, last in zip(statement.write.subscripts, ends, strict=True):
@@ -92,7 +92,7 @@ def _is_beyond(variable: str, statement: ScopStatement, state: State) -> bool:
 
 
 def _has_accumulators(
-    variable: str, statement: ScopStatement, expanded: PrivateAccumulators, state: State
+    variable: str, statement: ScopStatement, expanded: PrivateAccumulators, state: EmitScope
 ) -> bool:
     """Whether there are accumulators for all values of a variable, past its range, too."""
     element, found = _element(statement.write, statement, state), expanded.box
@@ -105,26 +105,26 @@ def _has_accumulators(
     return True
 
 
-def _tile_tests(digits: Digits, state: State) -> Iterator[Expr]:
+def _tile_tests(digits: Digits, state: EmitScope) -> Iterator[Expr]:
     """The condition, unless it is certain, that a tile has values in the range at all. Threads do
     not look for the end of it: those that have work would not be done sooner."""
     tile = digits.base if digits.tile is None else digits.tile
     low, high = tile.interval(state.bounds)
     begin, end = digits.limits
-    if high >= end and state.world.launch is None:
+    if high >= end and state.kernel.launch is None:
         yield compare("<", of_form(tile), integer(end), {})
     if low < begin:
         # a shifted member: the first tile may begin before the range
         yield compare(">=", of_form(digits.base), integer(begin), {})
 
 
-def _tests(variable: str, statement: ScopStatement, state: State) -> Iterator[Expr]:
+def _tests(variable: str, statement: ScopStatement, state: EmitScope) -> Iterator[Expr]:
     """The conditions, those not certain, that a variable is in its range."""
     digits = state.positions[statement.name][variable]
     return state.between(digits.base, digits.limits)
 
 
-def _element(access: Access, statement: ScopStatement, state: State) -> tuple[LinearForm, ...]:
+def _element(access: Access, statement: ScopStatement, state: EmitScope) -> tuple[LinearForm, ...]:
     values = {v: d.base for v, d in state.positions[statement.name].items()}
     return tuple(s.substituted(values) for s in access.subscripts if s is not None)
 
@@ -133,24 +133,24 @@ def _instance(
     statement: ScopStatement,
     element: tuple[LinearForm, ...],
     tails: dict[str, Digits],
-    state: State,
+    state: EmitScope,
 ) -> tuple[Stmt, ...]:
     target = statement.write.tensor
-    dtype = compute_dtype(state.world.dtype(target))
+    dtype = compute_dtype(state.kernel.dtype(target))
     if statement.kind != "update":
         op = statement.op if statement.kind == "init" else "+"
         return (_store(target, element, identity(op, dtype), state),)
-    world, reader = state.world, _Reader(statement, tails, state)
-    shaped = world.scop.shaped
+    kernel, reader = state.kernel, _Reader(statement, tails, state)
+    shaped = kernel.scop.shaped
     source = shaped.statements[statement.position]
     scope = Scope(
         shaped,
         statement.position,
         reader.clamped,
-        source.checked if world.checks else frozenset(),
-        world.names,
+        source.checked if kernel.checks else frozenset(),
+        kernel.names,
         dict(state.bounds),
-        world.sites,
+        kernel.sites,
         reader.override,
         reader.mask,
     )
@@ -166,7 +166,7 @@ def _instance(
 
 
 def _accumulate(
-    statement: ScopStatement, element: tuple[LinearForm, ...], term: Expr, state: State
+    statement: ScopStatement, element: tuple[LinearForm, ...], term: Expr, state: EmitScope
 ) -> Store:
     target = statement.write.tensor
     expanded = state.expanded.get(statement.name)
@@ -180,7 +180,7 @@ def _accumulate(
     return _store(target, element, binary(statement.op, before, term), state)
 
 
-def _store(target: str, element: tuple[LinearForm, ...], value: Expr, state: State) -> Store:
+def _store(target: str, element: tuple[LinearForm, ...], value: Expr, state: EmitScope) -> Store:
     buffer, indices = state.place(target, element)
     return Store(buffer, indices, cast(value, state.element_dtype(target)))
 
@@ -196,13 +196,15 @@ class _Reader:
     """Lowers the reads of an instance: from promoted buffers where there are any, else from
     memory at clamped and masked places."""
 
-    def __init__(self, statement: ScopStatement, tails: dict[str, Digits], state: State) -> None:
+    def __init__(
+        self, statement: ScopStatement, tails: dict[str, Digits], state: EmitScope
+    ) -> None:
         self.state = state
         self.statement = statement
         self.tails = tails
         self.accesses = {a.site: a for a in statement.reads if a.site >= 0}
         self.gathers = {a.site: a for a in statement.gathers}
-        source = state.world.scop.shaped.program.statements[statement.position]
+        source = state.kernel.scop.shaped.program.statements[statement.position]
         self.places = frozenset(_sites_of_places(source.rhs))
         self.values = {v: d.base for v, d in state.positions[statement.name].items()}
         self.clamped = {v: self._clamp(v) for v in self.values}
@@ -227,7 +229,7 @@ class _Reader:
 
     def adds_nothing(self, variable: str) -> bool:
         """Whether the term of a sum is 0 past the range of a variable, read where it is."""
-        if self.state.world.launch is None:
+        if self.state.kernel.launch is None:
             return False
         return adds_nothing(variable, self.statement, self.state) and all(
             self._is_held(self.gathers.get(site, access))
@@ -296,14 +298,14 @@ class _Reader:
         return _element(access, self.statement, self.state)
 
     def _loaded(
-        self, tensor: str, element: tuple[LinearForm, ...], state: State | None = None
+        self, tensor: str, element: tuple[LinearForm, ...], state: EmitScope | None = None
     ) -> Expr:
         value = (state or self.state).load(tensor, element)
         return cast(value, compute_dtype(value.dtype))
 
     def _local(
-        self, variable: str, block: StatementBuilder, state: State
-    ) -> tuple[LinearForm, State]:
+        self, variable: str, block: StatementBuilder, state: EmitScope
+    ) -> tuple[LinearForm, EmitScope]:
         """A clamped variable, held by a local."""
         clamped = self.clamped[variable]
         if isinstance(clamped, ir.Const):

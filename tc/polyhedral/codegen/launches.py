@@ -20,7 +20,7 @@ from tc.kernel.folding import compare, integer, of_form
 from tc.kernel.ir import Expr, For, LaunchIndex, Let, Stmt, Var
 from tc.plan import AXES, BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
-from tc.polyhedral.codegen.context import LaunchAxis, LaunchIndices, State
+from tc.polyhedral.codegen.context import EmitScope, LaunchAxis, LaunchIndices
 from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.schedule import Band, Member, Node, Promotion, Sync
@@ -64,7 +64,7 @@ def launch_of(part: Node, scop: Scop, names: NameSupply) -> LaunchIndices:
     )
 
 
-def entered(launch: LaunchIndices, state: State) -> State:
+def entered(launch: LaunchIndices, state: EmitScope) -> EmitScope:
     """The state at the beginning of a launch, where nothing is bound yet."""
     several = {key: index for key, index in launch.indices.items() if index.count > 1}
     for index in several.values():
@@ -82,7 +82,7 @@ def has_barrier(node: Node) -> bool:
     )
 
 
-def pinned(node: Node, launch: LaunchIndices, state: State) -> tuple[list[Expr], State]:
+def pinned(node: Node, launch: LaunchIndices, state: EmitScope) -> tuple[list[Expr], EmitScope]:
     """The tests that a node needs, as no loop in it is bound to some axes, and the state in it."""
     if isinstance(node, Sync) or not (state.unbound or state.tests(BLOCK, THREAD)):
         return [], state  # all threads of all blocks wait
@@ -105,7 +105,7 @@ class Turns:
     several turns are taken."""
 
     digit: LinearForm
-    state: State
+    state: EmitScope
     loop: str | None
     turns: int
     lets: tuple[Let, ...]
@@ -117,7 +117,7 @@ class Turns:
         return (For(self.loop, integer(0), integer(self.turns), body),)
 
 
-def bound_member(member: Member, trips: int, launch: LaunchIndices, state: State) -> Turns:
+def bound_member(member: Member, trips: int, launch: LaunchIndices, state: EmitScope) -> Turns:
     """How blocks or threads run a member that has so many iterations."""
     assert member.axis is not None
     key = member.role, member.axis
@@ -132,7 +132,7 @@ def bound_member(member: Member, trips: int, launch: LaunchIndices, state: State
     digit = constant_form(0) if used == 1 else Form(0, {index.var: 1})
     loop, lets = None, list[Let]()
     if turns > 1:
-        names, stem = state.world.names, f"{member.name}0"
+        names, stem = state.kernel.names, f"{member.name}0"
         loop = names.fresh(stem, INT64)
         state = state.bound(loop, 0, turns - 1)
         digit = Form(0, {**digit.terms, loop: used})

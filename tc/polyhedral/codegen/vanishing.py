@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tc.plan import SHARED
-from tc.polyhedral.codegen.context import State
+from tc.polyhedral.codegen.context import EmitScope
 from tc.polyhedral.footprint import whole
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics import program as p
 
 
-def adds_nothing(variable: str, statement: ScopStatement, state: State) -> bool:
+def adds_nothing(variable: str, statement: ScopStatement, state: EmitScope) -> bool:
     """Whether a statement would add 0 for values of a variable of its reduction past its range."""
     if statement.op != "+" or variable not in statement.reduction:
         return False
     accesses = {a.site: a for a in statement.reads if a.site >= 0}
     accesses |= {a.site: a for a in statement.gathers if state.innermost(a.tensor) is not None}
-    rhs = state.world.scop.shaped.statements[statement.position].statement.rhs
+    rhs = state.kernel.scop.shaped.statements[statement.position].statement.rhs
     return _is_zero(rhs, lambda site: _is_outside(accesses.get(site), variable, statement, state))
 
 
-def runs_on(member: Member, names: list[str], state: State) -> bool:
+def runs_on(member: Member, names: list[str], state: EmitScope) -> bool:
     """Whether a loop may run past the ends of all reductions that it runs."""
-    statements = [state.world.scop.statement(name) for name in names]
+    statements = [state.kernel.scop.statement(name) for name in names]
     variables = [member.values[s.name].variable for s in statements]
     return all(
         v is not None and adds_nothing(v, s, state)
@@ -50,7 +50,7 @@ def _is_zero(expr: p.Expr, is_outside: Callable[[int], bool]) -> bool:
 
 
 def _is_outside(
-    access: Access | None, variable: str, statement: ScopStatement, state: State
+    access: Access | None, variable: str, statement: ScopStatement, state: EmitScope
 ) -> bool:
     """Whether a read finds the 0 of a tile that was filled, past the range of a variable."""
     placed = None if access is None else state.innermost(access.tensor)
@@ -59,7 +59,7 @@ def _is_outside(
     if placed.tile.copy.fill is not None or state.outside(placed).innermost(access.tensor):
         return False
     end = statement.ranges[variable][1]
-    limits = placed.tile.limits or whole(access.tensor, state.world.scop)
+    limits = placed.tile.limits or whole(access.tensor, state.kernel.scop)
     for subscript, (_, last) in zip(access.subscripts, limits, strict=True):
         if subscript is not None and set(subscript.terms) == {variable}:
             factor = subscript.terms[variable]
