@@ -27,9 +27,8 @@ class Decider:
         name: str,  # noqa: ARG002
         default: T,
         alternatives: Callable[[], Iterable[T]],  # noqa: ARG002
-        text: Callable[[T], str] = str,  # noqa: ARG002
     ) -> T:
-        """One of the alternatives: each has a text of its own, which is the same in each run."""
+        """One of the alternatives: each has a text of its own (`str`), the same in each run."""
         return default
 
 
@@ -58,7 +57,6 @@ class Decisions(Decider):
         name: str,
         default: T,
         alternatives: Callable[[], Iterable[T]],
-        text: Callable[[T], str] = str,
     ) -> T:
         """As `Decider.pick`.
 
@@ -68,16 +66,16 @@ class Decisions(Decider):
         >>> decisions.asked["rows"]
         Decision(values=('1', '2', '3'), taken='3')
         """
-        values = {text(default): default}
+        values = {str(default): default}
         for value in alternatives():
-            values.setdefault(text(value), value)
+            values.setdefault(str(value), value)
         number = 1
         unique = name
         while unique in self.asked:
             number += 1
             unique = f"{name} ({number})"
-        wanted = self.wanted.get(unique, text(default))
-        taken = wanted if wanted in values else text(default)
+        wanted = self.wanted.get(unique, str(default))
+        taken = wanted if wanted in values else str(default)
         self.asked[unique] = Decision(tuple(values), taken)
         return values[taken]
 

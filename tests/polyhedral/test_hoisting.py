@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tc.polyhedral.legality import respects
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value, leaves, to_text
 from tc.polyhedral.scop.dependences import compute_dependences
-from tc.polyhedral.strategies.hoisting import hoist
+from tc.polyhedral.strategies.scheduler import hoist
 from tests.support.scops import scop_of
 from tests.support.tree_order import instances
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR, Reorder, Sink, Tile
+from tc.polyhedral.actions.loop_actions import apply_reorder, apply_sink, apply_tile
 from tc.polyhedral.actions.loops import map_bands, name_of
-from tc.polyhedral.actions.order import apply_reorder, apply_sink, apply_tile
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value, nodes, tile
 from tc.polyhedral.scop.scop import Scop
 

@@ -16,18 +16,19 @@ from tc.errors import BackendError, InternalError
 from tc.plan_fields import shortened
 from tc.polyhedral import schedule
 from tc.polyhedral.access_info import AccessInfo
-from tc.polyhedral.actions.loops import Edit, misplaced_digit, name_of
-from tc.polyhedral.actions.nearest import Refused, blamed, nearest
-from tc.polyhedral.actions.order import (
+from tc.polyhedral.actions.loop_actions import (
+    apply_bind,
     apply_fuse,
     apply_reorder,
     apply_separate,
     apply_sink,
+    apply_split,
     apply_tile,
     unclaimed,
 )
+from tc.polyhedral.actions.loops import Edit, misplaced_digit, name_of
+from tc.polyhedral.actions.nearest import Refused, blamed, nearest
 from tc.polyhedral.actions.promote import apply_promote
-from tc.polyhedral.actions.roles import apply_bind, apply_split
 from tc.polyhedral.codegen.context import LoweringError
 from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import respects

@@ -73,13 +73,12 @@ class Draft:
         statements: tuple[str, ...],
         default: T,
         alternatives: Callable[[], Iterable[T]],
-        text: Callable[[T], str] = str,
     ) -> T:
         """A decision about the loops of some statements, left to the target's decider."""
         decider = self.target.decider
         if not decider.searches:
             return default
-        return decider.pick(f"{', '.join(statements)}: {what}", default, alternatives, text)
+        return decider.pick(f"{', '.join(statements)}: {what}", default, alternatives)
 
     def decide_whether(
         self, what: str, statements: tuple[str, ...], *, default: bool = True

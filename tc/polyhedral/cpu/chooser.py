@@ -7,9 +7,8 @@ temporaries become small buffers, and each nest is planned within.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 
 from tc.dtypes import compute_dtype
@@ -73,7 +72,6 @@ class _Chooser:
         others = set(inside) - {item.statement.name for item in nest.items}
         elsewhere = frozenset(a.tensor for n in others for a in scop.statement(n).reads)
         within = {t for t in elsewhere if self.around and self._moves_with_all(t, nest)}
-        searches = self.draft.target.decider.searches
         nest = replace(nest, items=tuple(map(self._reordered, nest.items)))
         selected = one_hot_members(nest) if outermost else ()  # else loops are of several bands
         if self._places_terms(nest, selected):
@@ -81,12 +79,11 @@ class _Chooser:
             return
         chosen = choose_tile(
             nest,
-            device_of(self.draft),
+            self.draft,
             self.options,
             self.costs,
             written,
             elsewhere - within,
-            partial(self._decide, nest.names) if searches else None,
         )
         planner = NestPlanner(
             self.draft,
@@ -122,15 +119,6 @@ class _Chooser:
             return item
         self.draft.order(order, own)
         return replace(item, reduction=order)
-
-    def _decide(
-        self,
-        names: tuple[str, ...],
-        what: str,
-        default: str,
-        alternatives: Callable[[], Iterable[str]],
-    ) -> str:
-        return self.draft.decide(what, names, default, alternatives)
 
     def _shared(self, members: tuple[Member, ...], child: Node) -> None:
         """Plans nests that share loops. The last of these loops is tiled, and its points are given

@@ -6,9 +6,10 @@ in a cycle; where units are narrower than vectors, a slot is several cycles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tc.device import Device
+from tc.options import MappingOptions
 from tc.polyhedral.actions.draft import Draft
 
 
@@ -62,8 +63,10 @@ class TileCosts:
     reduction."""
 
 
-def device_of(draft: Draft) -> Device:
-    """The processor that a plan is for."""
+def device_of(draft: Draft, options: MappingOptions | None = None) -> Device:
+    """The processor that a plan is for, with vectors as wide as options say."""
     device = draft.target.device
     assert isinstance(device, Device)
-    return device
+    if options is None or options.vector_bits is None:
+        return device
+    return replace(device, vector_bits=options.vector_bits)

@@ -394,9 +394,7 @@ class NestPlanner:
         """The loops around a transpose block by block."""
         row, vector, others = self._row_and_others()
         assert row is not None  # of a block
-        device, bits = device_of(self.draft), self.options.vector_bits
-        if bits is not None:
-            device = replace(device, vector_bits=bits)
+        device = device_of(self.draft, self.options)
         found = transpose_blocking(self.nest, chosen, device, row, vector)
         around, inside = [row], [vector]
         rows, columns = self._strip(row, found.row), self._strip(vector, found.vector)

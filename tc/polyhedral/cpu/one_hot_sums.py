@@ -9,7 +9,6 @@ are added in the order of the text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, VECTOR
@@ -105,10 +104,7 @@ def _vector(nest: ParallelNest, members: list[Member]) -> Member | None:
 
 
 def _lanes(draft: Draft, options: MappingOptions, nest: ParallelNest, vector: Member) -> int:
-    device = device_of(draft)
-    if options.vector_bits is not None:
-        device = replace(device, vector_bits=options.vector_bits)
-    lanes = device.lanes(nest.info.bits(nest.main.statement))
+    lanes = device_of(draft, options).lanes(nest.info.bits(nest.main.statement))
     while lanes > 1 and lanes // 2 >= nest.extent(vector):
         lanes //= 2
     return lanes

@@ -10,18 +10,18 @@ use where they waste fewer lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import prod
-from typing import TypeAlias
 
 from tc.device import Device
 from tc.kernel.passes.demanded_lanes import MIN_VECTOR_BITS
 from tc.kernel.passes.stores import MAX_INTERLEAVED
 from tc.options import MappingOptions
+from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import ParallelNest
-from tc.polyhedral.cpu.costs import TileCosts
+from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.operands import (
     MAX_ROWS,
     SHORT,
@@ -36,9 +36,6 @@ from tc.polyhedral.cpu.operands import (
 )
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access
-
-Decide: TypeAlias = Callable[[str, str, Callable[[], Iterable[str]]], str]
-"""Takes a decision by its name, with the default and all values."""
 
 MIN_VECTORS_BEFORE_SHORT = 4
 """Vectors of a row from which the last one alone is made shorter."""
@@ -78,30 +75,28 @@ class RegisterTile:
 
 def choose_tile(
     nest: ParallelNest,
-    device: Device,
+    draft: Draft,
     options: MappingOptions,
     costs: TileCosts,
     written: frozenset[str],
     elsewhere: frozenset[str],
-    decide: Decide | None = None,
 ) -> RegisterTile | None:
-    """The cheapest register tile; None where nothing can be a vector.
+    """The cheapest register tile, or the one that the decisions of the draft leave; None where
+    nothing can be a vector.
 
-    Tensors `written` by the cluster are not packed, nor those that are read `elsewhere` in it too,
-    where they may be needed in another order. With `decide`, it has the choice.
+    Tensors `written` by the cluster are not packed, nor tensors that other nests of the cluster
+    read, `elsewhere`, where these may need another order.
     """
-    if options.vector_bits is not None:
-        device = replace(device, vector_bits=options.vector_bits)
-    search = _Search(nest, device, options, costs, written, elsewhere)
+    search = _Search(nest, device_of(draft, options), options, costs, written, elsewhere)
     candidates = list(search.candidates())
     best = _best(candidates, costs)
-    if decide is None or best is None:
+    if best is None or not draft.target.decider.searches:
         return best
     if options.pack is None:
         unpacked = replace(search, options=replace(options, pack=False))
         known = {t.shape for t in candidates}
         candidates += [t for t in unpacked.candidates() if t.shape not in known]
-    return _decided(candidates, best, decide)
+    return _decided(candidates, best, partial(draft.decide, statements=nest.names))
 
 
 def _best(candidates: list[RegisterTile], costs: TileCosts) -> RegisterTile | None:
@@ -111,13 +106,13 @@ def _best(candidates: list[RegisterTile], costs: TileCosts) -> RegisterTile | No
 
 
 def _decided(
-    candidates: list[RegisterTile], best: RegisterTile, decide: Decide
+    candidates: list[RegisterTile], best: RegisterTile, decide: Callable[..., str]
 ) -> RegisterTile | None:
     """The tile that is left when one property of tiles after the other has been decided. The
     default of each decision is the property of the best tile that is left."""
     vectors = {f"{t.vector.name} in {t.lanes}": (t.vector, t.lanes) for t in candidates}
     own = f"{best.vector.name} in {best.lanes}"
-    found = decide("vectors along", own, lambda: (*vectors, "none"))
+    found = decide("vectors along", default=own, alternatives=lambda: (*vectors, "none"))
     if found == "none":
         return None
     left = [t for t in candidates if (t.vector, t.lanes) == vectors[found]]
@@ -130,7 +125,7 @@ def _decided(
     for question, answer in questions:
         default = best if best in left else min(left, key=lambda t: t.cost)
         values = tuple(dict.fromkeys(map(answer, left)))
-        found = decide(question, answer(default), partial(iter, values))
+        found = decide(question, default=answer(default), alternatives=partial(iter, values))
         left = [t for t in left if answer(t) == found]
     return best if best in left else min(left, key=lambda t: t.cost)
 

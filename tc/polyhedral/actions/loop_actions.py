@@ -1,4 +1,5 @@
-"""Actions that tile loops and change their order: tile, reorder, sink, separate, fuse."""
+"""Actions on loops: tile, reorder, sink, separate and fuse change which loops there are, and their
+order; bind and split say what becomes of them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,19 @@ from dataclasses import replace
 from itertools import pairwise, takewhile
 
 from tc.errors import BackendError
-from tc.plan import SERIAL, Fuse, Reorder, Separate, Sink, Tile
+from tc.plan import (
+    AXES,
+    BLOCK,
+    SERIAL,
+    THREAD,
+    Bind,
+    Fuse,
+    Reorder,
+    Separate,
+    Sink,
+    Split,
+    Tile,
+)
 from tc.plan_fields import MOST
 from tc.polyhedral.actions.loops import (
     Edit,
@@ -16,10 +29,13 @@ from tc.polyhedral.actions.loops import (
     loop_name,
     map_bands,
     map_members,
+    no_such_loop,
     on_the_way,
+    place_inside,
 )
 from tc.polyhedral.schedule import (
     Band,
+    Expansion,
     Leaf,
     Member,
     Node,
@@ -30,9 +46,12 @@ from tc.polyhedral.schedule import (
     leaves,
     map_children,
     map_nodes,
+    members_below,
     sequence_of,
     tile,
 )
+from tc.polyhedral.scop.scop import Scop
+from tc.polyhedral.target import Target
 
 
 def apply_tile(tree: Node, action: Tile) -> Edit:
@@ -231,3 +250,48 @@ def _fused(bands: tuple[Band, ...]) -> Node:
     member = replace(firsts[0], values=values, coincident=False, role=SERIAL)
     rest = [band_of(band.members[1:], band.permutable, band.child) for band in bands]
     return Band((member,), False, sequence_of(rest))
+
+
+# --- what becomes of loops -----------------------------------------------------------------------
+
+
+def apply_bind(tree: Node, action: Bind, target: Target) -> Edit:
+    """The tree with a role for a loop, and the loop that has it."""
+    if action.role not in target.roles:
+        names = ", ".join(target.roles)
+        raise BackendError(f"no role {action.role!r} on this target; there are {names}")
+    launched = action.role in (BLOCK, THREAD)
+    if launched and action.axis not in AXES:
+        raise BackendError(f"a loop of role {action.role!r} has an axis: {', '.join(AXES)}")
+    if not launched and (action.axis is not None or action.count is not None):
+        raise BackendError(f"a loop of role {action.role!r} has no axis and no count")
+
+    def bound(member: Member) -> tuple[Member, ...]:
+        return (replace(member, role=action.role, axis=action.axis, count=action.count),)
+
+    return map_members(tree, action.loop, bound)
+
+
+def apply_split(tree: Node, action: Split, scop: Scop) -> Node:
+    """The tree with an accumulator for each iteration of some loops of a reduction."""
+    inside = None if action.inside is None else loop_name(action.inside)
+    place = place_inside(tree, inside, (action.statement,))
+    statement = scop.statement(action.statement)
+    below = members_below(place.node)[action.statement]
+    digits = []
+    for text in action.loops:
+        loop = loop_name(text)
+        found = next((m for m in below if loop.fits(m)), None)
+        if found is None:
+            raise no_such_loop(text, place.node)
+        if found.span is None or found.values[statement.name].variable not in statement.reduction:
+            raise BackendError(
+                f"{text} is no loop inside of tiles of the reduction of {statement.name}"
+            )
+        digits.append(found)
+    if not digits or not statement.accumulates:
+        raise BackendError(
+            f"{statement.name} has no reduction along {', '.join(action.loops) or 'no loops'}"
+        )
+    buffer = f"{statement.write.tensor}_partial"
+    return place.put(Expansion(statement.name, buffer, tuple(digits), place.node))
