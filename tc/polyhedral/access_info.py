@@ -1,4 +1,4 @@
-"""What is known of a program's accesses beyond the scop: strides in memory, pads, types."""
+"""What a program says of its accesses beyond the scop: strides in memory, pads, types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tc.semantics.size_values import KnownSizes, evaluate
 
 @dataclass(frozen=True)
 class AccessInfo:
-    """What the mapping asks of a program: strides, types, which reads are padded."""
+    """What planners ask about the accesses of a program: strides, types, which reads are padded."""
 
     scop: Scop
     strides: Mapping[str, tuple[int, ...]]
@@ -28,8 +28,8 @@ class AccessInfo:
         return {e.site: e for s in statements for e in walk(s.rhs) if isinstance(e, Read)}
 
     def padded(self, statement: ScopStatement) -> Iterator[tuple[Access, int | float | bool]]:
-        """The reads that are the whole first argument of a pad, with its constant; at rank 0 there
-        is nothing to pad."""
+        """The reads that are the whole first argument of a pad, with the constant of the pad. A
+        read of rank 0 has nothing to pad."""
         if statement.kind != "update":
             return
         linear = {a.site: a for a in statement.reads if a.subscripts and None not in a.subscripts}
@@ -41,8 +41,8 @@ class AccessInfo:
                     yield linear[site], value
 
     def fill(self, tensor: str, users: Iterable[ScopStatement]) -> int | float | bool | None:
-        """The constant with which all reads of a tensor in some statements are padded, None where
-        not all are, or with several."""
+        """The constant with which all reads of a tensor in some statements are padded; None where
+        some reads are not padded, or reads are padded with several constants."""
         fills: dict[str, int | float | bool] = {}
         for statement in users:
             pads = {access.site: fill for access, fill in self.padded(statement)}
@@ -54,7 +54,8 @@ class AccessInfo:
         return next(iter(fills.values())) if len(fills) == 1 else None
 
     def stride(self, access: Access, variable: str | None) -> int | None:
-        """By how many elements of memory an access moves with a variable; None: irregularly."""
+        """By how many elements of memory an access moves with a variable; None where the steps
+        differ."""
         if variable is None:
             return 0
         total = 0
@@ -76,8 +77,8 @@ class AccessInfo:
     def distinct_positions(
         self, access: Access, variable: str | None, most: int
     ) -> tuple[int, ...]:
-        """At how many places an access is for as many values of a variable as 1 to `most`, from 0
-        on, all others being 0."""
+        """How many distinct elements an access touches for the first value of a variable, for the
+        first two, and so on up to `most` values from 0 on, where all other variables are 0."""
         if not self.uses(access, variable):
             return (1,) * most
         if variable is None or None not in access.subscripts:
@@ -110,5 +111,5 @@ class AccessInfo:
         return max([32, *(tensors[n].dtype.bits for n in names if tensors[n].dtype.is_float)])
 
     def tested(self, statement: ScopStatement) -> frozenset[str]:
-        """The variables on which tests at run time depend; their loops stay as they are."""
+        """The variables on which tests at run time depend. Loops along these stay as they are."""
         return checked_variables(statement, self.scop) if self.check else frozenset()

@@ -19,8 +19,8 @@ from tc.semantics.suggest import closest
 
 @dataclass(frozen=True)
 class MappedTree:
-    """The tree with tiles, promotions and roles, the plan that made it, and why it is so, a
-    sentence or two a note."""
+    """The tree with tiles, promotions and roles, the plan that made the tree, and notes that say
+    why the plan is so, in a sentence or two."""
 
     tree: Node
     plan: Plan
@@ -36,11 +36,11 @@ def map_schedule(
     plan: Plan | None = None,
     generate: Generate = lambda _: None,
 ) -> MappedTree:
-    """A tree as a plan says; parts that it leaves out are chosen. Statements of a part that do not
-    run at these sizes are passed over; where the rest cannot be done without them, it is chosen.
+    """The tree after a plan. Parts that the plan leaves out are chosen by the target. Statements of
+    the plan that do not run at these sizes are passed over.
 
     Raises BackendError for a plan that cannot be done, that no dependence allows, or of whose tree
-    `generate` makes no kernel; a chosen one is not asked for that.
+    `generate` makes no kernel; `generate` is not asked about plans that the target chose.
     """
     parts = () if plan is None else plan.parts
     running = Plan(tuple(_running(parts, info.scop)))

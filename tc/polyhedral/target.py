@@ -21,7 +21,7 @@ from tc.polyhedral.scop.scop import Scop
 
 @dataclass(frozen=True, slots=True)
 class MemoryScope:
-    """A memory in which tiles of tensors may be held, and the bytes that one of them may have."""
+    """A memory that holds tiles of tensors, and the bytes that one tile may have."""
 
     name: str
     bytes: int
@@ -29,7 +29,7 @@ class MemoryScope:
 
 @dataclass(frozen=True, slots=True)
 class PartPlan:
-    """The plan of a part, why it is so, a sentence or two a note, and the tree that it makes."""
+    """The plan of a part, notes that say why in a sentence or two, and the tree after the plan."""
 
     part: Part
     notes: tuple[str, ...]
@@ -40,10 +40,11 @@ class PartPlan:
 class Target(ABC):
     """A device with what its kind of code has.
 
-    `roles` are those that loops can take, `scopes` the memories of tiles, and `lanes` the most that
-    a loop of role "vector" may have. Programs are rewritten by the thresholds `rewriting`, and
-    statements fused where what they read again has at most `fusion_bytes`. `passes` make of a
-    kernel what is printed, in which with `launches` each part is one. Its chooser asks `decider`.
+    Loops can take the `roles`, tiles lie in the memories `scopes`, and a loop of role "vector" has
+    at most `lanes` iterations. Programs are rewritten by the thresholds `rewriting`. Statements are
+    fused where the tensors that they read again have at most `fusion_bytes`. The `passes` turn a
+    kernel into the kernel that is printed; with `launches`, each part of a kernel is a launch. The
+    chooser of the target leaves its decisions to `decider`.
     """
 
     device: Device | Gpu
@@ -79,8 +80,8 @@ class Target(ABC):
         return part
 
     def joined(self, parts: tuple[Node, ...]) -> Node:
-        """The tree of parts that are done, one after the other; one that is a launch stays one,
-        though it is a sequence itself."""
+        """The tree of parts that are done, one after the other. A single part that is a launch
+        stays a part, though it is a sequence itself."""
         alone = len(parts) == 1 and not (self.launches and isinstance(parts[0], Sequence))
         return parts[0] if alone else Sequence(parts)
 

@@ -1,8 +1,9 @@
 """Applying actions, and whole plans, to schedule trees.
 
-`apply` does one action, whatever comes of it. `apply_plan` does those of all parts and checks the
-tree: the order against the dependences, the digits of loops, their roles, and what threads write
-back. A tree that passes is right; every other is refused, by the first action that makes it so.
+`apply` does one action, whatever comes of it. `apply_plan` does the actions of all parts and checks
+the tree: the order against the dependences, the digits of loops, the roles of loops, and what
+threads write back. A tree that passes the checks is right; every other tree is refused, with the
+first action that makes the tree wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import Target
 
 MOST_DEPTH = 64
-"""Of loops and buffers inside of each other, for which code is made."""
+"""Loops and buffers inside of each other for which code is made, at most."""
 
 Generate: TypeAlias = "Callable[[Node], object]"
 """Makes the kernel of a tree; LoweringError where it has none."""
@@ -86,11 +87,10 @@ def apply_plan(
     target: Target,
     generate: Generate = lambda _: None,
 ) -> Node:
-    """The tree with all actions of a plan done to the nodes of its parts, which are all, in order.
-    With `generate`, those that it makes no kernel of are refused, too.
+    """The tree after all actions of a plan. `nodes` are those of the parts of the plan, in order.
 
-    Raises BackendError with the action that cannot be done, or that no dependence allows; its
-    repair is the plan without what does not work.
+    Raises BackendError with the action that cannot be done, that no dependence allows, or of whose
+    tree `generate` makes no kernel. The repair of the error is a near plan that works.
     """
 
     def attempt(actions: list[tuple[plans.Action, ...]]) -> Node | Refused:
@@ -183,8 +183,8 @@ def _faults_of_roles(part: Node, target: Target) -> Iterator[str]:
 
 
 def _faults_of_splits(tree: Node, scop: Scop) -> Iterator[str]:
-    """Reductions whose accumulators do not follow their loops: those that are gone since, and
-    lanes of vectors that have one accumulator together."""
+    """Reductions whose accumulators do not follow their loops: loops that are gone since, and lanes
+    of vectors that share one accumulator."""
     splits = [node for node in schedule.nodes(tree) if isinstance(node, Expansion)]
     inside = schedule.members_below(tree)
     for node in splits:

@@ -112,7 +112,8 @@ def apply_reorder(tree: Node, action: Reorder) -> Node:
 
 
 def _places(loops: Collection[LoopName], band: Band, members: Collection[Member]) -> list[int]:
-    """Where loops stand among members of a band, and of those in it; nowhere if one does not."""
+    """Where loops stand among members of a band and of the bands in it; none where a loop is
+    absent."""
     here = [loop for loop in loops if on_the_way(band, loop)]
     found = [next((i for i, m in enumerate(members) if loop.fits(m)), -1) for loop in here]
     return found if len(here) == len(loops) and -1 not in found else []
@@ -127,8 +128,8 @@ def _distinct(names: tuple[str, ...]) -> list[LoopName]:
 
 
 def _changed(result: Node, tree: Node, names: tuple[str, ...], reason: str) -> Node:
-    """The result of an action; BackendError where it is the very tree: one of the loops is nowhere
-    in it, or they are where the action finds none."""
+    """The result of an action. Raises BackendError where the result is the very tree: a loop is not
+    in the tree, or the loops do not stand as the action needs them to."""
     if result is not tree:
         return result
     for name in names:
@@ -137,7 +138,7 @@ def _changed(result: Node, tree: Node, names: tuple[str, ...], reason: str) -> N
 
 
 def apply_sink(tree: Node, action: Sink) -> Node:
-    """The tree with loops as the innermost ones around each statement that they run."""
+    """The tree with loops as the innermost ones around each of the statements."""
     loops = _distinct(action.loops)
 
     def sunk(band: Band) -> Node | None:
@@ -156,7 +157,7 @@ def apply_sink(tree: Node, action: Sink) -> Node:
 
 
 def unclaimed(node: Node) -> Node:
-    """The tree without what was known of its bands: coincident members, permutable ones."""
+    """The tree with no band called permutable, and no member coincident."""
 
     def plain(node: Node) -> Node:
         if not isinstance(node, Band):
@@ -184,7 +185,7 @@ def _below(node: Node, members: tuple[Member, ...], action: Sink) -> Node:
 
 
 def _run(members: tuple[Member, ...], names: Collection[str]) -> tuple[Member, ...]:
-    """Those of some members in which not all of some statements run just once."""
+    """The members that run along a variable of some of the statements."""
     return tuple(m for m in members if any(m.values[n].variable is not None for n in names))
 
 

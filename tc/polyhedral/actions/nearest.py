@@ -1,5 +1,5 @@
-"""The nearest plan that works, where one does not: which action is to blame, names that are
-misspelt as those that are there, sizes as such that fit, and what cannot be done left out."""
+"""The nearest plan that works, where a plan does not: which action is to blame, names that exist in
+the place of misspelt ones, sizes that fit, and the rest without actions that cannot be done."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from tc.polyhedral.target import Target
 from tc.semantics.suggest import closest
 
 Actions: TypeAlias = "list[tuple[Action, ...]]"
-"""Those of each part."""
+"""The actions of each part."""
 
 
 class Refused(NamedTuple):
-    """Why a tree is not legal; or why an action, by its part and its place, cannot be done."""
+    """The reason why a tree is not legal; or why the action at `place`, which is the numbers of a
+    part and of an action, cannot be done."""
 
     reason: str
     place: tuple[int, int] | None = None
@@ -41,8 +42,8 @@ TRIES = 200
 
 
 def blamed(refused: Refused, wanted: Actions, attempt: Attempt) -> tuple[int, int, str]:
-    """The part and the place of an action that makes a tree illegal, one without which, and without
-    all after it, it is legal; and why it is not."""
+    """The part and the place of an action that makes a tree illegal, and why: without this action
+    and all actions after it, the tree is legal."""
     if refused.place is not None:
         return (*refused.place, refused.reason)
     places = [(n, k) for n, some in enumerate(wanted) for k in range(len(some))]
@@ -83,7 +84,8 @@ def nearest(
     info: AccessInfo,
     target: Target,
 ) -> Actions:
-    """Actions that can be done to the trees of the parts, as near to those wanted as is found."""
+    """Actions that can be done to the trees of the parts, the nearest to `wanted` that are
+    found."""
     for _ in range(ROUNDS):
         wanted = [
             tuple(_doable(tree, some, apply, info, target))
@@ -101,7 +103,7 @@ def nearest(
 def _doable(
     tree: Node, actions: Iterable[Action], apply: DoAction, info: AccessInfo, target: Target
 ) -> Iterator[Action]:
-    """The actions, or what is near to them, that can be done one after the other."""
+    """Actions that can be done one after the other: those given, or actions near to them."""
     tries = 0
     for action in actions:
         for candidate in chain((action,), _variants(action, tree, info, target)):
@@ -120,7 +122,7 @@ def _doable(
 
 
 def _variants(action: Action, tree: Node, info: AccessInfo, target: Target) -> Iterator[Action]:
-    """Actions near to one, for a tree on which it cannot be done; the nearest first."""
+    """Actions near to an action that cannot be done to a tree; the nearest first."""
     there = list(members(tree))
     named = _with_names_there(action, tree, there)
     yield named
@@ -139,7 +141,7 @@ def _variants(action: Action, tree: Node, info: AccessInfo, target: Target) -> I
 
 
 def _with_names_there(action: Action, tree: Node, there: list[Member]) -> Any:
-    """The action with the names of loops and statements that there are."""
+    """The action with names of loops and statements of the tree."""
     statements = list(dict.fromkeys(leaves(tree)))
     found: dict[str, Any] = {}
     for item in fields(action):
@@ -156,7 +158,8 @@ def _with_names_there(action: Action, tree: Node, there: list[Member]) -> Any:
 
 
 def _loop_there(text: str, there: list[Member]) -> str:
-    """The name of the loop that one may have meant: of the same variable and form, if possible."""
+    """The name of the loop that a text may have meant: of the same variable and form, if
+    possible."""
     try:
         wanted = loop_name(text)
     except BackendError:
@@ -182,7 +185,7 @@ def _closest(text: str, there: Iterable[str]) -> str:
 
 
 def _tiles(action: Tile, there: list[Member]) -> Iterator[Action]:
-    """The same with sizes that divide each other, and the loop."""
+    """Tilings of the loop with sizes that divide each other, and the iterations of the loop."""
     member = next(filter(loop_name(action.loop).fits, there), None)
     sizes = [min(size, MOST) for size in action.sizes]
     if member is None or not sizes:
@@ -205,7 +208,7 @@ def _divisor(whole: int, size: int) -> int:
 def _promotions(
     action: Promote, tree: Node, there: list[Member], info: AccessInfo, target: Target
 ) -> Iterator[Action]:
-    """The same of a tensor and in a memory that there are, in plainer layouts, further inside."""
+    """Promotions of a tensor and to a memory that exist, in plainer layouts, at other places."""
     touched = {a.tensor for n in leaves(tree) for a in info.scop.statement(n).promotable}
     if action.tensor not in touched:
         action = replace(action, tensor=_closest(action.tensor, sorted(touched)))

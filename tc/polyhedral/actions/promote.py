@@ -25,7 +25,8 @@ from tc.polyhedral.target import Target
 
 
 def apply_promote(tree: Node, action: Promote, info: AccessInfo, target: Target) -> Node:
-    """The tree with a tensor promoted at a place; BackendError with the reason where it cannot."""
+    """The tree with a tensor promoted at a place. Raises BackendError with the reason where the
+    tensor cannot be promoted."""
     _check_scope(action, target)
     place = _place(tree, action)
     misplaced = misplaced_digit(tree)
@@ -72,7 +73,8 @@ def _check_scope(action: Promote, target: Target) -> None:
 
 
 def _check_gather(tree: Node, action: Promote, info: AccessInfo) -> None:
-    """Whether what is gathered may be promoted, if that is what is asked for."""
+    """Raises BackendError where the action promotes what is gathered, and that may not be
+    promoted."""
     gather = info.scop.gathers.get(action.tensor)
     if gather is None:
         return
@@ -95,8 +97,8 @@ def _place(tree: Node, action: Promote) -> TreePlace:
 
 
 def _promoted(node: Node, tile: ArrayTile) -> Node:
-    """A node below a tile; tiles at one place are copied together, the last promoted first, but in
-    their order what all threads share."""
+    """A node below a tile. Tiles at one place are copied together: the last that was promoted
+    first, but tiles that threads share in the order in which they were promoted."""
     if (
         isinstance(node, Promotion)
         and tile.scope != PACKED
@@ -187,7 +189,7 @@ def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
 
 
 def _sizes(held: Box, layout: tuple[Axis, ...]) -> tuple[int, ...]:
-    """The sizes of the box that a layout has room for."""
+    """The sizes of the box for which a layout has room."""
     sizes = [1] * len(held.sizes)
     for axis in layout:
         sizes[axis.dimension] += (axis.size - 1) * axis.step
@@ -201,13 +203,13 @@ def _before(exact: Box, held: Box) -> tuple[int, ...]:
 
 
 def _stem(tensor: str, info: AccessInfo) -> str:
-    """What a buffer is called after."""
+    """The tensor after which a buffer is called."""
     gather = info.scop.gathers.get(tensor)
     return tensor if gather is None else gather.value.tensor
 
 
 def _suffix(action: Promote, moved: Transfer, layout: tuple[Axis, ...]) -> str:
-    """What the buffer is to its tensor, for its name."""
+    """The end of the name of a buffer, which says what the buffer is to its tensor."""
     dimensions = [axis.dimension for axis in layout]
     which = {
         "shared": action.scope == SHARED,

@@ -67,8 +67,8 @@ def _mapped(
 
 
 def _at_once(part: Node, first: _Mapper, dependences: Dependences) -> _Mapper:
-    """A part as it is mapped, or where its blocks must wait for each other to so few blocks that
-    all run at a time."""
+    """The mapping of a part; where its blocks must wait for each other, a mapping to so few blocks
+    that all of them run at a time."""
     info, mapper, room = first.draft.info, first, None
     while found := blocks_too_many(mapper.draft.tree, info.scop, mapper.gpu):
         if not mapper.waiting(dependences):
@@ -94,8 +94,8 @@ def has_coincident(node: Node, scop: Scop) -> bool:
 
 @dataclass
 class _Mapper:
-    """Maps one part, which has so many `threads` along each axis so far, to no more blocks than the
-    `limits` of axes say."""
+    """Maps one part to no more blocks along an axis than `limits` say. The part has so many
+    `threads` along each axis so far."""
 
     draft: Draft
     options: GpuOptions
@@ -116,7 +116,7 @@ class _Mapper:
         return [tree.children[number] for number in grid_barrier_positions(tree, dependences)]
 
     def map(self, part: Node) -> None:
-        """The outermost band of each child to blocks, what is in it to threads."""
+        """Maps the outermost band of each child to blocks, and the loops inside to threads."""
         for node in in_order(part):
             members, inside = leading_coincident(node)
             names = tuple(leaves(node))
@@ -142,7 +142,7 @@ class _Mapper:
     def _tile_sizes(
         self, members: tuple[Member, ...], names: tuple[str, ...], *, deeper: bool
     ) -> list[int]:
-        """For each coincident member of the outermost band: iterations of a tile."""
+        """The iterations of a tile along each coincident member of the outermost band."""
         extents = [self.draft.trips(member, names) for member in members]
         if self.options.tile is not None:
             given = self.options.tile[: len(members)]
@@ -161,8 +161,8 @@ class _Mapper:
         ]
 
     def _wanted_threads(self, loops: int) -> tuple[int, ...]:
-        """How many threads there may be along each of the innermost loops, outermost first; those
-        of other loops of the part are there, too."""
+        """How many threads there may be along each of the innermost loops, outermost first, beside
+        the threads of other loops of the part."""
         if self.options.threads is not None:
             return self.options.threads[-loops:]
         along_x, along_y, _ = self.threads.values()
@@ -190,7 +190,7 @@ class _Mapper:
             self.draft.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
 
     def _blocks_along(self, member: Member, axis: str, most: int, names: tuple[str, ...]) -> int:
-        """How many blocks there are along an axis: as many as tiles, or fewer that take turns."""
+        """How many blocks there are along an axis: one for each tile, or fewer that take turns."""
         trips = self.draft.trips(member, names)
         fewer = (2**n for n in range(16) if 2**n < min(trips, most))
         found = self.draft.decide(f"blocks along {axis}", names, 0, lambda: fewer)
@@ -199,7 +199,7 @@ class _Mapper:
     def _bind(
         self, member: Member, role: str, axis: str, count: int, names: tuple[str, ...]
     ) -> str:
-        """Binds a loop to blocks or threads, at most so many; tells of it."""
+        """Binds a loop to blocks or threads, at most so many. Returns a note."""
         trips = self.draft.trips(member, names)
         loop = self.draft.name(member, names)
         if min(count, trips) > 1:
@@ -213,7 +213,7 @@ class _Mapper:
     # --- threads ----------------------------------------------------------------------------
 
     def _threads_below(self, node: Node, around: tuple[Member, ...]) -> None:
-        """Threads for the innermost coincident loops of a branch."""
+        """Maps the innermost coincident loops of a branch to threads."""
         members, inside = leading_coincident(node)
         names = tuple(leaves(node))
         if members and not has_coincident(inside, self.draft.info.scop):
@@ -235,7 +235,7 @@ class _Mapper:
         around: tuple[Member, ...],
         sizes: tuple[int, ...] | None = None,
     ) -> None:
-        """The innermost of some loops to threads; what is left of them sinks."""
+        """Maps the innermost of some loops to threads; the loops that are left sink."""
         most = 2 if self.options.threads is None else len(AXES)
         points = self._points(points, names)
         wanted = self._wanted_threads(min(len(points), most))
@@ -282,8 +282,8 @@ class _Mapper:
     def _threads_along(
         self, points: tuple[Member, ...], wanted: tuple[int, ...], names: tuple[str, ...]
     ) -> tuple[int, ...]:
-        """The threads for the innermost loops, at most three, as was decided for one after the
-        other, that along x first."""
+        """The threads for the innermost loops, at most three, as was decided for one loop after the
+        other, the loop along x first."""
         wanted = (*[1] * (min(len(points), len(AXES)) - len(wanted)), *wanted)
         own = points[len(points) - len(wanted) :]
         found: list[int] = []
@@ -300,7 +300,8 @@ class _Mapper:
         return tuple(reversed(found))
 
     def _sunk(self, members: tuple[Member, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-        """The names of loops, once they are the innermost ones; those of one band sink together."""
+        """Makes loops the innermost ones; loops of one band sink together. Returns the names that
+        the loops had before."""
         loops = self.draft.names(members, names)
         bands = [node.members for node in nodes(self.draft.tree) if isinstance(node, Band)]
         if any(all(member in own for member in members) for own in bands):
@@ -311,7 +312,7 @@ class _Mapper:
         return loops
 
     def _unroll(self, members: tuple[Member, ...], names: tuple[str, ...]) -> None:
-        """Unrolls loops that have sunk to several places, and had the name of the first."""
+        """Unrolls loops that have sunk to several places, where each place has another name."""
         digits = {(member.name, member.step, member.span) for member in members}
         for band in nodes(self.draft.tree):
             own = tuple(leaves(band))
@@ -322,7 +323,8 @@ class _Mapper:
                         self.draft.do(Bind(self.draft.name(member, own), UNROLL))
 
     def _fitting(self, limit: int, trips: int, member: Member) -> int:
-        """How many threads run a loop; where tc chooses, as many as divide what is in a tile."""
+        """How many threads run a loop. Where tc chooses, the number divides the iterations of a
+        tile."""
         count = min(limit, trips)
         if self.options.threads is None and member.span is not None:
             count = next(n for n in range(count, 0, -1) if trips % n == 0)
@@ -343,7 +345,7 @@ class _Mapper:
 
 
 def _sizes(extent: int) -> list[int]:
-    """Sizes of tiles of a loop: powers of two, and what divides it into a few tiles.
+    """Sizes of tiles of a loop: powers of two, and sizes that make a few tiles of the loop.
 
     >>> _sizes(20)
     [1, 2, 3, 4, 5, 7, 8, 10, 16, 20]

@@ -47,9 +47,9 @@ REDUCTION_TILES = (32, 16, 8, 4)
 
 @dataclass
 class Promoter:
-    """Promotes what statements touch that blocks and threads run, in the loops `around`: `lane` is
-    the one of the threads along x, if there is one. `sizes` are those of the tiles of reductions,
-    where options say so."""
+    """Promotes what statements touch that blocks and threads run, in the loops `around`. The loop
+    of the threads along x is `lane`, if there is one. Reductions have tiles of `sizes`, where
+    options say so. A promoter that tries sizes does not ask for decisions (`asks`)."""
 
     draft: Draft
     options: GpuOptions
@@ -59,7 +59,7 @@ class Promoter:
     asks: bool = True
 
     def promote(self, inside: Node, names: tuple[str, ...]) -> list[str]:
-        """Promotes what pays; tells of it."""
+        """Promotes what pays. Returns notes."""
         told: list[str] = []
         if self.options.private is not False:
             told += self._to_registers(names)
@@ -69,7 +69,7 @@ class Promoter:
         return told
 
     def _to_registers(self, names: tuple[str, ...]) -> Iterator[str]:
-        """Targets that are touched several times."""
+        """Promotes targets that are touched several times to registers. Gives notes."""
         statements = [self.draft.info.scop.statement(name) for name in names]
         for tensor in dict.fromkeys(s.write.tensor for s in statements):
             users = [s for s in statements if touches(s, tensor)]
@@ -91,8 +91,8 @@ class Promoter:
         names: tuple[str, ...],
     ) -> bool:
         """Whether reads and writes at several distances, as of x(i) and x(i+2), leave elements
-        between those of a tile, which other blocks or threads have: such tiles are seldom seen to
-        be apart."""
+        between the elements of a tile. Other blocks or threads have those, and that such tiles are
+        disjoint is seldom proven."""
         accesses = (a for s in users for a in s.accesses if a.tensor == tensor)
         shifts = {tuple(x and x.constant for x in access.subscripts) for access in accesses}
         if inside is None or len(shifts) < 2:
@@ -115,7 +115,8 @@ class Promoter:
         return draft.attempt(promote, fits) is True
 
     def _branch(self, branch: Node) -> list[str]:
-        """Operands of the statements of a branch, for some steps of their reduction at a time."""
+        """Promotes operands of the statements of a branch, for some steps of the reduction at a
+        time. Returns notes."""
         names = tuple(leaves(branch))
         steps = branch.members if isinstance(branch, Band) else ()
         steps = tuple(m for m in steps if not m.coincident)
@@ -159,8 +160,9 @@ class Promoter:
     # --- shared memory ----------------------------------------------------------------------
 
     def _to_shared(self, inside: Member | None, names: tuple[str, ...]) -> tuple[list[str], bool]:
-        """Promotes operands to shared memory: tells of it, and whether there is room for all. Last
-        comes what is gathered; without room for it, places from which it is."""
+        """Promotes operands to shared memory. Returns notes, and whether there is room for all
+        operands. What is gathered comes last; where there is no room for it, the tensors of the
+        places from which it is gathered are promoted."""
         if inside is None:
             return [], True
         found = dict(self._candidates(inside, names))
@@ -179,7 +181,7 @@ class Promoter:
     def _hold(
         self, wanted: Mapping[str, Box], inside: Member, names: tuple[str, ...]
     ) -> Iterator[str]:
-        """Promotes tensors as long as there is room."""
+        """Promotes tensors as long as there is room. Gives notes."""
         for tensor, found in wanted.items():
             if not self._decided(f"{tensor} in shared memory", names, default=True):
                 continue
@@ -202,8 +204,8 @@ class Promoter:
         return [self.draft.info.scop.statement(name) for name in names]
 
     def _candidates(self, inside: Member, names: tuple[str, ...]) -> Iterator[tuple[str, Box]]:
-        """What would better lie in shared memory, with what a block touches of it: tensors, then
-        what is gathered."""
+        """The tensors that would better lie in shared memory, each with the box that a block
+        touches; then what is gathered."""
         scop = self.draft.info.scop
         statements = self._statements(names)
         below, held = self.draft.footprint_in(inside, names).of(SHARED), self._held(names)
@@ -222,13 +224,14 @@ class Promoter:
         yield from gathered_boxes(statements, below, self.draft.info, instances)
 
     def _held(self, names: tuple[str, ...]) -> set[str]:
-        """The tensors of which something is held near already, in that child of the part."""
+        """The tensors of which a tile is promoted already, in the children of the part that run
+        some statements."""
         children = in_order(self.draft.tree)
         own = (child for child in children if not set(leaves(child)).isdisjoint(names))
         return {tile.tensor for child in own for tile in tiles(child)}
 
     def _instances(self, statement: ScopStatement, *, below: Footprint) -> int:
-        """How often a statement runs below."""
+        """How often a statement runs below a place."""
         return prod(
             min(self.draft.trips(m, (statement.name,)), m.span // m.step if m.span else 1 << 62)
             for m in below.inside[statement.name]
@@ -254,8 +257,9 @@ def gathered_boxes(
     info: AccessInfo,
     instances: Callable[[ScopStatement], int],
 ) -> Iterator[tuple[str, Box]]:
-    """What some statements gather that would better lie in shared memory, with what a block touches
-    of it; `instances` tells how often each of them runs there, tails of tiles counted."""
+    """What some statements gather that would better lie in shared memory, each with the box that a
+    block touches. `instances` says how often a statement runs in a block, tails of tiles
+    counted."""
     for name in dict.fromkeys(a.tensor for s in statements for a in s.gathers):
         gather, found = info.scop.gathers[name], below.box(name)
         if found is None or (info.check and gather.is_checked):
@@ -287,7 +291,8 @@ def without_places(
     statements: Sequence[ScopStatement],
     info: AccessInfo,
 ) -> dict[str, Box]:
-    """What was found but for what statements read only for places of what is held."""
+    """The tensors `found` but for those that statements read only for the places from which tensors
+    that are `held` are gathered."""
     places = {
         read.site
         for s in statements
@@ -315,8 +320,8 @@ def shared_bytes(node: Node, scop: Scop) -> int:
 
 
 def register_bytes(node: Node, scop: Scop) -> int:
-    """The bytes of registers that a thread holds at once, at most: those of tiles that lie inside
-    of each other."""
+    """The bytes of registers that a thread holds at once, at most: of tiles inside of each
+    other."""
     own = node.tiles if isinstance(node, Promotion) else ()
     held = sum(_bytes(tile, scop) for tile in own if tile.scope == REGISTER)
     return held + max((register_bytes(child, scop) for child in children(node)), default=0)
