@@ -1,10 +1,10 @@
 """Whether each part of a schedule tree may be one launch of blocks and threads.
 
 What touches one element, and writes, may not run in two blocks of a launch, unless all blocks wait
-in between, nor in two threads with a private buffer each; in two threads of a block, all of these
-must wait in between. Each pair of
-accesses is followed from where their ways part, or around each loop that they share: a barrier may
-stand after the first, on its way out, between the two, or before the second, on its way in.
+in between, nor in two threads with a private buffer each; between two threads of a block, all
+threads of the block must wait. Each pair of accesses is followed from where their ways part, or
+around each loop that both share: a barrier may stand after the first access, on its way out,
+between the two, or before the second access, on its way in.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from tc import sets
 from tc.kernel.ir import GRID
 from tc.plan import BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
-from tc.polyhedral.instance_pairs import InstancePair, compared, find
+from tc.polyhedral.instance_pairs import InstancePair, compared
 from tc.polyhedral.launch_events import AFTER, BEFORE, Event, LaunchEvents, common_steps
 from tc.polyhedral.launch_loops import LaunchLoop, Numbered
 from tc.polyhedral.legality import Path, Step, instance_label
-from tc.polyhedral.races import Occurrence, Race, Races, runner
+from tc.polyhedral.races import Occurrence, Race, Races
 from tc.polyhedral.schedule import Band, Node, Sequence, Sync
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import SINK, SOURCE
@@ -121,37 +120,20 @@ class _Launch:
     def _apart(
         self, dependence: Dependence, role: str, alike: tuple[LaunchLoop, ...], where: str
     ) -> Iterator[str]:
+        """Instances of a dependence in different blocks or threads, in the same turn of loops."""
         source, sink = self._ends(dependence)
-        try:
-            pair = self._parted(dependence, source, sink, role, alike)
-            if pair is not None:
-                yield _told(source, sink, dependence.tensor, pair, where)
-        except sets.TooComplex:
+        same = tuple(
+            compared("==", loop.turn(SOURCE, source.statement), loop.turn(SINK, sink.statement))
+            for loop in alike
+        )
+        race = self.races.related(dependence.relation, source, sink, role, same)
+        if race is not None and race.pair is None:
             yield (
                 f"the dependence of {dependence.sink} on {dependence.source} through "
                 f"{dependence.tensor} is too complex to be checked"
             )
-
-    def _parted(
-        self,
-        dependence: Dependence,
-        source: Event,
-        sink: Event,
-        role: str,
-        alike: tuple[LaunchLoop, ...],
-    ) -> InstancePair | None:
-        """Instances in the same turn of some loops that blocks, or threads, of different numbers
-        run."""
-        same = [
-            compared("==", loop.turn(SOURCE, source.statement), loop.turn(SINK, sink.statement))
-            for loop in alike
-        ]
-        for key in self.events.loops.axes(role):
-            different = compared("!=", runner(source, key, SOURCE), runner(sink, key, SINK))
-            pair = find(dependence.relation, (different, *same))
-            if pair is not None:
-                return pair
-        return None
+        elif race is not None:
+            yield _told(source, sink, dependence.tensor, race.pair, where)
 
     def _pairs(self) -> Iterator[tuple[Event, Event]]:
         """Events in one place, of which one writes."""

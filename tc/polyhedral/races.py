@@ -98,8 +98,7 @@ class Races:
         role: str = THREAD,
     ) -> Race | None:
         """How two events race in different threads of a block, or in different blocks."""
-        different = list(self._by_different(role, a, b, ahead))
-        if not different:
+        if not any(True for _ in self._by_different(role, a, b, ahead)):
             return None
         related = self._related(a, b, ahead)
         if related is None:
@@ -108,9 +107,22 @@ class Races:
         conditions += times
         if role == THREAD:
             conditions += tuple(self._same_block(a, b))
-        for others in different:
+        return self.related(relation, a, b, role, conditions, ahead)
+
+    def related(
+        self,
+        relation: Relation,
+        a: Event,
+        b: Event,
+        role: str,
+        conditions: Conditions,
+        ahead: LaunchLoop | None = None,
+    ) -> Race | None:
+        """How two events race in instances of a relation that meet conditions, where different
+        threads, or blocks, run them."""
+        for different in self._by_different(role, a, b, ahead):
             try:
-                pair = find(relation, (*others, *conditions))
+                pair = find(relation, (*different, *conditions))
             except sets.TooComplex:
                 return Race(None)
             if pair is not None:

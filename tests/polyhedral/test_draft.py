@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import tc
@@ -9,6 +11,7 @@ from tc.plan import PARALLEL, VECTOR, Reorder, Tile
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.loops import LoopName, loop_name
+from tc.polyhedral.decisions import Decisions
 from tc.polyhedral.schedule import members, members_below
 from tc.polyhedral.scop.scop import Scop
 from tests.polyhedral.test_actions import MM_SCOP, STEPS_SCOP, TARGET, tree_of
@@ -100,3 +103,28 @@ def test_names_of_loops(text: str, name: LoopName) -> None:
 def test_what_names_no_loop(text: str) -> None:
     with pytest.raises(tc.BackendError, match="does not name a loop"):
         loop_name(text)
+
+
+def test_orders_that_are_decided_keep_loops_over_tiles_outside() -> None:
+    name = "S0.init, S0: order"
+    decisions = Decisions({name: "j div 8, i, j mod 8"})
+    target = replace(TARGET, decider=decisions)
+    draft, names = Draft(tree_of(MM_SCOP), AccessInfo(MM_SCOP, {}, True), target), ("S0.init", "S0")
+    i, j = list(members(draft.tree))[:2]
+    outer, inner = draft.tile(j, (8,), names)
+    assert draft.decide_order("order", [i, outer, inner], names) == (outer, i, inner)
+    assert set(decisions.asked[name].values) == {
+        "i, j div 8, j mod 8",
+        "j div 8, i, j mod 8",
+        "j div 8, j mod 8, i",
+    }
+    assert draft.decide_order("one loop", [i], names) == (i,)
+    assert list(decisions.asked) == [name]
+
+
+def test_without_a_search_nothing_is_asked() -> None:
+    draft, names = draft_of(MM_SCOP), ("S0.init", "S0")
+    i, j = list(members(draft.tree))[:2]
+    assert draft.decide_order("order", [i, j], names) == (i, j)
+    assert draft.decide_whether("packed", names)
+    assert not draft.decide_whether("packed", names, default=False)
