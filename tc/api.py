@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tc.tuning.tuner import TuningResult
 
 _Given: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
-"""Inputs and sizes as they are given: one by one, and by keyword."""
+"""Inputs and sizes as a call gives them: one by one, and by keyword."""
 
 
 @ends_at_caller

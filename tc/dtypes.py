@@ -162,7 +162,8 @@ def wrap(value: int, dtype: DType) -> int:
 
 
 def fits(value: float, dtype: DType) -> bool:
-    """Whether a literal, with its sign, fits a type (Y1): a float, when its nearest one does.
+    """Whether a literal, with its sign, fits a type (Y1); a float fits where the nearest float of
+    the type is finite.
 
     >>> fits(300, UINT8), fits(-1, UINT8), fits(65504, FLOAT16), fits(70000, FLOAT16)
     (False, False, True, False)

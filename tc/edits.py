@@ -69,7 +69,8 @@ def merged(edits: Sequence[Edit]) -> Edit:
 
 
 def within(span: Span, edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """The edits as one of a whole span, so that it is shown as it is with them.
+    """Edits as one edit of a whole span, so that errors show the whole span as it is after the
+    edits.
 
     >>> from tc.source import Source
     >>> source = Source("o(i) = y(i) where y in 0:2")

@@ -106,8 +106,8 @@ _load_routes._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def hide_from_torch(*functions: Callable[..., Any]) -> None:
-    """Has torch.compile leave calls of these, and all that they call, to Python, where it meets
-    them outside of what it follows."""
+    """Has torch.compile leave calls of these functions, and all calls within, to Python, where
+    torch.compile meets them outside of the code that it follows."""
     torch = sys.modules.get("torch")
     if torch is None or _HIDDEN.issuperset(functions):
         return

@@ -84,7 +84,8 @@ class GpuBackend(Backend, Protocol):
     run them on arrays of the processor."""
 
     def check(self) -> None:
-        """BackendError, with what works instead, where it does not work on this machine."""
+        """Raises BackendError, with a repair that works here, where the backend does not work on
+        this machine."""
         ...
 
     @property

@@ -23,7 +23,8 @@ INSTALL = (
 )
 
 Launcher: TypeAlias = Callable[[Sequence[int], int], None]
-"""Puts one launch of a function in line: it takes its arguments, all pointers, and a stream."""
+"""Puts a launch of a function in line; takes the arguments of the launch, all pointers, and a
+stream."""
 
 
 class DriverError(Exception):
@@ -75,7 +76,7 @@ class CudaDriver(Protocol):
         ...
 
     def on(self, number: int) -> AbstractContextManager[None]:
-        """Makes a device current, and afterwards the one that was, if any."""
+        """Makes a device current, and at the end the device that was current before, if any."""
         ...
 
     def load(self, cubin: bytes) -> Any:
@@ -154,8 +155,7 @@ def cuda_driver() -> CudaDriver:
 
 
 def gpu_of(attribute: Callable[[str], int]) -> Gpu:
-    """A GPU by its attributes, which have the names that CUDA's driver gives them, behind
-    "CU_DEVICE_ATTRIBUTE_"."""
+    """The GPU of attributes with the names of CUDA's driver, behind "CU_DEVICE_ATTRIBUTE_"."""
 
     def sizes(name: str) -> tuple[int, int, int]:
         return attribute(f"{name}_X"), attribute(f"{name}_Y"), attribute(f"{name}_Z")

@@ -61,7 +61,7 @@ COOPERATE = (
 
 @dataclass(frozen=True, slots=True)
 class KernelOnDevice:
-    """A kernel at a place, compiled with `options`: what errors tell of it."""
+    """A kernel at a place, compiled with `options`, as errors describe it."""
 
     kernel: Kernel
     place: DeviceLocation
@@ -70,8 +70,8 @@ class KernelOnDevice:
 
     @contextmanager
     def errors(self, launch: LaunchGeometry | None = None, registers: int = 0) -> Iterator[None]:
-        """Makes what the driver reports an error about this kernel, or one launch of it, whose
-        threads have so many registers each."""
+        """Raises errors of the driver as errors about this kernel, or about one launch of the
+        kernel whose threads have `registers` each."""
         try:
             yield
         except DriverError as error:
@@ -204,7 +204,7 @@ def _exceed(extents: tuple[int, ...], limits: tuple[int, ...]) -> bool:
 
 
 def _options_text(options: Options) -> str:
-    """The options for GPUs that are not the default ones.
+    """The options for GPUs, without those that have their default.
 
     >>> _options_text(Options(gpu=GpuOptions(tile=[4, 32], shared=False)))
     'GpuOptions(tile=(4, 32), shared=False)'

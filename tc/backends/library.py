@@ -58,8 +58,8 @@ class Contraction:
 
 
 def match_contraction(shaped: p.ShapedProgram, initial: frozenset[str]) -> Contraction | None:
-    """What the program contracts, if that is all it does; `initial` are the outputs that hold the
-    caller's values on entry.
+    """The contraction that a program consists of; None where it is not one contraction alone.
+    `initial` are the outputs that hold values of the caller on entry.
 
     >>> from tc.pipeline import check_module, parse_source, shape_program
     >>> from tc.runtime.sizes import CallSizes
@@ -198,8 +198,8 @@ def _form(
 
 
 def _joined_stride(dimensions: Sequence[tuple[int, int]]) -> int | None:
-    """The stride of dimensions joined to one, 1 if that has one element, None if that needs a
-    copy.
+    """The stride of dimensions that are joined to one: 1 if the joined dimension has one element,
+    None if joining needs a copy.
 
     >>> _joined_stride([(2, 12), (3, 4)]), _joined_stride([(2, 12), (3, 1)])
     (4, None)
@@ -251,7 +251,8 @@ def _line(
     initial: frozenset[str],
     words: LibraryTerms,
 ) -> tuple[Kernel, str, CodeType, tuple[tuple[str, int], ...]]:
-    """What stands for a kernel, the line with its code, and the places of the names in it."""
+    """The kernel that stands for a call of the library, the line with its code, and the places of
+    the names in the line."""
     program = shaped.program
     buffers = []
     for name in (*program.inputs, *program.outputs):
@@ -335,7 +336,8 @@ class LibraryKernel:
 
 @dataclass(frozen=True, slots=True)
 class DeviceLibraryKernel:
-    """Implements `DeviceComputation` by one line of a library, which `module` is, at `place`."""
+    """Implements `DeviceComputation` by one line of a library, whose module is `module`, at
+    `place`."""
 
     kernel: Kernel
     source: str

@@ -21,8 +21,8 @@ INSTALL = 'pip install "tensor-comprehensions[opencl]", or use backend="numba"'
 
 @dataclass(frozen=True, eq=False)
 class OpenCLDevice:
-    """A device with its context. `library` is pyopencl; `process` the process that opened it, whose
-    forked children have none of the threads of its driver."""
+    """A device with its context. `library` is pyopencl; `process` is the process that opened the
+    device: forked children of that process have none of the threads of the driver."""
 
     library: Any
     device: Any

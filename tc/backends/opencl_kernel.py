@@ -96,8 +96,8 @@ class Functions:
                 self.give(buffer, self._nothing)
 
     def give(self, buffer: Buffer, memory: Any) -> None:
-        """Makes this the memory of a buffer for all functions that take it; they do not keep it
-        alive."""
+        """Makes `memory` the memory of a buffer for all functions that take the buffer; the
+        functions do not keep the memory alive."""
         for function, place in self._places[buffer.name]:
             function.set_arg(place, memory)
 

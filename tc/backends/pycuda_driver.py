@@ -32,8 +32,8 @@ _COOPERATIVE_LAUNCH = 95  # of which PyCUDA does not have the name
 
 
 class PyCudaDriver:
-    """Implements `CudaDriver`. PyCUDA keeps a stack of contexts for each thread, and what it has
-    made goes only while the context that it was made in is on top of that."""
+    """Implements `CudaDriver`. PyCUDA keeps a stack of contexts for each thread, and frees an
+    object only while the context that the object was made in is on top of the stack."""
 
     cooperates = False
 
@@ -185,7 +185,8 @@ class PyCudaDriver:
             yield number
 
     def _handle(self) -> int | None:
-        """That of the current context of this thread, whoever has made it current."""
+        """The handle of the current context of this thread, whoever has made the context
+        current."""
         found = ctypes.c_void_p()
         self._library.cuCtxGetCurrent(ctypes.byref(found))
         return found.value

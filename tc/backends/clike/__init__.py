@@ -1,1 +1,2 @@
-"""Kernels as C, and what other languages like it share: texts, and the compiler that runs them."""
+"""Kernels as C: the parts that languages like C share, the texts of C, and the compiler that runs
+them."""

@@ -66,7 +66,7 @@ _INCLUDES = (
     ("#include <stdint.h>", r"\w_t\b"),
     (HEADER, r"\b_mm\d*_"),
 )
-"""Lines, each with a pattern of the texts that need it."""
+"""Lines of a text, each with a pattern that matches the texts that need the line."""
 
 
 def _preamble(kernel: Kernel, text: str) -> Iterator[str]:

@@ -19,7 +19,8 @@ ARRIVALS = "tc_arrivals"
 
 
 def grid_of(region: tuple[ir.Stmt, ...], kernel: ir.Kernel, dialect: Dialect) -> ir.Grid | None:
-    """The launch that a region is, None if it is empty; BackendError where it is none."""
+    """The launch of a region, None for an empty region; BackendError for a region that is no
+    launch."""
     match [stmt for stmt in region if not isinstance(stmt, ir.Comment)]:
         case []:
             return None

@@ -34,7 +34,8 @@ def bits_of(expr: ir.Expr, context: Context) -> int:
 
 
 def bits_of_local(let: ir.Let, later: tuple[ir.Stmt, ...], context: Context) -> int:
-    """Those of a local: what the first use in the statements after it asks for, if any does."""
+    """The bits per lane of a local of bools: as its first use in the statements after it has them,
+    else as its own value has them."""
     return _bits_wanted(let.var, later) or bits_of(let.value, context)
 
 

@@ -15,7 +15,7 @@ _NEAR = {
     **{f"load_every{step}": step for step in (2, 3, 4)},
     **{f"load_every{step}_backward": -step for step in (2, 3, 4)},
 }
-"""The steps at which elements are best loaded together with those between them."""
+"""The steps between elements at which loads of all elements between them are fastest."""
 
 _LANES = "for (int l = 0; l < N; l++)"
 _TEMPLATES: Mapping[str, str] = {
@@ -112,8 +112,8 @@ def near_name(step: int, dtype: DType, *, masked: bool) -> str | None:
 
 
 def _load_near(family: str, dtype: DType, step: int) -> str:
-    """Vectors are loaded one after the other, the last so that it ends with the last element
-    wanted, and what they bring is gathered by shuffles."""
+    """A load of elements at near places: vectors are loaded one after the other, the last so that
+    it ends with the last element, and shuffles gather the elements of the vectors."""
     count, reach = dtype.lanes, abs(step)
     span = reach * (count - 1) + 1
     wanted = [reach * lane for lane in range(count)]

@@ -295,8 +295,8 @@ def _code(line: str) -> str:
 
 
 def _block(stmts: tuple[ir.Stmt, ...], context: Context) -> Iterator[str]:
-    """The indented lines of a block. Locals that nothing reads are named once, so that compilers
-    do not warn."""
+    """The indented lines of a block. A local that nothing reads is named once, so that compilers do
+    not warn."""
     lines: list[str] = []
     for number, stmt in enumerate(stmts, 1):
         if isinstance(stmt, ir.Let) and stmt.dtype.scalar == BOOL and stmt.dtype.lanes > 1:

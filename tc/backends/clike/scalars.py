@@ -68,8 +68,8 @@ def _bare_at_least(expr: ir.Expr, level: int, context: Context) -> str:
 
 
 def _infix(op: str, left: ir.Expr, right: ir.Expr, context: Context) -> Printed:
-    """An infix operation; where one operand is no constant, it fixes the type of the other (but
-    not that of what is shifted)."""
+    """An infix operation. An operand that is no constant fixes the type of a constant beside it,
+    but not the type of a shifted constant."""
     level, least = LEVEL[op], operand_levels(op)
     first = at_least if isinstance(right, ir.Const) or level == SHIFT else _bare_at_least
     texts = first(left, least[0], context), _bare_at_least(right, least[1], context)

@@ -17,7 +17,8 @@ C_TYPES: Mapping[DType, str] = {
 """Element types in C; half is kept as its bits."""
 
 WIDEST = 64
-"""The bytes up to which GCC compares vectors well; it takes larger ones apart lane by lane."""
+"""The bytes of vectors up to which GCC compares them well; larger vectors are taken apart lane by
+lane."""
 
 # the functions of a text pass vectors to one another only, so it does not matter by which rules
 VECTOR_PRAGMA = '#pragma GCC diagnostic ignored "-Wpsabi"'
@@ -43,8 +44,9 @@ def c_type(dtype: DType) -> str:
 
 
 def mask_type(bits: int, lanes: int) -> DType:
-    """The vector that stands for one of bool: -1 where it is true, 0 elsewhere. C compares
-    vectors to such of the width of the elements, so bits are chosen by what a mask is used for."""
+    """The vector of integers that stands for a vector of bools: -1 for true, 0 for false. C
+    compares vectors to vectors of the width of the elements, so the bits are chosen by the use of a
+    mask."""
     return DTYPES[f"int{bits}"].vector(lanes)
 
 

@@ -150,7 +150,7 @@ def _lane_by_lane(family: str, dtype: DType) -> str | None:
 
 
 def _in_parts(family: str, dtype: DType) -> str:
-    """A comparison, or what needs one, on vectors that GCC would take apart lane by lane."""
+    """A comparison, or an operation with one, on vectors that GCC would take apart lane by lane."""
     part = dtype.vector(WIDEST // dtype.bytes)
     count = _PARTED.get(family, 2)
     names, arrays = "xy"[:count], "ab"[:count]

@@ -30,7 +30,7 @@ _REDUCTIONS = {"+": "sum", "*": "product", "min": "least", "max": "greatest"}
 
 
 def vector_text(expr: ir.Expr, context: Context) -> Printed:
-    """The text of a vector, or of what Reduce makes of one."""
+    """The text of a vector, or of a Reduce of a vector."""
     dtype = expr.dtype
     if isinstance(expr, ir.Reduce):
         return _reduce(expr, context)

@@ -19,7 +19,8 @@ NUMPY_NAMES = (
 VECTOR_NAMES = ("deeper", "m", "vector_region")
 _LOCAL_NAMES = ("arguments", "failure", "part", "parts", "first", "last", "inf", "math", "nan")
 LONGEST = 200
-"""Letters of a name that are kept: LLVM merges names that agree in their first thousand or so."""
+"""The most letters of a name that are kept: LLVM merges names that agree in their first thousand or
+so."""
 
 _RESERVED = frozenset(
     (

@@ -1,4 +1,5 @@
-"""LLVM's text of one function, written instruction by instruction, at one place of it at a time.
+"""The text in LLVM's language of one function, written instruction by instruction, at one place at
+a time.
 
 Every instruction without a side effect is looked up first among those that are computed at that
 place already, so that the text holds each of them once, however often a kernel repeats it.
@@ -135,7 +136,7 @@ class Code:
             self.libraries.append(library)
 
     def slot(self, kind: str) -> str:
-        """The address of a variable of that type, which has no value yet."""
+        """The address of a variable of a type; the variable has no value yet."""
         result = self.fresh()
         self._slots.append(f"  {result} = alloca {kind}")
         return result
@@ -164,8 +165,8 @@ class Code:
         return f", !nontemporal !{_STREAMS}"
 
     def rarely(self) -> str:
-        """What to append to a branch that seldom goes to its first label. LLVM then does not
-        compute beforehand what stands there."""
+        """The text to append to a branch that seldom goes to its first label, so that LLVM does not
+        compute beforehand the values of the block there."""
         self._rare = True
         return f", !prof !{_RARE}"
 

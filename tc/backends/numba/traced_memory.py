@@ -271,7 +271,7 @@ def _masked(
     alignment: int,
     stored: str | None = None,
 ) -> str:
-    """The instruction for the lanes that a mask leaves, at one address or at one for each."""
+    """The instruction on the lanes of a mask, at one address or at an address for each lane."""
     kind, lanes = memory_type(dtype), dtype.lanes
     several = verb in ("gather", "scatter")
     name = f"llvm.masked.{verb}.{suffix(_in_memory(dtype))}.{f'v{lanes}' if several else ''}p0"

@@ -353,7 +353,8 @@ def _prefetch(stmt: ir.Prefetch, context: _Context) -> str:
 
 
 def _aligned(buffer: str, place: LaneOffsets, context: _Context) -> str:
-    """What says that an access to scratch memory is aligned, where it is sure to be."""
+    """The argument that says that an access to scratch memory is aligned; empty where that is not
+    sure."""
     known = is_private(context.buffers[buffer]) and _is_multiple(buffer, place, context)
     return ", aligned=True" if known else ""
 

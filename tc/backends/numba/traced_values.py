@@ -66,7 +66,7 @@ class TracedValue:
 
     @property
     def number(self) -> float | None:
-        """The number that all lanes are, where that is known already."""
+        """The number in all lanes, None where it is not known yet."""
         return self.uniform if self.base else _wrap(self.addend)
 
     def __bool__(self) -> bool:
@@ -200,7 +200,7 @@ def select(condition: TracedValue, then: Operand, otherwise: Operand) -> TracedV
 
 
 def intrinsic(name: str, *operands: TracedValue, flags: str = "") -> TracedValue:
-    """What an intrinsic of LLVM gives for operands of one type."""
+    """The result of an intrinsic of LLVM on operands of one type."""
     first = operands[0]
     pairs = [operand.operand for operand in operands]
     extra = [("i1", flags)] if flags else []

@@ -227,7 +227,7 @@ class Machine:
         self._code.start(end)
 
     def range(self, begin: Operand, end: Operand | None = None) -> Iterator[TracedValue]:
-        """The index of a loop, once: the body that follows is its code."""
+        """The index of a loop, yielded once: the code of the loop is the body that follows."""
         code = self._code
         first = as_value(code, 0 if end is None else begin, INT64)
         last = as_value(code, begin if end is None else end, INT64)
