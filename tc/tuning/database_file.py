@@ -3,7 +3,7 @@
 Each operation opens the file anew: connections must not cross a fork, and hold no locks meanwhile.
 Kernels are files of their own (`tc.runtime.cache`), and not rows here: a first call reads two of
 them. To open a database, to read a row and to mark it as used takes 1.3 ms at least, and 20 ms more
-where `sqlite3` is loaded first; a file takes 0.04 ms (an Intel Xeon, a local disk).
+where `sqlite3` is loaded first; a file takes 0.04 ms (an AMD EPYC, a local disk).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class LoweringError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedTile:
     """A promoted tile with its place: the offset of its box in the tensor."""
 
     tile: ArrayTile
@@ -105,7 +105,7 @@ class EmitScope:
     positions: Mapping[str, Position]
     loops: Mapping[tuple[str, int], LinearForm] = field(default_factory=dict)
     bounds: Mapping[str, Interval] = field(default_factory=dict)
-    tiles: Mapping[str, tuple[Placed, ...]] = field(default_factory=dict)
+    tiles: Mapping[str, tuple[PlacedTile, ...]] = field(default_factory=dict)
     expanded: Mapping[str, PrivateAccumulators] = field(default_factory=dict)
     pins: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     block: Mapping[str, Position] = field(default_factory=dict)
@@ -120,11 +120,11 @@ class EmitScope:
         """The tests of blocks, or of threads, that are still to be made."""
         return tuple(test for role in roles for test in self.pending.get(role, ()))
 
-    def inside(self, placed: Placed) -> EmitScope:
+    def inside(self, placed: PlacedTile) -> EmitScope:
         tensor = placed.tile.tensor
         return replace(self, tiles={**self.tiles, tensor: (*self.tiles.get(tensor, ()), placed)})
 
-    def outside(self, placed: Placed) -> EmitScope:
+    def outside(self, placed: PlacedTile) -> EmitScope:
         """The state in which a tile is copied: that of the promotions around it."""
         tensor = placed.tile.tensor
         around = self.tiles[tensor][: self.tiles[tensor].index(placed)]
@@ -132,7 +132,7 @@ class EmitScope:
 
     # --- places in memory -----------------------------------------------------------------------
 
-    def innermost(self, tensor: str) -> Placed | None:
+    def innermost(self, tensor: str) -> PlacedTile | None:
         around = self.tiles.get(tensor, ())
         return around[-1] if around else None
 
@@ -143,7 +143,7 @@ class EmitScope:
             return tensor, tuple(map(of_form, element))
         return placed.tile.buffer, self.indices(placed, element)
 
-    def indices(self, placed: Placed, element: tuple[LinearForm, ...]) -> tuple[Expr, ...]:
+    def indices(self, placed: PlacedTile, element: tuple[LinearForm, ...]) -> tuple[Expr, ...]:
         inside = [e - o for e, o in zip(element, placed.box.offsets, strict=True)]
         indices = []
         opened: set[int] = set()
@@ -155,16 +155,18 @@ class EmitScope:
             indices.append(of_form(form))
         return tuple(indices)
 
-    def fits(self, placed: Placed, element: tuple[LinearForm, ...]) -> bool:
+    def fits(self, placed: PlacedTile, element: tuple[LinearForm, ...]) -> bool:
         """Whether an element is in the box of a tile, whatever the loops around."""
         return not any(True for _ in self._beyond(placed, element))
 
-    def _beyond(self, placed: Placed, element: tuple[LinearForm, ...]) -> Iterator[Expr]:
+    def _beyond(self, placed: PlacedTile, element: tuple[LinearForm, ...]) -> Iterator[Expr]:
         """The conditions, those not certain, that an element is in the box of a tile."""
         for e, o, size in zip(element, placed.box.offsets, placed.tile.sizes, strict=True):
             yield from self.between(e - o, (0, size))
 
-    def _split(self, form: LinearForm, step: int, placed: Placed) -> tuple[LinearForm, LinearForm]:
+    def _split(
+        self, form: LinearForm, step: int, placed: PlacedTile
+    ) -> tuple[LinearForm, LinearForm]:
         found = split(form, step, self.bounds)
         if found is None:
             raise LoweringError(

@@ -12,7 +12,7 @@ from tc.dtypes import INT64, compute_dtype
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
 from tc.kernel.ir import Expr, For, If, LaunchIndex, Let, Load, Stmt, Store, Var
 from tc.plan import REGISTER, SHARED, THREAD
-from tc.polyhedral.codegen.context import EmitScope, Placed, guarded
+from tc.polyhedral.codegen.context import EmitScope, PlacedTile, guarded
 from tc.polyhedral.codegen.gathered import contiguous_dimension, gathered
 from tc.polyhedral.footprint import Box, whole
 from tc.polyhedral.schedule import ArrayTile, Axis
@@ -33,7 +33,7 @@ class _Loop:
     mark: str
 
 
-def fetch(placed: Placed, state: EmitScope) -> tuple[Stmt, ...]:
+def fetch(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:
     """Fills the buffer of a tile; elements outside of its limits get its fill, or 0."""
 
     def body(
@@ -76,7 +76,7 @@ def _limits(tile: ArrayTile, around: EmitScope) -> tuple[HalfOpen, ...] | None:
     return whole(tile.tensor, around.kernel.scop)
 
 
-def write_back(placed: Placed, state: EmitScope) -> tuple[Stmt, ...]:
+def write_back(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:
     """Writes the elements of a tile that are within its limits."""
 
     def body(
@@ -96,7 +96,7 @@ Body = Callable[[EmitScope, "tuple[LinearForm, ...]", "tuple[Expr, ...]"], "tupl
 
 
 def _copy(
-    placed: Placed, state: EmitScope, body: Body, *, along_memory: bool = False
+    placed: PlacedTile, state: EmitScope, body: Body, *, along_memory: bool = False
 ) -> tuple[Stmt, ...]:
     """Blocks that are transposed run along the memory around, or along the buffer; all threads of
     a block fill its tiles."""
@@ -106,7 +106,7 @@ def _copy(
     return tuple(stmt for loops in nests for stmt in _nest(loops, placed, state, body))
 
 
-def _by_all_threads(placed: Placed, state: EmitScope, body: Body) -> tuple[Stmt, ...]:
+def _by_all_threads(placed: PlacedTile, state: EmitScope, body: Body) -> tuple[Stmt, ...]:
     """The axis that is contiguous in memory along the threads' x, the others, the last first, along
     y and z: in as many turns for each thread, with a test in the last where it is not full."""
     layout, launch = placed.tile.layout, state.kernel.launch
@@ -160,7 +160,7 @@ def copied_along(layout: tuple[Axis, ...], rows: int) -> list[int]:
     return [axis for axis in order if layout[axis].size > 1]
 
 
-def _in_lines(placed: Placed, state: EmitScope) -> tuple[Stmt, ...]:
+def _in_lines(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:
     """Writes back a tile laid out as its tensor is: a stretch of memory for each place in the
     outer dimensions. The first dimension of a stretch ends with the tensor, or with the tile; of
     the others the tile holds all."""
@@ -202,7 +202,7 @@ def _first_of_stretch(sizes: Sequence[int], shape: Sequence[int]) -> int:
     return first
 
 
-def _contiguous_axis(placed: Placed, state: EmitScope) -> int:
+def _contiguous_axis(placed: PlacedTile, state: EmitScope) -> int:
     """The axis along which the memory around the tile is contiguous; -1 if none is."""
     tile, kernel = placed.tile, state.kernel
     around = state.outside(placed).innermost(tile.tensor)
@@ -274,7 +274,9 @@ def _chunks(number: int, axis: Axis, lanes: int, mark: str) -> list[list[_Loop]]
     return chunks
 
 
-def _nest(loops: Sequence[_Loop], placed: Placed, state: EmitScope, body: Body) -> tuple[Stmt, ...]:
+def _nest(
+    loops: Sequence[_Loop], placed: PlacedTile, state: EmitScope, body: Body
+) -> tuple[Stmt, ...]:
     """The loops around the body, which gets the element and the indices in the buffer."""
     layout = placed.tile.layout
     positions = [constant_form(0)] * len(layout)

@@ -23,7 +23,7 @@ from tc.polyhedral.codegen.context import (
     EmitScope,
     KernelContext,
     LoweringError,
-    Placed,
+    PlacedTile,
     PrivateAccumulators,
     guarded,
 )
@@ -180,7 +180,7 @@ def _node(node: Node, state: EmitScope, *, outermost: bool) -> tuple[Stmt, ...]:
 
 
 def _by_threads(
-    placed: Placed, copy: Callable[[Placed, EmitScope], tuple[Stmt, ...]], state: EmitScope
+    placed: PlacedTile, copy: Callable[[PlacedTile, EmitScope], tuple[Stmt, ...]], state: EmitScope
 ) -> tuple[Stmt, ...]:
     """A copy, where the block has work; of what is a thread's own only where the thread has."""
     roles = (BLOCK,) if placed.tile.scope == SHARED else (BLOCK, THREAD)
@@ -361,7 +361,7 @@ def _exact(member: Member, names: list[str], state: EmitScope) -> EmitScope:
 # --- promoted tiles and expanded reductions -----------------------------------------------------
 
 
-def _place(node: Promotion, state: EmitScope) -> list[Placed]:
+def _place(node: Promotion, state: EmitScope) -> list[PlacedTile]:
     kernel, placed = state.kernel, []
     inside = set(schedule.leaves(node))
     for tile in node.tiles:
@@ -386,7 +386,7 @@ def _place(node: Promotion, state: EmitScope) -> list[Placed]:
         local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
         local = local or (tile.scope != PACKED and _has_tails(tile, found, state))
         name = kernel.add_buffer(tile.buffer, tile.scope, dtype, tile.shape, local=local)
-        placed.append(Placed(replace(tile, buffer=name), replace(found, sizes=tile.sizes)))
+        placed.append(PlacedTile(replace(tile, buffer=name), replace(found, sizes=tile.sizes)))
     return placed
 
 
