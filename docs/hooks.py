@@ -18,6 +18,7 @@ OWN = "docs/pages"
 
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(\]\(|src=\")([^)\s\"]+)(?=[)\"])")
+_RULES = re.compile(r"(?<!\])\(((?:[TYNRGPD]\d{1,2})(?:, [TYNRGPD]\d{1,2})*)\)")
 _HERE = re.compile(rf"{re.escape(HOME)}/(?:blob|raw|tree)/main/")
 
 
@@ -81,7 +82,24 @@ def _linked(text: str, uri: str, files: Files) -> str:
             return f"{start}{HOME}/{kind}/main/{path}{mark}{anchor}"
         return f"{start}{posixpath.relpath(path, folder or '.')}{mark}{anchor}"
 
-    return _LINK.sub(lead, text)
+    return _LINK.sub(lead, _with_rules(text, folder))
+
+
+def _with_rules(text: str, folder: str) -> str:
+    """Prose in which the names of rules in parentheses, as (G7), are links to the rules."""
+    page = posixpath.relpath("spec/rules.md", folder or ".")
+
+    def linked(found: re.Match[str]) -> str:
+        names = found[1].split(", ")
+        return "(" + ", ".join(f"[{name}]({page}#{name})" for name in names) + ")"
+
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if not line.startswith("#"):  # titles are addresses
+            parts = line.split("`")
+            parts[::2] = [_RULES.sub(linked, part) for part in parts[::2]]
+            lines[number] = "`".join(parts)
+    return "\n".join(lines)
 
 
 def _language(given: str, code: str) -> str:
