@@ -14,7 +14,7 @@ from tc.semantics.work import scaled
 _LEAST = 1e-3
 """Seconds of one measurement: many times as long as a clock is wrong."""
 
-_FEWEST = 3
+_MIN_SAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def time_of(call: Callable[[], Any], seconds: float) -> CallTime:
     calls = max(1, int(_LEAST / max(once, 1e-9)))
     measured: list[float] = []
     end = time.perf_counter() + seconds
-    while len(measured) < _FEWEST or time.perf_counter() < end:
+    while len(measured) < _MIN_SAMPLES or time.perf_counter() < end:
         measured.append(_mean(call, calls))
     return CallTime(median(measured), min(measured), len(measured), calls)
 

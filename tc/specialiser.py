@@ -40,7 +40,7 @@ from tc.stored_texts import stored_text
 from tc.tuning.lookup import is_on, is_tuned, with_tuned_plan
 from tc.tuning.tuned import TunedOptions
 
-REMEMBERED = 256
+MAX_SPECIALISATIONS = 256
 """The number of specialisations of a function that are kept, those used last."""
 
 
@@ -95,7 +95,7 @@ class Specialiser:
                 special = self.made.get(key)
                 if special is None:
                     self.made[key] = special = self._specialise(sizes, given, on)
-                    while len(self.made) > REMEMBERED:
+                    while len(self.made) > MAX_SPECIALISATIONS:
                         self.made.popitem(last=False)
                 return special
 

@@ -33,7 +33,7 @@ from tc.tuning.database_file import is_database
 from tc.tuning.exchange import RefusedLine, from_lines, to_line
 from tc.tuning.problem import Problem
 
-MOST_TOLD = 20
+MAX_TOLD = 20
 """The most refused lines that are reported one by one."""
 
 _AT_ONCE = 500  # measurements that are written in one transaction
@@ -68,12 +68,12 @@ def import_lines(arguments: argparse.Namespace) -> int:
             for line in batch:
                 if isinstance(line, RefusedLine):
                     refused += 1
-                    if refused <= MOST_TOLD:
+                    if refused <= MAX_TOLD:
                         where = "<stdin>" if arguments.file == "-" else arguments.file
                         error = in_shell_words(line.error)
                         say(f"{where}:{line.number}: refused: {error}")
-    if refused > MOST_TOLD:
-        say(f"and {refused - MOST_TOLD} more lines")
+    if refused > MAX_TOLD:
+        say(f"and {refused - MAX_TOLD} more lines")
     print_line(
         f"{read - refused} of {read} measurements read, {new} of them new, in {database.path}"
     )

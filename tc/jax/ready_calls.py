@@ -47,10 +47,10 @@ from tc.semantics.suggest import counted
 T = TypeVar("T")
 
 ROWS = 1024
-MOST_READY = 512
+MAX_READY_KINDS = 512
 """Kinds of calls that the handler knows; the memory of their temporaries is kept."""
 
-REMEMBERED = 256
+MAX_KINDS = 256
 """Kinds of calls that Python serves without looking their texts up."""
 
 
@@ -94,7 +94,7 @@ class TextCall:
         return CallSizes(found, {n: int(numbers[n]) for n in static if n in numbers})
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=MAX_KINDS)
 def call_of(texts: Texts) -> TextCall:
     """The call of these texts: of a function that there is, or of one made here. TCError for texts
     that are none."""
@@ -212,14 +212,14 @@ class ReadyCalls:
             known = self.known.get(kind)
             if known is None:
                 self.known[kind] = known = self._new(kind, call, special)
-                while len(self.known) > REMEMBERED:
+                while len(self.known) > MAX_KINDS:
                     self.known.popitem(last=False)
             return known
 
     def _new(self, kind: CallKind, call: TextCall, special: Specialisation) -> KnownCall:
         """A call that is known, with an entry of the table if machine code can run it."""
         known = KnownCall(call, special, None, [])
-        if not isinstance(special.runner, MachineKernel) or self.entries >= MOST_READY:
+        if not isinstance(special.runner, MachineKernel) or self.entries >= MAX_READY_KINDS:
             return known
         program = call.function.program
         inputs = [program.inputs[at] for at in call.places]

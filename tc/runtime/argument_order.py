@@ -8,13 +8,13 @@ from typing import Any
 from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature
 
-MOST = 6
+MAX_ARGUMENTS = 6
 """Of more arguments no order is sought."""
 
 
 def name_order(error: InputError, signature: Signature, inputs: Sequence[Any]) -> None:
     """Has the error about an argument say in which order all would fit, if just one is."""
-    if len(inputs) != len(signature.inputs) or not 2 <= len(inputs) <= MOST:
+    if len(inputs) != len(signature.inputs) or not 2 <= len(inputs) <= MAX_ARGUMENTS:
         return
     parameters = signature.inputs
     if fits_all(parameters, inputs):

@@ -60,7 +60,7 @@ _MAGIC = b"tc kernel 2\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 _ENTRY = ".kernel"
 _ABANDONED = 3600.0  # seconds after which a temporary file has lost its writer
-_KEPT = 7 / 8  # of the limit, once the oldest entries have been removed
+_KEPT_SHARE = 7 / 8  # of the limit, once the oldest entries have been removed
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _HOMELESS = "~"  # where directories would be that depend on a home, without one
 _ELSEWHERE = f'tc.cache.enable("{"C:/tc-kernels" if os.name == "nt" else "/var/tmp/tc-kernels"}")'
@@ -119,7 +119,7 @@ class KernelStore:
     def put(self, key: str, data: bytes) -> None:
         """Keeps bytes under a key: all of them, or nothing."""
         content = _sealed(key, data)
-        if len(content) > self.limit * _KEPT:
+        if len(content) > self.limit * _KEPT_SHARE:
             return
         with contextlib.suppress(OSError):
             if self._usable(make=True):
@@ -174,7 +174,7 @@ class KernelStore:
         if self._size is None or self._size + size > self.limit:
             files = sorted(self._known(), key=lambda known: known[0].st_mtime)
             self._size = sum(info.st_size for info, _ in files)
-            wanted = self.limit if self._size + size <= self.limit else self.limit * _KEPT
+            wanted = self.limit if self._size + size <= self.limit else self.limit * _KEPT_SHARE
             abandoned = time.time() - _ABANDONED
             for info, entry in files:
                 if entry.name.endswith(TEMPORARY):

@@ -9,7 +9,7 @@ from typing import Any
 PER_THREAD = 2
 """CUDA's handle of each thread's default stream."""
 
-_MOST_STREAMS = 16
+_MAX_STREAMS = 16
 """The number of streams whose temporaries are kept; the temporaries of streams that were used
 earlier go."""
 
@@ -52,7 +52,7 @@ class DeviceFrames:
 
     def give_back(self, stream: Any, frame: DeviceFrame) -> None:
         kept, key = self.by_stream, _own(stream)
-        if key not in kept and len(kept) >= _MOST_STREAMS:
+        if key not in kept and len(kept) >= _MAX_STREAMS:
             for oldest in list(kept)[:1]:
                 kept.pop(oldest, None)
         kept.setdefault(key, []).append(frame)

@@ -23,10 +23,10 @@ from tc.semantics.program import Binary, ProgramWarning, Read, ShapedProgram, St
 OutputSpace: TypeAlias = tuple[str, tuple[int, ...], np.dtype[Any]]
 """Name, shape and dtype of an array to allocate."""
 
-LARGE = 1 << 20
+LARGE_BYTES = 1 << 20
 """Outputs of so many bytes start with a line of the caches."""
 
-_MOST_SPARE = 4  # calls whose temporaries are kept
+_MAX_SPARE = 4  # calls whose temporaries are kept
 
 IDENTITIES = {
     "+": "0",
@@ -55,7 +55,7 @@ class Temporaries:
             return [empty(b.shape, b.dtype.numpy, LINE) for b in self.buffers]
 
     def give_back(self, arrays: list[np.ndarray]) -> None:
-        if len(self.spare) < _MOST_SPARE:
+        if len(self.spare) < _MAX_SPARE:
             self.spare.append(arrays)
 
 
@@ -91,7 +91,7 @@ def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[OutputSpace, 
 def new_output(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> Array:
     """An array that is aligned to `alignment` bytes; a large array at least to a cache line, so
     that kernels may write it past the caches."""
-    if math.prod(shape) * dtype.itemsize >= LARGE:
+    if math.prod(shape) * dtype.itemsize >= LARGE_BYTES:
         alignment = max(alignment, LINE)
     return empty(shape, dtype, alignment)
 

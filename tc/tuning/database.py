@@ -33,7 +33,7 @@ from tc.tuning.known_plans import StoredPlan, known_plans, readable, stored_plan
 from tc.tuning.machines import PlanKey, base_of, device_value, versions
 from tc.tuning.problem import Problem, Trial
 from tc.tuning.rows import (
-    LONGEST,
+    MAX_SECONDS,
     is_moment,
     is_number,
     is_text,
@@ -327,7 +327,7 @@ def _remove_damaged(connection: Connection) -> None:
             if not Names.from_json(names).are_like(Names.of(program)):
                 raise InputError("names: they are not those of the program")
             if (seconds is None) != (measurement.trial.failure is not None) or (
-                seconds is not None and not (is_number(seconds) and 0 < seconds < LONGEST)
+                seconds is not None and not (is_number(seconds) and 0 < seconds < MAX_SECONDS)
             ):
                 raise InputError("time: it is none")
         except TCError:

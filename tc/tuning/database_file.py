@@ -32,7 +32,7 @@ VARIABLE = "TC_TUNE_DB"
 APPLICATION = 0x74637475
 """What tells databases of tc from others."""
 
-PATIENCE = 10.0
+PATIENCE_SECONDS = 10.0
 """Seconds to wait for another process that writes."""
 
 _MAGIC = b"SQLite format 3\0"
@@ -97,7 +97,7 @@ def default_path() -> Path | None:
 
 
 @contextmanager
-def reading(path: Path, *, patience: float = PATIENCE) -> Iterator[Connection]:
+def reading(path: Path, *, patience: float = PATIENCE_SECONDS) -> Iterator[Connection]:
     """The file as it is now, brought up to date; InputError for a file that tc cannot read."""
     with _connected(path, patience, _mode(path)) as connection:
         is_current = _version(connection, path) == len(MIGRATIONS)
@@ -120,7 +120,7 @@ def writing(path: Path) -> Iterator[Connection]:
             f"nothing can be written to {path}: {error.strerror or error}",
             repair=f"export {VARIABLE}=~/tuned.db",
         ) from error
-    with _connected(path, PATIENCE, "mode=rw") as connection:
+    with _connected(path, PATIENCE_SECONDS, "mode=rw") as connection:
         if _version(connection, path) < len(MIGRATIONS):
             _migrate(connection, path)
         with _transaction(connection):
@@ -130,7 +130,7 @@ def writing(path: Path) -> Iterator[Connection]:
 def shrink(path: Path) -> None:
     """Gives back the space of what was removed, where there is room to do that, and nobody else is
     at it."""
-    with suppress(InputError), _connected(path, PATIENCE, "mode=rw") as connection:
+    with suppress(InputError), _connected(path, PATIENCE_SECONDS, "mode=rw") as connection:
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -263,7 +263,7 @@ def damage_of(path: Path, error: InputError) -> InputError:
     )
 
 
-def fault_of(error: Exception, path: Path, patience: float = PATIENCE) -> InputError:
+def fault_of(error: Exception, path: Path, patience: float = PATIENCE_SECONDS) -> InputError:
     """An error of SQLite as an InputError with a repair."""
     for known, (told, repair) in _FAULTS.items():
         if known in str(error):

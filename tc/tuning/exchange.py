@@ -18,10 +18,10 @@ from tc.tuning.rows import is_moment, is_number, is_versions
 VERSION = 1
 """The version of the lines that tc writes and reads."""
 
-LONGEST = 1 << 24
+MAX_CHARACTERS = 1 << 24
 """Characters of a line."""
 
-_MOST_SECONDS = 10_000
+_MAX_SECONDS = 10_000
 _PROBLEM = Problem.__slots__
 _KEYS = (
     *("version", "problem", "device", "versions", "base", "options", "seconds", "failure"),
@@ -68,8 +68,8 @@ def from_lines(lines: Iterable[str]) -> Iterator[Measurement | RefusedLine]:
 
 def from_line(line: str) -> Measurement:
     """The measurement that `to_line` has written; TCError for anything else."""
-    if len(line) > LONGEST:
-        raise InputError(f"the line has {len(line)} characters, and may have {LONGEST}")
+    if len(line) > MAX_CHARACTERS:
+        raise InputError(f"the line has {len(line)} characters, and may have {MAX_CHARACTERS}")
     try:
         line.encode()
         values = json.loads(line, parse_constant=_no_number)
@@ -143,8 +143,8 @@ def _same_names(what: str, names: Iterable[str], known: Iterable[str]) -> None:
 def _trial(values: Mapping[str, Any]) -> Trial:
     options = Options.from_json(json.dumps(values["options"]))
     failure, seconds = values["failure"], values["seconds"]
-    if not isinstance(seconds, list) or len(seconds) > _MOST_SECONDS:
-        raise InputError(f'"seconds" is a list of at most {_MOST_SECONDS} numbers')
+    if not isinstance(seconds, list) or len(seconds) > _MAX_SECONDS:
+        raise InputError(f'"seconds" is a list of at most {_MAX_SECONDS} numbers')
     if not all(is_number(each) and each > 0 for each in seconds):
         raise InputError('"seconds" are numbers of more than 0')
     if failure is not None and not isinstance(failure, str):

@@ -29,7 +29,7 @@ FARTHEST = 4
 """How many times larger or smaller than that of a call an extent may be, so that plans are tried at
 it: further away the chooser knows better."""
 
-MOST = 16
+MAX_PLANS = 16
 """Plans of the sizes of a call, and other sizes, that are looked at."""
 
 
@@ -128,7 +128,7 @@ def known_plans(
     key: PlanKey,
     passed_over: Callable[[InputError], None],
     *,
-    most: int = MOST,
+    most: int = MAX_PLANS,
     confirmed_only: bool = False,
 ) -> list[KnownPlan]:
     """The plans for a call on a device, that which should be fastest first: of calls just like it,

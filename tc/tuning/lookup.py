@@ -34,10 +34,10 @@ T = TypeVar("T")
 VARIABLE = "TC_TUNE"
 """The environment variable that turns lookup off, by 0."""
 
-PATIENCE = 1.0
+PATIENCE_SECONDS = 1.0
 """Seconds to wait for another process that has locked the file."""
 
-MOST = 3
+MAX_PLANS = 3
 """The number of plans that are tried: each plan that cannot be done costs time."""
 
 _WARNED: set[Path] = set()
@@ -122,9 +122,9 @@ def _known(
 
     try:
         key = machines.PlanKey.of(call, device, request.options)
-        with reading(path, patience=PATIENCE) as connection:
+        with reading(path, patience=PATIENCE_SECONDS) as connection:
             found = known_plans.known_plans(
-                connection, key, pass_over, most=MOST, confirmed_only=True
+                connection, key, pass_over, most=MAX_PLANS, confirmed_only=True
             )
     except InputError as error:
         told.append(f"Nothing is looked up in the tuning database: {error.cause}.")

@@ -22,7 +22,7 @@ _MADE = re.compile(r"(.+)(\.[a-z]\d+)")
 _NUMBERED = re.compile(r"(.*?)(_?\d+)")
 """A name that was taken, with a number."""
 
-_MOST_PARTS = 64
+_MAX_PARTS = 64
 """Of a name that tc has joined: variables have underscores, too."""
 
 
@@ -186,7 +186,7 @@ def split_name(name: str, known: Mapping[str, object]) -> SplitName | None:
                 return (one, *rest)
         return None
 
-    found = split(0) if len(parts) <= _MOST_PARTS else None
+    found = split(0) if len(parts) <= _MAX_PARTS else None
     if found is not None:
         return SplitName(found)
     numbered = _NUMBERED.fullmatch(name)

@@ -19,11 +19,12 @@ Strides: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
 LAST = 253402300800.0
 """The end of the year 9999, in seconds since 1970."""
 
-LONGEST = 1e9
+MAX_SECONDS = 1e9
 """Seconds that no call takes: some thirty years."""
 
 READABLE = f"""
-    typeof(time) IN ('real', 'integer', 'null') AND (time IS NULL OR time > 0 AND time < {LONGEST})
+    typeof(time) IN ('real', 'integer', 'null')
+    AND (time IS NULL OR time > 0 AND time < {MAX_SECONDS})
     AND typeof(at) IN ('real', 'integer') AND at >= 0 AND at < {LAST}
     AND typeof(confirmed) = 'integer' AND confirmed IN (0, 1)
 """
@@ -77,7 +78,7 @@ def strides_of(text: object, ranks: Sequence[int]) -> Strides:
 def seconds_of(text: object) -> tuple[float, ...]:
     """The times of calls."""
     found = _list(value_of(text, "seconds"), "seconds")
-    if not all(is_number(each) and 0 < each < LONGEST for each in found):
+    if not all(is_number(each) and 0 < each < MAX_SECONDS for each in found):
         raise InputError(f"seconds: {text!r:.60} are no times")
     return tuple(map(float, found))
 

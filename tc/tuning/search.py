@@ -19,7 +19,7 @@ import numpy as np
 from tc.errors import BackendError, InputError
 from tc.tuning.space import Candidate, Point, SearchSpace
 
-_MOST_TRIES = 50
+_MAX_TRIES = 50
 """The most points that are drawn until one is new."""
 
 FAILED = math.inf
@@ -47,7 +47,7 @@ class Search(ABC):
             known = self.space.make(self.seeds.pop(0))
             if isinstance(known, Candidate) and known.digest not in self.known:
                 return self._new(known)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             found = self.space.make(self.draw())
             if isinstance(found, Candidate) and found.digest not in self.known:
                 return self._new(found)

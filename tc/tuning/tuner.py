@@ -39,7 +39,7 @@ KNOWN_PLANS = 4
 GENERATION = 20
 """Candidates of a generation, of searches that have none of their own."""
 
-_PATIENCE = 5.0
+_PATIENCE_SECONDS = 5.0
 """The seconds that an interrupt waits for a trial that is being kept."""
 
 
@@ -285,7 +285,7 @@ class _Run:
         """Ends the search at once: what was found so far is kept, and nothing that is found
         later."""
         self.stopper.stop()
-        is_kept = self._keeping.acquire(timeout=_PATIENCE)
+        is_kept = self._keeping.acquire(timeout=_PATIENCE_SECONDS)
         self.found = replace(self.found, interrupted=interrupted)
         if is_kept:
             best = self.found.best

@@ -16,7 +16,7 @@ import pytest
 
 import tc
 from tc import call_times
-from tc.specialiser import REMEMBERED
+from tc.specialiser import MAX_SPECIALISATIONS
 from tests.api.evaluating import NEEDS_C, EvaluateBackend
 from tests.support.processes import run_python, told
 
@@ -89,16 +89,16 @@ def test_outputs_share_the_code_of_fresh_results(evaluating: Counting) -> None:
 
 def test_the_last_used_are_remembered(evaluating: Counting) -> None:
     function = tc.compile(COPY, backend="evaluate")
-    for n in range(1, REMEMBERED + 1):
+    for n in range(1, MAX_SPECIALISATIONS + 1):
         function(ones(n))
     function(ones(1))
-    function(ones(REMEMBERED + 1))
-    assert len(evaluating.loaded) == REMEMBERED + 1
+    function(ones(MAX_SPECIALISATIONS + 1))
+    assert len(evaluating.loaded) == MAX_SPECIALISATIONS + 1
     function(ones(1))
-    assert len(evaluating.loaded) == REMEMBERED + 1
+    assert len(evaluating.loaded) == MAX_SPECIALISATIONS + 1
     function(ones(2))
-    assert len(evaluating.loaded) == REMEMBERED + 2
-    assert len(function._specialiser.made) == REMEMBERED
+    assert len(evaluating.loaded) == MAX_SPECIALISATIONS + 2
+    assert len(function._specialiser.made) == MAX_SPECIALISATIONS
 
 
 def test_odd_strides_reach_the_kernel_as_a_copy(evaluating: Counting) -> None:

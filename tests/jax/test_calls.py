@@ -277,8 +277,8 @@ def test_kernels_are_run_without_python(monkeypatch: Any) -> None:
 def test_more_kinds_of_calls_than_are_remembered(monkeypatch: Any) -> None:
     from tc.jax import ready_calls
 
-    monkeypatch.setattr(ready_calls, "REMEMBERED", 2)
-    monkeypatch.setattr(ready_calls, "MOST_READY", 0)
+    monkeypatch.setattr(ready_calls, "MAX_KINDS", 2)
+    monkeypatch.setattr(ready_calls, "MAX_READY_KINDS", 0)
     twice = jax.jit(tc.compile(TWICE, backend="interpret"))
     for _ in range(2):
         for size in range(1, 5):

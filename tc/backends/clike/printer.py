@@ -44,7 +44,7 @@ from tc.kernel.analysis.lane_offsets import remembered
 from tc.kernel.intervals import Bounds
 from tc.kernel.walk import assigned_in
 
-_MOST_UNROLLED = 64
+_MAX_UNROLLED = 64
 _PREFIX = "v_"
 _LOWEST = "tc_lowest_"
 
@@ -385,7 +385,7 @@ def _for(stmt: ir.For, context: Context) -> Iterator[str]:
         start, end = f"{start}, tc_end = {end}", "tc_end"
     match stmt:
         case ir.For(mark="unroll", begin=ir.Const(value=first), end=ir.Const(value=last)):
-            if 1 < last - first <= _MOST_UNROLLED and dialect.unroll is not None:
+            if 1 < last - first <= _MAX_UNROLLED and dialect.unroll is not None:
                 yield dialect.unroll.format(count=int(last - first))
     yield f"for ({start}; {var} < {end}; {var}++) {{"
     yield from _block(stmt.body, context.inside(stmt))

@@ -18,7 +18,7 @@ NUMPY_NAMES = (
 )  # fmt: skip
 VECTOR_NAMES = ("deeper", "m", "vector_region")
 _LOCAL_NAMES = ("arguments", "failure", "part", "parts", "first", "last", "inf", "math", "nan")
-LONGEST = 200
+MAX_LETTERS = 200
 """The most letters of a name that are kept: LLVM merges names that agree in their first thousand or
 so."""
 
@@ -44,4 +44,4 @@ def spell(kernel: Kernel, *, vectors: bool = False) -> Spellings:
 
 def _plain(name: str) -> str:
     plain = words(name)
-    return (f"_{plain}" if not plain or plain[0].isdigit() else plain)[:LONGEST]
+    return (f"_{plain}" if not plain or plain[0].isdigit() else plain)[:MAX_LETTERS]

@@ -26,7 +26,7 @@ from tc.backends.numba.traced_values import Operand, TracedValue, as_value, know
 from tc.dtypes import BOOL, DTYPES, INT64, DType
 from tc.errors import InternalError
 
-FEW = 4
+MAX_UNROLLED = 4
 """Iterations, and vectors that each reads, up to which LLVM may unroll a loop."""
 
 
@@ -250,7 +250,11 @@ class Machine:
         edges = f"[ {first.text}, %{before} ], [ {following}, %{code.block} ]"
         code.replace(place, f"{index} = phi i64 {edges}")
         # unrolled whole, two loops over the same elements would keep those in registers, and spill
-        spilling = fixed and last.addend - first.addend > FEW and code.vectors_read - read >= FEW
+        spilling = (
+            fixed
+            and last.addend - first.addend > MAX_UNROLLED
+            and code.vectors_read - read >= MAX_UNROLLED
+        )
         mark = code.kept_as_loop() if spilling else ""
         code.emit(f"br i1 {more}, label %{body}, label %{done}{mark}")
         code.start(done)

@@ -15,7 +15,7 @@ from tc.runtime.arrays.torch_private import (
     usual_of,
 )
 
-_MOST_GUARDS = 4
+_MAX_GUARDS = 4
 
 
 def layout_check_of(torch: Any) -> ArrayLayoutCheck:
@@ -93,7 +93,7 @@ def _call_check(
                 break
         else:
             admitted = slowly(others)
-            if admitted is not None and len(checks) < _MOST_GUARDS and _differ(others):
+            if admitted is not None and len(checks) < _MAX_GUARDS and _differ(others):
                 guard = make_guard(*others, dynamic_dims_sizes=None, dynamic_dims_strides=None)
                 checks.append((guard.check, any(other.requires_grad for other in others)))
             return admitted

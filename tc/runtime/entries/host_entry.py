@@ -19,7 +19,7 @@ from tc.runtime.arrays.family import Family
 from tc.runtime.arrays.layout_check import ArrayLayoutCheck, CallCheck, OverlapRange, overlap_ranges
 from tc.runtime.entries.kept_frames import CallFrames
 from tc.runtime.guards import DONE, GuardFrame, guard_of
-from tc.runtime.specialisation import LARGE, Specialisation, new_output, out_of_memory
+from tc.runtime.specialisation import LARGE_BYTES, Specialisation, new_output, out_of_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def new_host_entry(
         return None
     frames = CallFrames(special, special.runner, threads, guard)
     fast_path = None
-    is_small = sum(space.above for space in guard.specs[few:]) < LARGE
+    is_small = sum(space.above for space in guard.specs[few:]) < LARGE_BYTES
     # what makes results is made now, by the library's functions
     if family.maker is not None and is_small and not (outputs or numbers) and found.is_plain():
         makers = tuple(family.maker(shape, dtype) for shape, dtype in made)

@@ -11,7 +11,7 @@ from tc.runtime.guards_llvm import frame_kind
 from tc.runtime.loaded import CompiledKernel, MachineKernel
 from tc.runtime.specialisation import Specialisation, access_error
 
-_KEPT = 4
+_MAX_IDLE_FRAMES = 4
 """Calls at the same time whose memory is kept."""
 
 
@@ -60,7 +60,7 @@ class CallFrames:
             raise access_error(self.special.shaped, self.runner.kernel, failure)
 
     def give_back(self, frame: GuardFrame) -> None:
-        if len(self.idle) < _KEPT:
+        if len(self.idle) < _MAX_IDLE_FRAMES:
             self.idle.append(frame)
 
     def _new(self) -> GuardFrame | None:

@@ -28,7 +28,7 @@ from typing import Any, BinaryIO, NoReturn
 
 _TICK = 0.5  # seconds between looks at who started this
 _GRACE = 2.0  # seconds that a child may take to end after its answer
-_KEPT = 4096  # bytes of what a child has printed
+_KEPT_BYTES = 4096  # bytes of what a child has printed
 _PIECE = 1 << 16
 _LENGTH = struct.Struct("<Q")
 _PR_SET_PDEATHSIG = 1
@@ -258,7 +258,7 @@ class _Child:
         if not part:
             self.open.remove(self.noise)
         self.printed += len(part)
-        self.tail = (self.tail + part)[-_KEPT:]
+        self.tail = (self.tail + part)[-_KEPT_BYTES:]
 
     def _end(self) -> None:
         """Waits for the end of a child that has closed its pipe, and kills a child whose end

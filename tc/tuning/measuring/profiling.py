@@ -30,9 +30,9 @@ _POISONS = (0xFF, 0x7F)
 _SAMPLE = 5e-5
 """Seconds that a sample takes at least: short calls are timed several at a time."""
 
-_SAMPLES = 50
+_MAX_SAMPLES = 50
 """The most that are taken, and the fewest where time allows no more."""
-_FEWEST = 3
+_MIN_SAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _calls_in(seconds: float, each: float) -> int:
 
 def _samples(call: Callable[[], object], count: int, budget: float) -> Iterator[float]:
     spent, taken = 0.0, 0
-    while taken < _FEWEST or (taken < _SAMPLES and spent < budget):
+    while taken < _MIN_SAMPLES or (taken < _MAX_SAMPLES and spent < budget):
         sample = _mean(call, count)
         yield sample
         spent, taken = spent + sample * count, taken + 1

@@ -38,7 +38,7 @@ _BOOT = (
     "import json, sys; given = json.loads(sys.argv[1]); sys.path[:] = given.pop('path'); "
     "from tc.tuning.measuring.fork_server import main; main(**given)"
 )
-_PATIENCE = 0.5  # seconds that a server may take to end by itself
+_PATIENCE_SECONDS = 0.5  # seconds that a server may take to end by itself
 _LAST = 200  # characters of what was printed
 
 
@@ -164,7 +164,7 @@ class Worker:
             with contextlib.suppress(OSError):
                 process.stdin.close()
         try:
-            process.wait(_PATIENCE)
+            process.wait(_PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -10,7 +10,7 @@ from tc.tuning.reporting.progress import milliseconds
 from tc.tuning.tuner import TuningResult
 
 _REASONS = 6
-_LONGEST = 110  # characters of a reason
+_MAX_CHARACTERS = 110  # characters of a reason
 
 
 def report(result: TuningResult) -> str:
@@ -52,7 +52,7 @@ def failures(result: TuningResult) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 3]}..."
 
 
 def _timed(seconds: tuple[float, ...]) -> str:

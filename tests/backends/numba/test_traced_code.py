@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tc.backends.numba.tracing import FEW, VectorRegion
+from tc.backends.numba.tracing import MAX_UNROLLED, VectorRegion
 from tc.runtime.object_files import parse_module
 
 F32 = np.float32
@@ -62,7 +62,7 @@ def scalar(m: Any, a: Any, place: Any) -> Any:
 BODIES: dict[str, tuple[Callable[[Any, Any, Any], None], int]] = {
     "two kinds of memory": (copying, 7),
     "stores past the caches": (streaming, 8),
-    "a loop": (looping(FEW + 1, FEW, whole), 9),
+    "a loop": (looping(MAX_UNROLLED + 1, MAX_UNROLLED, whole), 9),
 }
 
 
@@ -88,11 +88,11 @@ def test_only_streams_end_with_a_fence(streams: bool) -> None:
 
 
 CASES = [
-    (FEW + 1, FEW, whole, True),
-    (FEW, FEW, whole, False),
-    (FEW + 1, FEW - 1, whole, False),
-    (FEW + 1, FEW, masked, True),
-    (FEW + 1, FEW, scalar, False),
+    (MAX_UNROLLED + 1, MAX_UNROLLED, whole, True),
+    (MAX_UNROLLED, MAX_UNROLLED, whole, False),
+    (MAX_UNROLLED + 1, MAX_UNROLLED - 1, whole, False),
+    (MAX_UNROLLED + 1, MAX_UNROLLED, masked, True),
+    (MAX_UNROLLED + 1, MAX_UNROLLED, scalar, False),
 ]
 
 
@@ -105,15 +105,15 @@ def test_loops_that_read_many_vectors_stay_loops(
 
 def test_what_was_read_before_a_loop_does_not_count() -> None:
     def body(m: Any, a: Any, o: Any) -> None:
-        looping(1, FEW, whole)(m, a, o)
-        looping(FEW + 1, 1, whole)(m, a, o)
+        looping(1, MAX_UNROLLED, whole)(m, a, o)
+        looping(MAX_UNROLLED + 1, 1, whole)(m, a, o)
 
     assert "llvm.loop" not in text_of(body)
 
 
 def test_a_loop_inside_counts() -> None:
     def body(m: Any, a: Any, o: Any) -> None:
-        for _ in m.range(FEW + 1):
-            looping(FEW, FEW, whole)(m, a, o)
+        for _ in m.range(MAX_UNROLLED + 1):
+            looping(MAX_UNROLLED, MAX_UNROLLED, whole)(m, a, o)
 
     assert text_of(body).count("llvm.loop ") == 1
