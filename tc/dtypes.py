@@ -137,7 +137,7 @@ def compute_dtype(dtype: DType) -> DType:
 _ROUNDED_UP = {"float16": 2**16 - 2**4, "float32": 2**128 - 2**103, "float64": 2**1024 - 2**970}
 """The least numbers that round to infinity: half a step beyond the largest ones."""
 
-_LARGEST = {name: float(np.finfo(name).max) for name in _ROUNDED_UP}
+_LARGEST_VALUE = {name: float(np.finfo(name).max) for name in _ROUNDED_UP}
 
 
 def limits(dtype: DType) -> tuple[int, int]:
@@ -172,7 +172,7 @@ def fits(value: float, dtype: DType) -> bool:
     """
     if dtype.is_float:
         if isinstance(value, int):
-            return abs(value) <= _LARGEST[dtype.name]
+            return abs(value) <= _LARGEST_VALUE[dtype.name]
         return abs(value) < _ROUNDED_UP[dtype.name]
     if dtype == BOOL:
         return True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tc.source import Span
 
-MAX_SHOWN = 400
+MAX_SHOWN_CHARACTERS = 400
 """The longest text that a repair shows whole."""
 
 
@@ -50,13 +50,13 @@ def described(edits: Sequence[Edit]) -> str:
     first = edits[0]
     if len(edits) == 1 and not first.text:
         old = first.span.line
-        return f"delete '{old if len(old) <= MAX_SHOWN else old[:40] + ' ...'}'"
+        return f"delete '{old if len(old) <= MAX_SHOWN_CHARACTERS else old[:40] + ' ...'}'"
     if len(edits) == 1 and first.span.start == first.span.end and "\n" not in first.text:
         return f"write '{first.text.strip()}' here"
     text = "\n".join(line.strip() for line in merged(edits).text.split("\n")).strip()
     if not text:  # blanks for what is no blank here, such as a no-break space
         return "write a space"
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN // 2]} ..."
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[: MAX_SHOWN_CHARACTERS // 2]} ..."
 
 
 def merged(edits: Sequence[Edit]) -> Edit:

@@ -147,12 +147,16 @@ class TCError(Exception):
         return render(type(self).__name__, self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.cause, {name: getattr(self, name) for name in _KEPT})
+        return _rebuild, (
+            type(self),
+            self.cause,
+            {name: getattr(self, name) for name in _PICKLED_FIELDS},
+        )
 
 
 _TRACEBACK: Any = BaseException.__dict__["__traceback__"]
 
-_KEPT = ("rule", "span", "repair", "notes", "edits", "idiom", "example")
+_PICKLED_FIELDS = ("rule", "span", "repair", "notes", "edits", "idiom", "example")
 
 
 class ParseError(TCError):

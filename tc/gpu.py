@@ -93,7 +93,7 @@ class Gpu:
             self.processor_threads // (warps * self.warp),
             self.processor_blocks,
             held // warps,
-            self.processor_shared // (bytes_in_shared(shared) + _SYSTEM_SHARED),
+            self.processor_shared // (bytes_in_shared(shared) + _SYSTEM_SHARED_BYTES),
         )
         return self.processors * max(1, most)
 
@@ -154,14 +154,14 @@ DATA_SHEETS: Mapping[str, Gpu] = {
 block, and what each of its multiprocessors can run at a time since sm_75 ("Technical Specifications
 per Compute Capability" in the CUDA C++ Programming Guide)."""
 
-_SYSTEM_SHARED = 1 << 10
+_SYSTEM_SHARED_BYTES = 1 << 10
 """Bytes of shared memory that CUDA keeps for itself in each block, since sm_80."""
 
 _EACH_OF_A_WARP, _PARTS = 8, 4
 """How many registers of each thread of a warp come together, and in how many equal parts the
 registers of a multiprocessor lie, of which a warp has one."""
 
-SHARED_ALIGNMENT = 16
+SHARED_ALIGNMENT_BYTES = 16
 """Bytes to which arrays in shared memory are aligned: the widest load of a thread."""
 
 
@@ -171,4 +171,4 @@ def bytes_in_shared(size: int) -> int:
     >>> bytes_in_shared(20)
     32
     """
-    return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+    return -(-size // SHARED_ALIGNMENT_BYTES) * SHARED_ALIGNMENT_BYTES

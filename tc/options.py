@@ -21,7 +21,7 @@ from tc.device import Device
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.plan import AXES, Plan
-from tc.plan_fields import MOST, coerced, shown
+from tc.plan_fields import MAX_ACTION_NUMBER, coerced, shown
 
 FUSIONS = ("auto", "max", "min", "preserve3coincident", "isl")
 VECTOR_BITS = (0, 128, 256, 512)
@@ -218,8 +218,8 @@ def _check_sizes(name: str, value: object, most: int | None) -> None:
         cause = f"{name}=(): it has a size for at least one loop"
     elif most is not None and len(value) > most:
         cause = f"{name}={shown(value)} are {len(value)} sizes, but there are {most} axes"
-    elif not all(type(size) is int and 1 <= size <= MOST for size in value):
-        cause = f"{name}={shown(value)}: its sizes are integers from 1 to {MOST}"
+    elif not all(type(size) is int and 1 <= size <= MAX_ACTION_NUMBER for size in value):
+        cause = f"{name}={shown(value)}: its sizes are integers from 1 to {MAX_ACTION_NUMBER}"
     if cause is not None:
         mended = tuple(map(_mended, value[-(most or len(value)) :])) or None
         _refuse(cause, f"GpuOptions({name}={mended!r})")
@@ -228,7 +228,7 @@ def _check_sizes(name: str, value: object, most: int | None) -> None:
 def _mended(size: object) -> int:
     """The size that is nearest to this."""
     found = coerced(size, "int") if type(size) is float else size
-    return min(max(found, 1), MOST) if type(found) is int else 1
+    return min(max(found, 1), MAX_ACTION_NUMBER) if type(found) is int else 1
 
 
 @_names_checked

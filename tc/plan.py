@@ -31,7 +31,7 @@ __all__ = [
     "ACTIONS",
     "AXES",
     "BLOCK",
-    "MOST_ACTIONS",
+    "MAX_ACTIONS",
     "PACKED",
     "PARALLEL",
     "REGISTER",
@@ -77,7 +77,7 @@ AXES = ("x", "y", "z")
 """Of a grid and of a block, the innermost first."""
 
 
-MOST_ACTIONS = 10_000
+MAX_ACTIONS = 10_000
 """In all parts of a plan."""
 
 
@@ -309,9 +309,9 @@ def _apart(parts: tuple[Part, ...]) -> Iterator[Part]:
 
 
 def _check_number(actions: int) -> None:
-    if actions > MOST_ACTIONS:
+    if actions > MAX_ACTIONS:
         raise BackendError(
-            f"the plan has {actions} actions, and a plan can have {MOST_ACTIONS}",
+            f"the plan has {actions} actions, and a plan can have {MAX_ACTIONS}",
             repair=str(Plan()),
         )
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from tc.errors import BackendError
 
-MOST = 2**31 - 1
-"""The largest number that an action can have."""
+MAX_ACTION_NUMBER = 2**31 - 1
+"""The largest number that a field of an action can have."""
 
 
 def read_field(item: Field[Any], value: object, verb: str) -> Any:
@@ -53,12 +53,12 @@ def names_of(value: object, what: str) -> tuple[str, ...]:
 
 
 def _is_count(value: object, least: int = 1) -> bool:
-    return type(value) is int and least <= value <= MOST
+    return type(value) is int and least <= value <= MAX_ACTION_NUMBER
 
 
 def _count(value: Any, what: str) -> int:
     if not _is_count(value):
-        raise BackendError(f"{what}: {shown(value)} is no integer from 1 to {MOST}")
+        raise BackendError(f"{what}: {shown(value)} is no integer from 1 to {MAX_ACTION_NUMBER}")
     return int(value)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 
 TAB_WIDTH = 4
-SHOWN = 120
-"""The longest part of a source line that an underlined excerpt shows."""
+MAX_EXCERPT_COLUMNS = 120
+"""The length of the longest part of a source line that an underlined excerpt shows."""
 
 UNNAMED = "<string>"
 ENCODING = "utf-8-sig"
@@ -147,21 +147,21 @@ class Span:
 
 
 def _excerpt(line: str, begin: int, end: int) -> tuple[str, int, int]:
-    """At most SHOWN characters of a line around the part from `begin` to `end`, and where that
-    part stands in them.
+    """At most `MAX_EXCERPT_COLUMNS` characters of a line around the part from `begin` to `end`, and
+    where this part stands in them.
 
     >>> _excerpt("a" * 300, 200, 203)[1:]
     (60, 63)
     """
-    if len(line) <= SHOWN:
+    if len(line) <= MAX_EXCERPT_COLUMNS:
         return line, begin, end
-    first = max(0, min(begin - SHOWN // 2, len(line) - SHOWN))
-    text = line[first : first + SHOWN]
+    first = max(0, min(begin - MAX_EXCERPT_COLUMNS // 2, len(line) - MAX_EXCERPT_COLUMNS))
+    text = line[first : first + MAX_EXCERPT_COLUMNS]
     if first > 0:
         text = "..." + text[3:]
-    if first + SHOWN < len(line):
+    if first + MAX_EXCERPT_COLUMNS < len(line):
         text = text[:-3] + "..."
-    return text, begin - first, min(end - first, SHOWN)
+    return text, begin - first, min(end - first, MAX_EXCERPT_COLUMNS)
 
 
 class ShownText(str):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.campaign import Campaign
-from tests.fuzz.workers import PATIENCE
+from tests.fuzz.workers import TESTED_CASE_SECONDS
 
 SEED = 2026
 PROGRAMS = 300
@@ -18,7 +18,7 @@ BATCH = 25
 
 @pytest.fixture(scope="module")
 def campaign() -> Iterator[Campaign]:
-    campaign = Campaign(seed=SEED, shrinks=False, seconds=PATIENCE)
+    campaign = Campaign(seed=SEED, shrinks=False, seconds=TESTED_CASE_SECONDS)
     yield campaign
     campaign.close()
 

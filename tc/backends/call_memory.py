@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tc.backends.scratch import ALIGNMENT
+from tc.backends.scratch import ALIGNMENT_BYTES
 from tc.kernel.ir import Failure
 from tc.runtime.arrays import address, empty
 from tc.runtime.native import WORD_BYTES
@@ -30,7 +30,7 @@ class CallMemory:
     def __init__(self, buffers: int, values: Mapping[int, int], private: int, parts: int) -> None:
         width = record_words(values)
         self.parts, self._values = parts, values
-        self.scratch = empty((parts * private,), _BYTE, ALIGNMENT)
+        self.scratch = empty((parts * private,), _BYTE, ALIGNMENT_BYTES)
         self.words = (ctypes.c_int64 * (buffers + 1 + parts * width))()
         self.words[buffers] = address(self.scratch)
         self._rows = range(buffers + 1, buffers + 1 + parts * width, width or 1)

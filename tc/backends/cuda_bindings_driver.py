@@ -24,7 +24,7 @@ from tc.backends.geometry import LaunchGeometry
 from tc.gpu import Gpu
 from tc.runtime.native import WORD_BYTES
 
-_NAME = 256  # bytes that the name of a device may have
+_MAX_NAME_BYTES = 256  # bytes that the name of a device may have
 _FUNCTION = driver.CUfunction_attribute
 
 
@@ -59,7 +59,7 @@ class CudaBindingsDriver:
 
     def title(self, number: int) -> str:
         device = _called(driver.cuDeviceGet, number)
-        found: bytes = _called(driver.cuDeviceGetName, _NAME, device)
+        found: bytes = _called(driver.cuDeviceGetName, _MAX_NAME_BYTES, device)
         return found.partition(b"\0")[0].decode(errors="replace")
 
     def current(self) -> int | None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from tc.kernel.ir import Buffer, Kernel
 
-ALIGNMENT = 64
+ALIGNMENT_BYTES = 64
 """Bytes to which each buffer is aligned, and the memory as a whole must be."""
 
-_PAGE = 4096
+_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ def scratch_layout(kernel: Kernel) -> ScratchLayout:
     starts, size = {}, 0
     for buffer in filter(is_private, kernel.buffers):
         starts[buffer.name] = size
-        size += _up(math.prod(buffer.shape) * buffer.dtype.bytes, ALIGNMENT)
-    return ScratchLayout(starts, _up(size, _PAGE))
+        size += _up(math.prod(buffer.shape) * buffer.dtype.bytes, ALIGNMENT_BYTES)
+    return ScratchLayout(starts, _up(size, _PAGE_BYTES))
 
 
 def _up(size: int, unit: int) -> int:

@@ -226,7 +226,7 @@ def erfcinv(x: Array) -> Array:
 LEAST, OF_LEAST = 5e-324, 27.213293210812949
 """The smallest double and its erfcinv; scipy's is infinite there."""
 
-FAR = 1000.0
+HANKEL_FROM = 1000.0
 """From here on the first terms of Hankel's expansions are exact, and scipy's phase is not."""
 
 EXPANSIONS = (
@@ -241,7 +241,7 @@ def _bessel(kind: str, order: int) -> Formula:
 
     @in_double
     def formula(x: Array) -> Array:
-        size = np.maximum(np.abs(x), FAR)
+        size = np.maximum(np.abs(x), HANKEL_FROM)
         p, q = (np.polyval(terms[::-1], 1 / (size * size)) for terms in EXPANSIONS[order])
         q = q / size
         total, difference = np.sin(size) + np.cos(size), np.sin(size) - np.cos(size)
@@ -254,7 +254,7 @@ def _bessel(kind: str, order: int) -> Formula:
             far = np.where(x < 0, np.nan, far)
         elif order == 1:
             far = np.copysign(1.0, x) * far
-        return np.where(np.abs(x) < FAR, getattr(special(), f"{kind}{order}")(x), far)
+        return np.where(np.abs(x) < HANKEL_FROM, getattr(special(), f"{kind}{order}")(x), far)
 
     return formula
 
@@ -267,16 +267,16 @@ def _modified_bessel(order: int) -> Formula:
 
     @in_double
     def formula(x: Array) -> Array:
-        root = np.exp(0.5 * np.clip(np.abs(x), LARGE, 2 * LARGE))
+        root = np.exp(0.5 * np.clip(np.abs(x), EXPONENTIAL_FROM, 2 * EXPONENTIAL_FROM))
         large = root * getattr(special(), f"i{order}e")(x) * root
-        value = np.where(np.abs(x) < LARGE, getattr(special(), f"i{order}")(x), large)
+        value = np.where(np.abs(x) < EXPONENTIAL_FROM, getattr(special(), f"i{order}")(x), large)
         there = np.isinf(x) | ((x == 0) & (order == 1))
         return np.where(there, x if order == 1 else np.abs(x), value)
 
     return formula
 
 
-LARGE = 700.0
-"""exp overflows soon after it."""
+EXPONENTIAL_FROM = 700.0
+"""From here on exp(x) is computed as the square of exp(x/2), as exp overflows beyond 709."""
 
 cyl_bessel_i0, cyl_bessel_i1 = _modified_bessel(0), _modified_bessel(1)

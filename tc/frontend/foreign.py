@@ -16,7 +16,7 @@ from tc.frontend.cursor import DeclaredNames, ParsedExpr
 
 NO_BITS = "there are no operators on bits"
 _LOGICAL = frozenset(("&&", "||"))
-_MAX_TWICE = 40
+_MAX_REPEATED_CHARACTERS = 40
 """The longest text that a repair writes twice, as in x * x."""
 
 Meant: TypeAlias = tuple[str | None, str | None]
@@ -80,7 +80,7 @@ def _joined(first: str | None, second: str | None) -> str | None:
 
 def power(base: ParsedExpr, exponent: ParsedExpr, names: DeclaredNames) -> str:
     """A power. Whole powers of what may be an integer are products, which keep its type."""
-    short = len(base.span.line) <= _MAX_TWICE and kind_of(base.expr, names) != "float"
+    short = len(base.span.line) <= _MAX_REPEATED_CHARACTERS and kind_of(base.expr, names) != "float"
     match exponent.expr:
         case ast.Number(value=int() as count) if short and 2 <= count <= 4:
             return f"({' * '.join([_operand(base)] * count)})"

@@ -11,7 +11,7 @@ from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 PYTHON_WORDS = {"and": "&&", "or": "||", "not": "!", "if": "?", "else": ":"}
 """Python's operators that are words, by what they are here."""
 
-_MAX_DEPTH = 50
+_MAX_BRACKET_DEPTH = 50
 _INSIDE = frozenset("?:,)]")
 _ENDS = _INSIDE | {"}", "where", "<=>"}
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
@@ -117,7 +117,7 @@ class _Rewriter:
         self.tokens = tokens
 
     def choice(self, at: int, depth: int) -> tuple[str, int]:
-        if depth > _MAX_DEPTH:
+        if depth > _MAX_BRACKET_DEPTH:
             raise _NotPython
         first, at = self.joined(at, depth, "or", "and")
         if self._is(at, "if"):

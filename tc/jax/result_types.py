@@ -18,7 +18,7 @@ from tc.runtime.sizes import CallSizes
 from tc.runtime.specialisation import start_warnings
 from tc.semantics.program import ProgramWarning
 
-_WIDE = 8
+_X64_BYTES = 8
 
 
 def result_types(
@@ -100,7 +100,7 @@ def check_operand(parameter: Parameter, operand: Any) -> None:
     """InputError for an array or tracer that is of another type than declared."""
     if operand.dtype != parameter.numpy:
         repair: str | None = '{name}.astype("{dtype}")'
-        if parameter.numpy.itemsize == _WIDE and not jax.config.jax_enable_x64:
+        if parameter.numpy.itemsize == _X64_BYTES and not jax.config.jax_enable_x64:
             repair = 'jax.config.update("jax_enable_x64", True), without which jax has no {dtype}'
         elif not hasattr(operand.dtype, "kind"):
             repair = None  # a type of jax's own, as of keys

@@ -1,4 +1,4 @@
-"""The machine code of `thread_pool`, in LLVM's language; SLOTS, BYTES, BITS and PATIENCE are
+"""The machine code of `thread_pool`, in LLVM's language; SLOTS, BYTES, BITS and SPIN_TICKS are
 numbers. `RUN_REGIONS` needs no pool."""
 
 CODE = """
@@ -93,7 +93,7 @@ move:
   %processors = trunc iBITS %number to i64
   %workers = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 5)
   %enough = icmp ugt i64 %processors, %workers
-  %patience = select i1 %enough, i64 PATIENCE, i64 0
+  %patience = select i1 %enough, i64 SPIN_TICKS, i64 0
   store i64 %patience, ptr getelementptr (%pool, ptr @pool, i64 0, i32 4)
   br label %end
 end:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 
 from tc.semantics import program as p
 
-FEWEST = 8
-"""Values of a variable of which it is worth to select one."""
+MIN_SELECTED_EXTENT = 8
+"""The fewest values of a variable of which a condition picks one, where selecting the one pays."""
 
-MANY = 1 << 22
-"""Comparisons, some milliseconds of them, that a call is warned of."""
+WARNED_COMPARISONS = 1 << 22
+"""Comparisons of one statement from which on a call is warned: they take some milliseconds."""
 
 
 def selected_variables(statement: p.Statement) -> Mapping[str, frozenset[str]]:
@@ -71,7 +71,7 @@ def comparison_warnings(shaped: p.ShapedProgram, *, check: bool) -> Iterator[p.P
             for one, other in _equalities(statement)
             if any(isinstance(node, p.Read) for node in p.walk(other))
             for name in p.index_names(one)
-            if name in statement.outer and ranges[name].extent >= FEWEST
+            if name in statement.outer and ranges[name].extent >= MIN_SELECTED_EXTENT
         }
         recognised = selected_variables(statement).keys() >= compared
         is_tested = check and bool(each.checked)
@@ -79,7 +79,7 @@ def comparison_warnings(shaped: p.ShapedProgram, *, check: bool) -> Iterator[p.P
             continue
         instances = math.prod(ranges[v].extent for v in statement.variables)
         places = math.prod(ranges[v].extent for v in compared)
-        if instances < MANY:
+        if instances < WARNED_COMPARISONS:
             continue
         why = (
             "its terms have tests of their own, of places or divisors that data decide"

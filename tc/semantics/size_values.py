@@ -19,8 +19,8 @@ from tc.semantics import program as p
 from tc.source import Span
 
 AGREE = "T4"  # a size named twice is one
-LARGEST = 2**62
-"""Bound of all range bounds and of the bytes of a tensor, so that int64 offsets are safe."""
+MAX_OFFSET = 2**62
+"""The largest bound of a range, and the most bytes of a tensor: int64 offsets never overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ def _declared_shape(tensor: p.Tensor, known: KnownSizes) -> tuple[int, ...] | No
 
 def check_shape(tensor: p.Tensor, shape: tuple[int, ...], span: Span) -> None:
     """Refuses shapes whose strides or offsets in bytes would not fit int64."""
-    if tensor.dtype.bytes * math.prod(max(n, 1) for n in shape) > LARGEST:
+    if tensor.dtype.bytes * math.prod(max(n, 1) for n in shape) > MAX_OFFSET:
         raise RangeError(
             f"{tensor.name} would have the shape {shape}: more than 2**62 bytes",
             rule="G4",

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from tc.edits import Edit
 from tc.source import Span
 
-MAX_PASTE = 160
+MAX_PASTED_CHARACTERS = 160
 
 _WRITTEN = (
     (re.compile(r"[0-9]+(?:_[0-9]+)+"), lambda text: text.replace("_", "")),
@@ -105,7 +105,7 @@ def counted(count: int, noun: str) -> str:
 def one_line(span: Span, instead: str = "...") -> str:
     """The text of a span on one line, or `instead` where it is too long to paste."""
     text = span.line
-    return text if len(text) <= MAX_PASTE and "#" not in text else instead
+    return text if len(text) <= MAX_PASTED_CHARACTERS and "#" not in text else instead
 
 
 def indices(rank: int) -> tuple[str, ...]:

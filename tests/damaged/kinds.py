@@ -35,8 +35,8 @@ from tc.tuning.exchange import RefusedLine, from_lines, to_line
 from tc.tuning.machines import device_value
 from tests.support.tunings import MM, SIZES, measurement_of, problem_of, tiled
 
-PATIENCE = 120
-"""Seconds until a case hangs."""
+CASE_SECONDS = 120
+"""Seconds after which a case counts as hanging."""
 
 TEXTS = (
     "# a product, ü\ndef mm(float(M,K) A, float(K,N) B) -> (C) {\n"
@@ -442,7 +442,7 @@ def environment(**variables: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def patience(seconds: int = PATIENCE) -> Iterator[None]:
+def patience(seconds: int = CASE_SECONDS) -> Iterator[None]:
     """Finding for what takes longer, where the system has alarms."""
     if sys.platform == "win32":
         yield

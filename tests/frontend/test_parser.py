@@ -27,7 +27,7 @@ from tc.frontend.ast import (
 from tc.frontend.expression_parser import MAX_HEIGHT, MAX_NESTING
 from tc.frontend.parser import parse
 from tc.source import Source
-from tests.support.ast_strategies import NOWHERE
+from tests.support.ast_strategies import NO_SPAN
 from tests.support.syntax import parse_expression, to_text
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.tc"))
@@ -118,15 +118,15 @@ def only(text: str) -> Comprehension:
 
 
 def name(text: str) -> Name:
-    return Name(text, span=NOWHERE)
+    return Name(text, span=NO_SPAN)
 
 
 def number(value: int) -> Number:
-    return Number(str(value), value, span=NOWHERE)
+    return Number(str(value), value, span=NO_SPAN)
 
 
 def read(tensor: str, *args: str) -> Apply:
-    return Apply(name(tensor), tuple(name(arg) for arg in args), span=NOWHERE)
+    return Apply(name(tensor), tuple(name(arg) for arg in args), span=NO_SPAN)
 
 
 @pytest.mark.parametrize("text", PRINTED.values(), ids=PRINTED)
@@ -149,12 +149,12 @@ def test_a_matrix_vector_product_tree_by_tree() -> None:
         ("float(R, C)", "A"),
         ("float(C)", "B"),
     ]
-    assert mv.returns == (Return(None, name("o"), span=NOWHERE),)
+    assert mv.returns == (Return(None, name("o"), span=NO_SPAN),)
     (statement,) = mv.body
     assert isinstance(statement, Comprehension)
     assert (statement.target, statement.indices) == (name("o"), (name("i"),))
     assert (statement.op, statement.op_span.text) == ("+=!", "+=!")
-    product = Binary("*", read("A", "i", "j"), read("B", "j"), span=NOWHERE)
+    product = Binary("*", read("A", "i", "j"), read("B", "j"), span=NO_SPAN)
     assert (statement.rhs, statement.where, statement.annotation) == (product, (), None)
 
 
@@ -187,19 +187,19 @@ def test_000_G3_subscripts_are_any_expressions() -> None:
 
 
 def test_000_G6_dimensions_of_tensors() -> None:
-    assert only("o = T.1").rhs == Dim(name("T"), 1, span=NOWHERE)
+    assert only("o = T.1").rhs == Dim(name("T"), 1, span=NO_SPAN)
     assert only("o = 2f.0 + in.3").rhs == Binary(
         "+",
-        Dim(name("2f"), 0, span=NOWHERE),
-        Dim(name("in"), 3, span=NOWHERE),
-        span=NOWHERE,
+        Dim(name("2f"), 0, span=NO_SPAN),
+        Dim(name("in"), 3, span=NO_SPAN),
+        span=NO_SPAN,
     )
 
 
 def test_000_G7_where_has_a_non_empty_list_of_ranges() -> None:
     found = only("o(i) max=! A(i + k + l) where k in 0:2, l in N - 1 : A.0 ? 3 : 4").where
     assert [to_text(clause) for clause in found] == ["k in 0:2", "l in N - 1 : (A.0 ? 3 : 4)"]
-    assert found[0] == RangeClause(name("k"), number(0), number(2), span=NOWHERE)
+    assert found[0] == RangeClause(name("k"), number(0), number(2), span=NO_SPAN)
     for wrong in ("o = x where", "o = x where k in 0:2,", "o = x where k in 0", "o = x where k"):
         with pytest.raises(ParseError):
             body(wrong)
@@ -215,12 +215,12 @@ def test_a_conditional_bound_ends_at_its_own_colon(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["a, b = f(x, y)", "(a, b) = f(x, y)", "(a,b)=f(x,y)"])
 def test_000_G8_and_rule_N4_calls_of_defs(text: str) -> None:
-    call = CallStatement((name("a"), name("b")), name("f"), (name("x"), name("y")), span=NOWHERE)
+    call = CallStatement((name("a"), name("b")), name("f"), (name("x"), name("y")), span=NO_SPAN)
     assert body(text) == (call,)
 
 
 def test_a_call_with_one_target() -> None:
-    assert body("(a) = f()") == (CallStatement((name("a"),), name("f"), (), span=NOWHERE),)
+    assert body("(a) = f()") == (CallStatement((name("a"),), name("f"), (), span=NO_SPAN),)
     assert only("a = f(x)").rhs == read("f", "x")
 
 
@@ -249,10 +249,10 @@ def test_a_call_with_one_target() -> None:
 def test_000_G9_and_rule_T3_types_and_casts(spelling: str) -> None:
     (found,) = parse(Source(f"def f({spelling}(N) A, {spelling} b) -> (o) {{}}")).defs
     assert [param.type for param in found.params] == [
-        TensorType(spelling, (name("N"),), span=NOWHERE),
-        TensorType(spelling, None, span=NOWHERE),
+        TensorType(spelling, (name("N"),), span=NO_SPAN),
+        TensorType(spelling, None, span=NO_SPAN),
     ]
-    assert only(f"o = {spelling}(x)").rhs == Cast(spelling, name("x"), span=NOWHERE)
+    assert only(f"o = {spelling}(x)").rhs == Cast(spelling, name("x"), span=NO_SPAN)
     for wrong in (f"o = {spelling}()", f"o = {spelling}(x, y)", f"o = {spelling}"):
         with pytest.raises(ParseError, match=r"\[T3\]"):
             body(wrong)
@@ -297,11 +297,11 @@ def test_rule_T4_constant_dimensions_and_typed_returns() -> None:
 def test_rule_T5_bindings_exists_and_annotations() -> None:
     found = only("o(i) = x where x = y + 1, exists T(i, j), k in 0:x <=> gemm(A, 2)")
     assert found.where == (
-        Binding(name("x"), Binary("+", name("y"), number(1), span=NOWHERE), span=NOWHERE),
-        Exists(read("T", "i", "j"), span=NOWHERE),
-        RangeClause(name("k"), number(0), name("x"), span=NOWHERE),
+        Binding(name("x"), Binary("+", name("y"), number(1), span=NO_SPAN), span=NO_SPAN),
+        Exists(read("T", "i", "j"), span=NO_SPAN),
+        RangeClause(name("k"), number(0), name("x"), span=NO_SPAN),
     )
-    annotation = Annotation(name("gemm"), (name("A"), number(2)), span=NOWHERE)
+    annotation = Annotation(name("gemm"), (name("A"), number(2)), span=NO_SPAN)
     assert found.annotation == annotation
     assert only("o = x <=> gemm(A, 2) where k in 0:2").annotation == annotation
 

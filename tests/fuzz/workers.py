@@ -20,10 +20,11 @@ from tests.fuzz.model import Case
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS = 90.0
-"""For one case of a long campaign; more is a hang."""
+"""The longest time of one case in a long campaign: a case that takes longer hangs."""
 
-PATIENCE = 600.0
-"""The same in tests: a case takes a second or two, on a machine that has other work as well."""
+TESTED_CASE_SECONDS = 600.0
+"""The longest time of one case in tests, whose machine may have other work: a case alone takes a
+second or two."""
 
 FEATURES = (
     "+64bit,+cmov,+cx16,+fxsr,+mmx,+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+lzcnt,+bmi,"
@@ -42,7 +43,7 @@ class Worker:
         self,
         tree: Path = ROOT,
         environment: Mapping[str, str] | None = None,
-        seconds: float = PATIENCE,
+        seconds: float = TESTED_CASE_SECONDS,
     ) -> None:
         self.tree, self.environment, self.seconds = tree.resolve(), dict(environment or {}), seconds
         self._process: subprocess.Popen[bytes] | None = None
@@ -135,7 +136,7 @@ def _paths() -> list[str]:
 class Workers:
     """A worker for what runs here, and one for what is only compiled for another processor."""
 
-    def __init__(self, tree: Path = ROOT, seconds: float = PATIENCE) -> None:
+    def __init__(self, tree: Path = ROOT, seconds: float = TESTED_CASE_SECONDS) -> None:
         self.tree, self.seconds = tree, seconds
         self._by_processor: dict[str, Worker] = {}
 

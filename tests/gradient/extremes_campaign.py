@@ -48,7 +48,7 @@ ROUNDING = {"float16": 2e-6, "float32": 2e-6, "float64": 4e-15}
 """By how much of itself, and of the largest term, computing a term may move it; halves are computed
 in float32."""
 TRIES = 12
-MOST = 1e4
+MAX_MAGNITUDE = 1e4
 """Values beyond are passed over: what stands beside them is rounded away."""
 
 
@@ -187,7 +187,7 @@ class Judge:
         for value in everything:
             if not bool(torch.isfinite(value).all()):
                 raise Passed("not finite")
-            if value.numel() and float(value.abs().max()) > MOST:
+            if value.numel() and float(value.abs().max()) > MAX_MAGNITUDE:
                 raise Passed("too large")
         self._moved: list[Wanted] = []
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.soak.campaign import PATIENCE, Campaign
+from tests.soak.campaign import SILENCE_SECONDS, Campaign
 
 
 def main(arguments: list[str]) -> int:
@@ -22,7 +22,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", default="0", help="of what the workers do")
     parser.add_argument("--workers", type=int, default=3, help="processes at a time")
     parser.add_argument("--actions", type=int, default=400, help="of each until it is replaced")
-    parser.add_argument("--patience", type=int, default=PATIENCE, help="seconds until it hangs")
+    parser.add_argument(
+        "--patience", type=int, default=SILENCE_SECONDS, help="seconds until it hangs"
+    )
     parser.add_argument("--log", type=Path, default=None, help="all records")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="tc-soak-", ignore_cleanup_errors=True) as folder:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE = 120
-"""Seconds without a record after which a process hangs; forks of it tell first. Until its first
-record it starts, which takes long on a machine that has other work."""
+SILENCE_SECONDS = 120
+"""Seconds without a record after which a process counts as hanging; its forks are asked first. A
+process may take as long until its first record, as it starts slowly on a busy machine."""
 
 WARM = 25
 """Actions after which a worker has all threads and files that it needs."""
@@ -71,7 +71,7 @@ class Campaign:
         workers: int,
         actions: int,
         kills: float = 0.06,
-        patience: int = PATIENCE,
+        patience: int = SILENCE_SECONDS,
     ) -> None:
         self.cache, self.seed, self.actions, self.kills = cache, seed, actions, kills
         self.command = [sys.executable, "-m", "tests.soak.worker"]
@@ -206,7 +206,9 @@ class Campaign:
             if not ended and (status or not one.over):
                 self._find(one, "died", f"status {status}")
             return True
-        silent_until = one.heard + (self.patience if one.begun else max(self.patience, PATIENCE))
+        silent_until = one.heard + (
+            self.patience if one.begun else max(self.patience, SILENCE_SECONDS)
+        )
         if one.kill_at is not None and now > one.kill_at and not one.killed:
             one.killed = True
             os.killpg(one.process.pid, signal.SIGKILL)

@@ -15,8 +15,8 @@ import numpy as np
 
 import tc
 
-KEPT = 18
-"""So many numbers of programs are drawn again and again, by all processes."""
+REDRAWN_PROGRAMS = 18
+"""Numbers of programs that all processes draw again and again."""
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -119,7 +119,11 @@ def text_of(form: Form, k: int, m: int) -> str:
 
 def subject(draw: random.Random) -> Subject:
     """A function that no call has specialised yet."""
-    number = draw.randrange(KEPT) if draw.random() < 0.6 else draw.randrange(len(FORMS) * 225)
+    number = (
+        draw.randrange(REDRAWN_PROGRAMS)
+        if draw.random() < 0.6
+        else draw.randrange(len(FORMS) * 225)
+    )
     backend = "c" if draw.random() < 0.02 else "numba"
     backend = backend if backend in tc.backends() else "numba"
     threads = draw.choice((None, None, 1, 2, 4))

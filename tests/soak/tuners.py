@@ -55,7 +55,7 @@ ENDING = [name for name in BAD if name in ("hang", "talk", "end_process", "kill_
 """What compilers do, too."""
 
 CANDIDATES = 30  # of a tuner
-PATIENCE = 400.0  # seconds, after which a tuner hangs
+HANG_SECONDS = 400.0  # seconds, after which a tuner hangs
 BUDGET = 120.0
 
 
@@ -248,7 +248,7 @@ class Campaign:
         how = self.draw.choices((None, signal.SIGINT, signal.SIGKILL), (5, 3, 2))[0]
         after = self.draw.randrange(CANDIDATES)
         delay = self.draw.uniform(0.0, 0.5 if after else 5.0)
-        hung = threading.Timer(PATIENCE, tuner.kill)
+        hung = threading.Timer(HANG_SECONDS, tuner.kill)
         hung.start()
         assert tuner.stdout is not None
         assert tuner.stderr is not None
@@ -261,7 +261,7 @@ class Campaign:
         with tuner:
             err = tuner.stderr.read()
         if hung.finished.is_set():
-            self.findings.append(f"a tuner has not ended after {PATIENCE:g} s")
+            self.findings.append(f"a tuner has not ended after {HANG_SECONDS:g} s")
         hung.cancel()
         was_cut = how is not None and tuner.returncode == -how
         if how is signal.SIGINT and any(each.get("interrupted") for each in said):

@@ -1,4 +1,4 @@
-"""The process that acts: `python -m tests.soak.worker SEED ACTIONS PATIENCE`.
+"""The process that acts: `python -m tests.soak.worker SEED ACTIONS SECONDS`.
 
 It writes a record, one line of JSON, before each thing that it does. Who started it reads them,
 and knows what it was doing should it die. What else it writes are its last words.
@@ -27,7 +27,7 @@ import tc
 from tc.process import forks
 from tests.soak.programs import Subject, WrongResult, subject
 
-KEPT = 16
+MAX_SUBJECTS = 16
 WRONG, RAISED = 3, 4  # statuses
 
 
@@ -199,7 +199,7 @@ class Worker:
 
     def new(self, draw: random.Random) -> Subject:
         made = subject(draw)
-        self.subjects = [*self.subjects, made][-KEPT:]
+        self.subjects = [*self.subjects, made][-MAX_SUBJECTS:]
         return made
 
     def note_lookups(self) -> None:

@@ -43,7 +43,7 @@ from tc.frontend.tokens import Kind
 from tc.source import Source, Span
 from tests.support.syntax import to_text, tokenize
 
-NOWHERE = Span(Source(""), 0, 0)
+NO_SPAN = Span(Source(""), 0, 0)
 
 OPERATORS = ["+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "&&", "||"]
 ASSIGNMENTS = ["=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!"]
@@ -67,15 +67,15 @@ def identifiers() -> st.SearchStrategy[str]:
 
 @cache
 def names() -> st.SearchStrategy[Name]:
-    return identifiers().map(lambda text: Name(text, span=NOWHERE))
+    return identifiers().map(lambda text: Name(text, span=NO_SPAN))
 
 
 @cache
 def integers() -> st.SearchStrategy[Number]:
     suffix = st.sampled_from(["", "", "u", "UL", "l", "LL"])
     value = st.integers(0, 20) | st.integers(0, 2**64)
-    decimal = st.builds(lambda n, s: Number(f"{n}{s}", n, span=NOWHERE), value, suffix)
-    hexadecimal = st.builds(lambda n, s: Number(f"0x{n:X}{s}", n, span=NOWHERE), value, suffix)
+    decimal = st.builds(lambda n, s: Number(f"{n}{s}", n, span=NO_SPAN), value, suffix)
+    hexadecimal = st.builds(lambda n, s: Number(f"0x{n:X}{s}", n, span=NO_SPAN), value, suffix)
     return decimal | hexadecimal
 
 
@@ -91,7 +91,7 @@ def floats() -> st.SearchStrategy[Number]:
         mantissa = int((text.replace(".", "")) or "0")
         value = float(f"{mantissa}e{power - len(text.partition('.')[2])}")
         written = "" if exponent is None else f"e{exponent:+d}"
-        return Number(text + written + suffix, value, span=NOWHERE)
+        return Number(text + written + suffix, value, span=NO_SPAN)
 
     return st.builds(
         build,
@@ -104,7 +104,7 @@ def floats() -> st.SearchStrategy[Number]:
 
 @cache
 def leaves() -> st.SearchStrategy[Expr]:
-    dim = st.builds(lambda n, k: Dim(n, k, span=NOWHERE), names(), st.integers(0, 12))
+    dim = st.builds(lambda n, k: Dim(n, k, span=NO_SPAN), names(), st.integers(0, 12))
     return names() | integers() | floats() | dim
 
 
@@ -114,11 +114,11 @@ def expressions(max_leaves: int = 8) -> st.SearchStrategy[Expr]:
         args = st.lists(inner, max_size=3).map(tuple)
         operator, spelling = st.sampled_from(OPERATORS), st.sampled_from(sorted(SPELLINGS))
         return st.one_of(
-            st.builds(lambda o, a, b: Binary(o, a, b, span=NOWHERE), operator, inner, inner),
-            st.builds(lambda o, a: Unary(o, a, span=NOWHERE), st.sampled_from("-+!"), inner),
-            st.builds(lambda a, b, c: Conditional(a, b, c, span=NOWHERE), inner, inner, inner),
-            st.builds(lambda f, a: Apply(f, a, span=NOWHERE), names(), args),
-            st.builds(lambda t, a: Cast(t, a, span=NOWHERE), spelling, inner),
+            st.builds(lambda o, a, b: Binary(o, a, b, span=NO_SPAN), operator, inner, inner),
+            st.builds(lambda o, a: Unary(o, a, span=NO_SPAN), st.sampled_from("-+!"), inner),
+            st.builds(lambda a, b, c: Conditional(a, b, c, span=NO_SPAN), inner, inner, inner),
+            st.builds(lambda f, a: Apply(f, a, span=NO_SPAN), names(), args),
+            st.builds(lambda t, a: Cast(t, a, span=NO_SPAN), spelling, inner),
         )
 
     return st.recursive(leaves(), extend, max_leaves=max_leaves)
@@ -127,25 +127,25 @@ def expressions(max_leaves: int = 8) -> st.SearchStrategy[Expr]:
 @cache
 def applies() -> st.SearchStrategy[Apply]:
     args = st.lists(expressions(3), max_size=3).map(tuple)
-    return st.builds(lambda f, a: Apply(f, a, span=NOWHERE), names(), args)
+    return st.builds(lambda f, a: Apply(f, a, span=NO_SPAN), names(), args)
 
 
 @cache
 def clauses() -> st.SearchStrategy[Clause]:
     bound = expressions(4)
     return st.one_of(
-        st.builds(lambda v, a, b: RangeClause(v, a, b, span=NOWHERE), names(), bound, bound),
-        st.builds(lambda v, a: Binding(v, a, span=NOWHERE), names(), bound),
-        applies().map(lambda read: Exists(read, span=NOWHERE)),
+        st.builds(lambda v, a, b: RangeClause(v, a, b, span=NO_SPAN), names(), bound, bound),
+        st.builds(lambda v, a: Binding(v, a, span=NO_SPAN), names(), bound),
+        applies().map(lambda read: Exists(read, span=NO_SPAN)),
     )
 
 
 @cache
 def comprehensions() -> st.SearchStrategy[Comprehension]:
-    annotation = applies().map(lambda a: Annotation(a.name, a.args, span=NOWHERE))
+    annotation = applies().map(lambda a: Annotation(a.name, a.args, span=NO_SPAN))
     return st.builds(
         lambda target, indices, op, rhs, where, note: Comprehension(
-            target, indices, op, NOWHERE, rhs, where, note, span=NOWHERE
+            target, indices, op, NO_SPAN, rhs, where, note, span=NO_SPAN
         ),
         names(),
         st.none() | st.lists(names(), max_size=3).map(tuple),
@@ -160,7 +160,7 @@ def comprehensions() -> st.SearchStrategy[Comprehension]:
 def statements() -> st.SearchStrategy[Statement]:
     targets = st.lists(names(), min_size=1, max_size=3).map(tuple)
     args = st.lists(names() | expressions(3), max_size=3).map(tuple)
-    call = st.builds(lambda t, f, a: CallStatement(t, f, a, span=NOWHERE), targets, names(), args)
+    call = st.builds(lambda t, f, a: CallStatement(t, f, a, span=NO_SPAN), targets, names(), args)
     return comprehensions() | call
 
 
@@ -168,17 +168,17 @@ def statements() -> st.SearchStrategy[Statement]:
 def tensor_types() -> st.SearchStrategy[TensorType]:
     dims = st.none() | st.lists(names() | integers(), max_size=4).map(tuple)
     spelling = st.sampled_from(sorted(SPELLINGS))
-    return st.builds(lambda s, d: TensorType(s, d, span=NOWHERE), spelling, dims)
+    return st.builds(lambda s, d: TensorType(s, d, span=NO_SPAN), spelling, dims)
 
 
 @cache
 def defs() -> st.SearchStrategy[Def]:
-    param = st.builds(lambda t, n: Param(t, n, span=NOWHERE), tensor_types(), names())
+    param = st.builds(lambda t, n: Param(t, n, span=NO_SPAN), tensor_types(), names())
     return_ = st.builds(
-        lambda t, n: Return(t, n, span=NOWHERE), st.none() | tensor_types(), names()
+        lambda t, n: Return(t, n, span=NO_SPAN), st.none() | tensor_types(), names()
     )
     return st.builds(
-        lambda n, p, r, b: Def(n, tuple(p), tuple(r), tuple(b), span=NOWHERE),
+        lambda n, p, r, b: Def(n, tuple(p), tuple(r), tuple(b), span=NO_SPAN),
         names(),
         st.lists(param, max_size=4),
         st.lists(return_, min_size=1, max_size=3),
@@ -188,8 +188,8 @@ def defs() -> st.SearchStrategy[Def]:
 
 @cache
 def modules() -> st.SearchStrategy[Module]:
-    """Syntax trees of whole texts; all spans are `NOWHERE`."""
-    return st.lists(defs(), min_size=1, max_size=2).map(lambda d: Module(tuple(d), span=NOWHERE))
+    """Syntax trees of whole texts; all spans are `NO_SPAN`."""
+    return st.lists(defs(), min_size=1, max_size=2).map(lambda d: Module(tuple(d), span=NO_SPAN))
 
 
 @st.composite

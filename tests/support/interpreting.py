@@ -12,7 +12,7 @@ from tc.semantics.check.checker import check
 from tc.semantics.program import ShapedProgram
 from tc.semantics.ranges.range_inference import infer_ranges
 from tc.semantics.reference.error_bound import error_bound
-from tc.semantics.reference.interpreter import MEMORY_LIMIT, interpret
+from tc.semantics.reference.interpreter import MEMORY_LIMIT_BYTES, interpret
 from tc.source import Source
 
 Arrays = Mapping[str, Any]
@@ -36,7 +36,7 @@ def shaped_with(
 
 
 def run(
-    text: str, outputs: Arrays | None = None, memory_limit: int = MEMORY_LIMIT, **inputs: Any
+    text: str, outputs: Arrays | None = None, memory_limit: int = MEMORY_LIMIT_BYTES, **inputs: Any
 ) -> Any:
     """The outputs of a program: one array, or a tuple in return order."""
     shaped, arrays = shaped_with(text, inputs)
@@ -46,7 +46,7 @@ def run(
 
 
 def bound(
-    text: str, outputs: Arrays | None = None, memory_limit: int = MEMORY_LIMIT, **inputs: Any
+    text: str, outputs: Arrays | None = None, memory_limit: int = MEMORY_LIMIT_BYTES, **inputs: Any
 ) -> Any:
     """The error bounds of a program's outputs, in the form that `run` gives."""
     shaped, arrays = shaped_with(text, inputs)

@@ -35,8 +35,8 @@ FLAGS = (
 # to save registers for addresses, GCC reads operands of multiply-adds anew for each of them
 VECTOR_FLAGS = ("-fno-ivopts",)
 NATIVE = "-march=native"  # not every compiler has it for every machine
-TIME_LIMIT = 300.0
-_TAIL = 12  # lines of a compiler's message worth showing
+COMPILE_SECONDS = 300.0
+_SHOWN_LINES = 12  # lines of a compiler's message worth showing
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _build(compiler: str, source: str, flags: Sequence[str]) -> ctypes.CDLL:
         if done.returncode != 0:
             done = _compile(compiler, path, flags)
         if done.returncode != 0:
-            tail = "\n".join(done.stderr.strip().splitlines()[-_TAIL:])
+            tail = "\n".join(done.stderr.strip().splitlines()[-_SHOWN_LINES:])
             raise BackendError(
                 f"backend 'c': {compiler} failed with status {done.returncode}:\n{tail}",
                 repair='repair the compiler, or use backend="numba"',
@@ -151,7 +151,7 @@ def _compile(compiler: str, path: Path, flags: Sequence[str]) -> subprocess.Comp
     command = [compiler, *flags, "-o", "kernel.so", "kernel.c", "-lm"]
     try:
         return run_program(
-            command, seconds=TIME_LIMIT, cwd=path, environment={**os.environ, "LC_ALL": "C"}
+            command, seconds=COMPILE_SECONDS, cwd=path, environment={**os.environ, "LC_ALL": "C"}
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BackendError(

@@ -17,10 +17,10 @@ from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling
 from tc.backends.clike.grid_text import waits_for_all
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, FLOAT64, DType
-from tc.gpu import SHARED_ALIGNMENT, Gpu
+from tc.gpu import SHARED_ALIGNMENT_BYTES, Gpu
 from tc.kernel.ir import Grid, Kernel
 
-STATIC_SHARED = 48 << 10
+STATIC_SHARED_BYTES = 48 << 10
 """The bytes of arrays in shared memory that a function may declare; a launch asks for more."""
 
 FLAGS = ("--ptxas-options=-v",)
@@ -155,9 +155,9 @@ CUDA = Dialect(
         thread=lambda axis: f"threadIdx.{axis}",
         barrier="__syncthreads();",
         grid_barrier=f"{_WAIT}({{word}});",
-        shared=f"__shared__ __align__({SHARED_ALIGNMENT})",
-        most_static=STATIC_SHARED,
-        arena=f"extern __shared__ __align__({SHARED_ALIGNMENT}) unsigned char",
+        shared=f"__shared__ __align__({SHARED_ALIGNMENT_BYTES})",
+        most_static=STATIC_SHARED_BYTES,
+        arena=f"extern __shared__ __align__({SHARED_ALIGNMENT_BYTES}) unsigned char",
     ),
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tc.backends.clike.dialect import ATOM, BITS, CHOICE, OR, SUM, UNARY, Context, Printed
 from tc.backends.clike.lane_helpers import shuffle_name
 from tc.backends.clike.scalars import at_least, sum_text, text_of
-from tc.backends.clike.types import WIDEST, c_type, mask_type, memory_type
+from tc.backends.clike.types import MAX_COMPARED_BYTES, c_type, mask_type, memory_type
 from tc.backends.clike.vector_helpers import COMPARISONS
 from tc.dtypes import BOOL, INT64, UINT8, DType, limits
 from tc.kernel import ir
@@ -142,7 +142,7 @@ def _compare(expr: ir.Compare, mask: DType, context: Context) -> Printed:
         )
     if left.dtype.scalar == BOOL:
         return _compare_masks(op, left, right, mask.bits, context)
-    if left.dtype.bytes * left.dtype.lanes > WIDEST:
+    if left.dtype.bytes * left.dtype.lanes > MAX_COMPARED_BYTES:
         texts = f"{text_of(left, context)}, {text_of(right, context)}"
         return f"tc_{_NAMES[op]}_{c_type(left.dtype)}({texts})", ATOM
     text = f"{at_least(left, SUM, context)} {op} {at_least(right, SUM, context)}"
@@ -199,7 +199,7 @@ def _compare_lanes(op: str, place: LaneOffsets, mask: DType, context: Context) -
     terms = {**place.scalars, ir.Const(1, INT64): place.constant}
     number = sum_text(tuple(terms), [-factor for factor in terms.values()], context)
     sides = f"tc_ramp_{name}(0, {step})", f"tc_{family}_{name}({number})"
-    if lane.bytes * lane.lanes > WIDEST:
+    if lane.bytes * lane.lanes > MAX_COMPARED_BYTES:
         return f"tc_{_NAMES[op]}_{name}({', '.join(sides)})", ATOM
     text = f" {op} ".join(sides)
     if lane.bits == mask.bits:

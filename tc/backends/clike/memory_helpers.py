@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tc.backends.clike.instructions import with_instructions
 from tc.backends.clike.lane_helpers import shuffle_name
 from tc.backends.clike.templates import INLINE, function, instance, returning
-from tc.backends.clike.types import C_TYPES, WIDEST, mask_type
+from tc.backends.clike.types import C_TYPES, MAX_COMPARED_BYTES, mask_type
 from tc.dtypes import DType
 
 _NEAR = {
@@ -63,7 +63,7 @@ void tc_store_T(E* p, T x)
 
 def memory_text(family: str, dtype: DType) -> str | None:
     """The helper of a family, None where there is no such family here."""
-    if family in ("load_masked", "store_masked") and dtype.bytes * dtype.lanes > WIDEST:
+    if family in ("load_masked", "store_masked") and dtype.bytes * dtype.lanes > MAX_COMPARED_BYTES:
         return _masked_in_parts(family, dtype)
     if family in _TEMPLATES:
         return instance(with_instructions(_TEMPLATES[family], family, dtype), dtype)
@@ -77,7 +77,7 @@ def _masked_in_parts(family: str, dtype: DType) -> str:
     """A masked access of a vector larger than registers, as those of its parts: only they have
     instructions (`with_instructions`), and of the plain loop over all lanes GCC makes stores that
     touch the lanes that a mask leaves out (`gcc_faults`)."""
-    part, mask = dtype.vector(WIDEST // dtype.bytes), mask_type(dtype.bits, dtype.lanes)
+    part, mask = dtype.vector(MAX_COMPARED_BYTES // dtype.bytes), mask_type(dtype.bits, dtype.lanes)
     part_mask, element = mask.vector(part.lanes), C_TYPES[dtype.scalar]
     taken = f"tc_load_{part_mask}(masks + l)"
     lines = [f"{C_TYPES[mask.scalar]} masks[{dtype.lanes}];", f"tc_store_{mask}(masks, mask);"]

@@ -10,7 +10,7 @@ from tc.backends.clike.c import C99
 from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling, suffixed
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, DType
-from tc.gpu import SHARED_ALIGNMENT
+from tc.gpu import SHARED_ALIGNMENT_BYTES
 from tc.kernel.ir import Grid, Kernel
 from tc.plan import AXES
 
@@ -106,7 +106,7 @@ OPENCL = Dialect(
         thread=lambda axis: f"(long)get_local_id({AXES.index(axis)})",
         barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
         grid_barrier=None,
-        shared=f"__local __attribute__((aligned({SHARED_ALIGNMENT})))",
+        shared=f"__local __attribute__((aligned({SHARED_ALIGNMENT_BYTES})))",
     ),
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,

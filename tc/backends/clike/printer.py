@@ -35,7 +35,7 @@ from tc.backends.printing import (
     used_buffers,
     values_of_fails,
 )
-from tc.backends.scratch import ALIGNMENT, ScratchLayout, scratch_layout
+from tc.backends.scratch import ALIGNMENT_BYTES, ScratchLayout, scratch_layout
 from tc.backends.spellings import Speller, Spellings, words
 from tc.dtypes import BOOL, INT64, UINT8, UINT32
 from tc.errors import BackendError
@@ -184,7 +184,7 @@ def plain_name(name: str, reserved: frozenset[str], forms: re.Pattern[str]) -> s
 def _comment(kernel: ir.Kernel, names: Spellings, dialect: Dialect) -> Iterator[str]:
     yield from (f"// {line}" for line in buffer_lines(kernel, names))
     if dialect.launch is None and (size := workspace_of(kernel).size):
-        yield f"//   workspace of {size} bytes, aligned to {ALIGNMENT}"
+        yield f"//   workspace of {size} bytes, aligned to {ALIGNMENT_BYTES}"
     for launch in launches_of(kernel, dialect):
         yield f"//   {launch}"
 

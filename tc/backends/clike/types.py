@@ -16,7 +16,7 @@ C_TYPES: Mapping[DType, str] = {
 }
 """Element types in C; half is kept as its bits."""
 
-WIDEST = 64
+MAX_COMPARED_BYTES = 64
 """The bytes of vectors up to which GCC compares them well; larger vectors are taken apart lane by
 lane."""
 

@@ -14,16 +14,18 @@ from tc.backends.clike.instructions import with_instructions
 from tc.backends.clike.lane_helpers import REDUCTIONS, lanes_of, reduction, shuffle
 from tc.backends.clike.memory_helpers import memory_text
 from tc.backends.clike.templates import INLINE, function, instance, returning
-from tc.backends.clike.types import C_TYPES, WIDEST, mask_type, vector_type
+from tc.backends.clike.types import C_TYPES, MAX_COMPARED_BYTES, mask_type, vector_type
 from tc.builtins import BUILTINS
 from tc.dtypes import FLOAT32, DType
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-"""Operators by the names of the helpers that stand in for them on vectors above `WIDEST`."""
+"""Operators by the names of the helpers that stand in for them on vectors of more than
+`MAX_COMPARED_BYTES`."""
 
 _PARTED: Mapping[str, int] = {"logb": 1, "max": 2, "min": 2, "scaleb": 2, "significand": 1}
-"""Functions of so many arguments that above `WIDEST` are called on parts of the vector."""
+"""Functions, and their numbers of arguments, that are called on parts of a vector of more than
+`MAX_COMPARED_BYTES`."""
 
 # functions of the table that are an instruction or a few; calls of others are not copied about
 _INSTRUCTIONS = frozenset(
@@ -115,7 +117,7 @@ def vector_helper_text(name: str) -> str | None:
         return _conversion(name, dtype, detail) if family == "to" else None
     if family in REDUCTIONS:
         return reduction(family, dtype)
-    is_wide = dtype.bytes * dtype.lanes > WIDEST
+    is_wide = dtype.bytes * dtype.lanes > MAX_COMPARED_BYTES
     if is_wide and (family in COMPARISONS or family in _PARTED):
         return _in_parts(family, dtype)
     if (template := _templates(dtype).get(family)) is not None:
@@ -151,7 +153,7 @@ def _lane_by_lane(family: str, dtype: DType) -> str | None:
 
 def _in_parts(family: str, dtype: DType) -> str:
     """A comparison, or an operation with one, on vectors that GCC would take apart lane by lane."""
-    part = dtype.vector(WIDEST // dtype.bytes)
+    part = dtype.vector(MAX_COMPARED_BYTES // dtype.bytes)
     count = _PARTED.get(family, 2)
     names, arrays = "xy"[:count], "ab"[:count]
     values = [f"tc_load_{part}({array} + l)" for array in arrays]

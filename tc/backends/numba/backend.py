@@ -30,11 +30,11 @@ from tc.runtime.native_pool import performer, pool
 from tc.runtime.object_files import LoadedCode
 from tc.runtime.thread_pool import Regions, perform, thread_count
 
-PARALLEL_WORK = 1 << 16
+MIN_PARALLEL_OPERATIONS = 1 << 16
 """Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""
 
-PARALLEL_VECTORS = 1 << 19
-"""The same where they are done by vectors."""
+MIN_PARALLEL_VECTOR_OPERATIONS = 1 << 19
+"""Operations on lanes of vectors, or elements moved, from which sharing a region pays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +155,9 @@ def _pays(kernel: Kernel, number: int) -> bool:
     if shared_loop(region) is None:
         return False
     cost = estimate(replace(kernel, regions=(region,)))
-    least = PARALLEL_VECTORS if is_vector_region(region, kernel) else PARALLEL_WORK
+    least = (
+        MIN_PARALLEL_VECTOR_OPERATIONS
+        if is_vector_region(region, kernel)
+        else MIN_PARALLEL_OPERATIONS
+    )
     return cost.flops + cost.bytes // 4 >= least

@@ -376,7 +376,7 @@ def _bessel(kind: str, order: int) -> Any:
     @_in_double
     def function(x: Any) -> Any:
         size = math.fabs(x)
-        if not size >= formulas.FAR:
+        if not size >= formulas.HANKEL_FROM:
             return near(x)
         if math.isinf(x):
             return 0.0 * (math.copysign(1.0, x) if odd else 1.0) if is_j or x > 0.0 else np.nan
@@ -403,7 +403,7 @@ def _modified_bessel(order: int) -> Any:
         size = math.fabs(x)
         if math.isinf(x) or (odd and x == 0.0):
             return x if odd else size
-        if size < formulas.LARGE:
+        if size < formulas.EXPONENTIAL_FROM:
             return near(x)
         root = math.exp(0.5 * size)
         return root * scaled(x) * root

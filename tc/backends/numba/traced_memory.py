@@ -20,11 +20,11 @@ from tc.backends.numba.traced_values import (
     pattern,
     shuffle,
 )
-from tc.backends.scratch import ALIGNMENT
+from tc.backends.scratch import ALIGNMENT_BYTES
 from tc.dtypes import BOOL, INT32, INT64, UINT8, DType
 
-_WINDOWS = 6
-"""So many loads of whole vectors at most stand for a gather, as far as they are faster."""
+_MAX_WINDOW_LOADS = 6
+"""The most loads of whole vectors that stand for one gather: more are slower than the gather."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ def load(
     *,
     aligned: bool = False,
 ) -> TracedValue:
-    """So many elements from an offset on, or those at constant distances from it.
+    """Loads `lanes` elements from an offset on, or the elements at these distances from the offset.
 
     Lanes that the mask leaves out read nothing and are 0. `aligned`: the address is a multiple
-    of `ALIGNMENT`, or of the bytes loaded if they are fewer.
+    of `ALIGNMENT_BYTES`, or of the bytes loaded if these are fewer.
     """
     places = range(lanes) if isinstance(lanes, int) else lanes
     count, first, last = len(places), min(places), max(places)
@@ -82,7 +82,7 @@ def load(
         return _load_contiguous(pointer, start, count, mask, aligned=aligned)
     if mask is None and first == last:
         return broadcast(load(pointer, start + first, 1), count)
-    is_near = last - first < _WINDOWS * count
+    is_near = last - first < _MAX_WINDOW_LOADS * count
     if is_near and (mask is None or len({*places}) == count):
         return _load_windows(pointer, start, places, mask)
     if list(places) == list(range(0, -count, -1)):
@@ -209,11 +209,11 @@ def _store_contiguous(
 
 
 def stream(pointer: TracedPointer, offset: Operand, value: TracedValue) -> None:
-    """As `store`, but past the caches where the buffer is aligned to `ALIGNMENT`: the offset is
-    a multiple of these bytes, or of those stored if they are fewer."""
+    """Stores as `store` does, but past the caches where the buffer is aligned to `ALIGNMENT_BYTES`:
+    the offset is a multiple of these bytes, or of the bytes stored if these are fewer."""
     code, dtype = pointer.code, value.dtype
     start = code.pure(f"ptrtoint ptr {pointer.base} to i64")
-    low = code.pure(f"and i64 {start}, {ALIGNMENT - 1}")
+    low = code.pure(f"and i64 {start}, {ALIGNMENT_BYTES - 1}")
     whole = code.pure(f"icmp eq i64 {low}, 0")
     place, text = address(pointer, offset), _to_memory(value)
     plain = f"store {memory_type(dtype)} {text}, ptr {place}, align"
@@ -286,7 +286,7 @@ def _masked(
 
 def _alignment(dtype: DType, *, aligned: bool) -> int:
     size = dtype.bytes * dtype.lanes
-    return min(ALIGNMENT, size & -size) if aligned else dtype.bytes
+    return min(ALIGNMENT_BYTES, size & -size) if aligned else dtype.bytes
 
 
 def _in_memory(dtype: DType) -> DType:

@@ -19,7 +19,7 @@ from tc.backends.printing import (
     short,
     used_buffers,
 )
-from tc.backends.scratch import ALIGNMENT, is_private, scratch_layout
+from tc.backends.scratch import ALIGNMENT_BYTES, is_private, scratch_layout
 from tc.backends.spellings import Spellings
 from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
 from tc.dtypes import BOOL, FLOAT32, DType
@@ -36,14 +36,14 @@ BITWISE = ("&", "|", "^", "<<", ">>")
 
 _Own = TypeVar("_Own", bound=TextContext)
 
-_DEEP = 8
-"""Blocks inside each other after which a function begins: Python takes at most 20, and counts
-some twice."""
+_MAX_NESTED_BLOCKS = 8
+"""Nested blocks after which a function begins: Python takes at most 20 nested blocks, and counts
+some blocks twice."""
 
 
-MANY = 64
-"""Locals of a region that numba compiles in a few seconds: 256 take it 20, and one where they are
-printed here."""
+MAX_NUMBA_LOCALS = 64
+"""The most locals of a region that numba compiles in a few seconds: 256 locals take numba 20 s, and
+1 s where this module prints them."""
 
 
 def is_vector_region(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> bool:
@@ -51,7 +51,7 @@ def is_vector_region(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> bool:
     locals."""
     if any(is_private(kernel.buffer(name)) for name in used_buffers(region)):
         return True
-    if sum(isinstance(stmt, ir.Let) for stmt in ir.statements(region)) > MANY:
+    if sum(isinstance(stmt, ir.Let) for stmt in ir.statements(region)) > MAX_NUMBA_LOCALS:
         return True
     return any(_needs_tracing(e) for s in ir.statements(region) for e in ir.expressions(s))
 
@@ -105,7 +105,7 @@ class _Context(TextContext):
 def _block(stmts: tuple[ir.Stmt, ...], context: _Context) -> Iterator[str]:
     context = replace(context, depth=context.depth + 1)
     lines = block_lines(stmts, context, _statement)
-    if context.depth % _DEEP == 0:
+    if context.depth % _MAX_NESTED_BLOCKS == 0:
         yield "    def deeper():"
         yield from (f"    {line}" for line in lines)
         yield "    deeper()"
@@ -360,9 +360,10 @@ def _aligned(buffer: str, place: LaneOffsets, context: _Context) -> str:
 
 
 def _is_multiple(buffer: str, place: LaneOffsets, context: _Context) -> bool:
-    """Whether the offset of a vector is sure to be a multiple of its bytes, or of `ALIGNMENT`."""
+    """Whether the offset of a vector is sure to be a multiple of `ALIGNMENT_BYTES`, or of the bytes
+    of the vector if these are fewer."""
     element = context.buffers[buffer].dtype.bytes
-    size = min(ALIGNMENT, len(place.distances) * element)
+    size = min(ALIGNMENT_BYTES, len(place.distances) * element)
     return place.divisor(context.lets) * element % size == 0
 
 

@@ -21,7 +21,7 @@ from tc.plan import (
     Split,
     Tile,
 )
-from tc.plan_fields import MOST
+from tc.plan_fields import MAX_ACTION_NUMBER
 from tc.polyhedral.actions.loops import (
     Edit,
     LoopName,
@@ -66,10 +66,10 @@ def apply_tile(tree: Node, action: Tile) -> Edit:
 
     def tiled(member: Member) -> tuple[Member, ...]:
         step = member.step * action.sizes[0]
-        if step > MOST:
+        if step > MAX_ACTION_NUMBER:
             raise BackendError(
                 f"tiles of {step} iterations of {member.name} are more than any loop has: it is at "
-                f"most {MOST}"
+                f"most {MAX_ACTION_NUMBER}"
             )
         trips = None if member.span is None else member.span // member.step
         if trips is not None and trips % action.sizes[0]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tc.errors import BackendError, InternalError
 from tc.plan import PACKED, SCRATCH, SHARED, Action, Bind, Promote, Split, Tile
-from tc.plan_fields import MOST
+from tc.plan_fields import MAX_ACTION_NUMBER
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.loops import loop_name, name_of
 from tc.polyhedral.schedule import Member, Node, leaves, members
@@ -187,7 +187,7 @@ def _closest(text: str, there: Iterable[str]) -> str:
 def _tiles(action: Tile, there: list[Member]) -> Iterator[Action]:
     """Tilings of the loop with sizes that divide each other, and the iterations of the loop."""
     member = next(filter(loop_name(action.loop).fits, there), None)
-    sizes = [min(size, MOST) for size in action.sizes]
+    sizes = [min(size, MAX_ACTION_NUMBER) for size in action.sizes]
     if member is None or not sizes:
         return
     if member.span is not None:

@@ -17,7 +17,7 @@ from tc.polyhedral.cpu.analysis import NestItem, ParallelNest
 from tc.polyhedral.cpu.costs import device_of
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import ScopStatement
-from tc.semantics.selected_sums import FEWEST, selected_variables
+from tc.semantics.selected_sums import MIN_SELECTED_EXTENT, selected_variables
 
 
 def one_hot_members(nest: ParallelNest) -> tuple[Member, ...]:
@@ -26,7 +26,9 @@ def one_hot_members(nest: ParallelNest) -> tuple[Member, ...]:
     return tuple(
         member
         for member in nest.members
-        if sums and nest.extent(member) >= FEWEST and all(_selects(i, member, nest) for i in sums)
+        if sums
+        and nest.extent(member) >= MIN_SELECTED_EXTENT
+        and all(_selects(i, member, nest) for i in sums)
     )
 
 

@@ -17,7 +17,7 @@ from tc.semantics.ranges.guarded_ranges import (
 from tc.semantics.ranges.rounds import Bound, Situation
 from tc.semantics.ranges.symbolic import bounds_inside
 from tc.semantics.ranges.where_repairs import size_text
-from tc.semantics.size_values import LARGEST, evaluate
+from tc.semantics.size_values import MAX_OFFSET, evaluate
 
 
 def feasible_range(
@@ -33,7 +33,7 @@ def feasible_range(
     they alone bound, with the tensor that they read.
     """
     guards = usable_guards(situation)
-    begin, end = 0, LARGEST
+    begin, end = 0, MAX_OFFSET
     begin_text = end_text = ""
     for bound in bounds:
         access = bound.access
@@ -56,7 +56,7 @@ def feasible_range(
             end, end_text = whole, _if_equal(situation, extent, whole)
     if begin >= end:
         return None
-    if end == LARGEST:  # nothing says how far
+    if end == MAX_OFFSET:  # nothing says how far
         return f"{begin_text}:{begin + 2}"
     return f"{begin_text}:{end_text}"
 
@@ -161,7 +161,7 @@ def _allowed_exactly(
     for begin in range(64):
         end = sets.smallest(bad.intersect(space.box({name: (begin, None)})), space, name)
         if end is None:
-            return begin, LARGEST
+            return begin, MAX_OFFSET
         if end > begin:
             return begin, end
     return 0, 0

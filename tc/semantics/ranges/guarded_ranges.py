@@ -33,7 +33,7 @@ from tc.semantics.ranges.rounds import (
     where_ranges,
 )
 from tc.semantics.ranges.symbolic import bounds_inside, in_symbols
-from tc.semantics.size_values import LARGEST, evaluate
+from tc.semantics.size_values import MAX_OFFSET, evaluate
 
 _ANY = 2**31
 """Where an index variable without a range is taken to end when conditions are judged."""
@@ -197,7 +197,7 @@ def _chosen(
     end: int | None = min([*(b.end for b in plain), *ends], default=None)
     if not plain:
         end = _end_of_guarded(situation, name, made, end, ranges)
-    if fails or not end or end > LARGEST:
+    if fails or not end or end > MAX_OFFSET:
         raise NoRange(name, bounds, Rounds(ranges))
     deciding = {m.access.number for m in made if m.made_end == end}
     deciding |= {b.access.number for b in plain if b.end == end}

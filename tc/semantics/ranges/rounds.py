@@ -18,7 +18,7 @@ from tc.semantics import affine
 from tc.semantics import program as p
 from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
 from tc.semantics.ranges.symbolic import Symbols, bounds_inside, in_symbols, least, to_text
-from tc.semantics.size_values import LARGEST, KnownSizes, evaluate, why_unknown
+from tc.semantics.size_values import MAX_OFFSET, KnownSizes, evaluate, why_unknown
 from tc.source import Span
 
 INFEASIBLE = "infeasible"
@@ -139,7 +139,7 @@ def _intersect(
             continue
         found = bounds[name]
         end = min(b.end for b in found)
-        if end > LARGEST or any(b.problem for b in found):
+        if end > MAX_OFFSET or any(b.problem for b in found):
             raise NoRange(name, found, rounds)
         ranges[name] = p.Range(
             0,
@@ -271,7 +271,7 @@ def _where_range(situation: Situation, clause: p.WhereRange) -> p.Range | None:
             f"{situation.statement.target} has no elements",
             f"let '{name}' start at 0, and write {name} - {-begin} for {name} on the right",
         )
-    if end > LARGEST or begin < -LARGEST:
+    if end > MAX_OFFSET or begin < -MAX_OFFSET:
         raise refused(
             f"the range of '{name}' is {begin}:{end}, beyond 2**62", "write bounds below 2**62"
         )

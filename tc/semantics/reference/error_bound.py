@@ -10,7 +10,7 @@ from tc.dtypes import Array
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference import uncertain, uncertain_operators, uncertain_reductions
 from tc.semantics.reference.element_views import Pick
-from tc.semantics.reference.interpreter import MEMORY_LIMIT, execute
+from tc.semantics.reference.interpreter import MEMORY_LIMIT_BYTES, execute
 from tc.semantics.reference.uncertain import ZERO, Uncertain, grid_of, joined
 
 
@@ -19,7 +19,7 @@ def error_bound(
     arrays: Mapping[str, Array],
     initial: Mapping[str, Array],
     *,
-    memory_limit: int = MEMORY_LIMIT,
+    memory_limit: int = MEMORY_LIMIT_BYTES,
 ) -> dict[str, Array]:
     """How far a legal implementation's outputs may be from the interpreter's, per element.
 

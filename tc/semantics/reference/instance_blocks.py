@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from tc.affine.intervals import Box
 from tc.semantics import program as p
 
-WORKING_SET = 4 << 20
+WORKING_SET_BYTES = 4 << 20
 """Bytes at which blocks stop growing: more would leave the processor's cache."""
 
 ARITHMETIC_SHARE = 6
 """The part of the memory limit that plain values may take, as its divisor: error bounds walk the
 same blocks with this much more room per value, so that both see the same partial sums."""
 
-_BYTES = 8  # of any value, whatever its type: masks and narrow types then have room to spare
+_VALUE_BYTES = 8  # of any value, whatever its type: masks and narrow types then have room to spare
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def choose_extents(
     instances in order, and the first failure found is the first there is (G7).
     """
     statement, ranges = shaped.statement, shaped.ranges
-    budget = max(1, min(WORKING_SET, memory_limit // ARITHMETIC_SHARE))
+    budget = max(1, min(WORKING_SET_BYTES, memory_limit // ARITHMETIC_SHARE))
     costs = _costs(statement.rhs, frozenset(statement.outer))
     extents = {v: ranges[v].extent for v in statement.variables}
     order = target_variables(shaped) + statement.reduction
@@ -111,7 +111,7 @@ def _costs(rhs: p.Expr, outer: frozenset[str]) -> Counter[frozenset[str]]:
     """Bytes per point that evaluating an expression holds at most, by the variables over which
     the values spread; the reduction's own values spread over the outer ones."""
     peak, _ = _peak(rhs, frozenset())
-    return peak + Counter({outer: 4 * _BYTES})
+    return peak + Counter({outer: 4 * _VALUE_BYTES})
 
 
 def _peak(expr: p.Expr, guards: frozenset[str]) -> tuple[Counter[frozenset[str]], frozenset[str]]:
@@ -125,12 +125,12 @@ def _peak(expr: p.Expr, guards: frozenset[str]) -> tuple[Counter[frozenset[str]]
     for child in p.children(expr):
         of_child, child_spread = _peak(child, guards)
         peak |= held + of_child
-        held[child_spread] += _BYTES
+        held[child_spread] += _VALUE_BYTES
         spread |= child_spread
         if isinstance(expr, (p.Select, p.Logical)):
             guards |= spread
             held[guards] += 2
-    own = Counter({spread: _weight(expr) * _BYTES})
+    own = Counter({spread: _weight(expr) * _VALUE_BYTES})
     if isinstance(expr, (p.Read, p.Binary)):
         own[spread | guards] += 2
     return peak | (held + own), spread

@@ -26,7 +26,7 @@ from tc.semantics.reference.instance_blocks import (
     tiles,
 )
 
-MEMORY_LIMIT = 256 << 20
+MEMORY_LIMIT_BYTES = 256 << 20
 
 V = TypeVar("V")
 A = TypeVar("A")
@@ -37,7 +37,7 @@ def interpret(
     arrays: Mapping[str, Array],
     initial: Mapping[str, Array],
     *,
-    memory_limit: int = MEMORY_LIMIT,
+    memory_limit: int = MEMORY_LIMIT_BYTES,
 ) -> dict[str, Array]:
     """The outputs of a program by name: fresh row-major arrays.
 

@@ -11,7 +11,7 @@ from tc.semantics import program as p
 Constants: TypeAlias = MutableMapping[int, int | float | None]
 """Values of nodes by identity."""
 
-MAX_BITS = 256
+MAX_INTEGER_BITS = 256
 MAX_DOUBLE = 1.7976931348623157e308
 
 
@@ -74,5 +74,9 @@ def _fold(op: str, left: int | float, right: int | float) -> int | float | None:
     result: int | float = (
         left / right if op == "/" and isinstance(left, float) else ARITHMETIC[op](left, right)
     )
-    small = result.bit_length() <= MAX_BITS if isinstance(result, int) else abs(result) < MAX_DOUBLE
+    small = (
+        result.bit_length() <= MAX_INTEGER_BITS
+        if isinstance(result, int)
+        else abs(result) < MAX_DOUBLE
+    )
     return result if small else None

@@ -26,7 +26,7 @@ from tc.semantics.types.constants import Constants, constant
 from tc.semantics.types.type_inference import Memo, type_of
 from tc.source import Span
 
-MAX_NODES = 20_000
+MAX_STATEMENT_NODES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class LoweringContext:
     static: set[str]
     warnings: list[p.ProgramWarning]
     constants: Constants = field(default_factory=dict)
-    room: list[int] = field(default_factory=lambda: [MAX_NODES])
+    room: list[int] = field(default_factory=lambda: [MAX_STATEMENT_NODES])
 
     def type(self, expr: p.Expr) -> Type:
         """The type of a node; every tensor has one by now."""
@@ -254,8 +254,8 @@ def warn_of_chain(expr: p.Compare, cx: LoweringContext) -> None:
 
 def too_large(span: Span) -> CheckError:
     return CheckError(
-        f"the statement has more than {MAX_NODES} operations once its bindings and pads are "
-        "written out",
+        f"the statement has more than {MAX_STATEMENT_NODES} operations once its bindings and pads "
+        "are written out",
         rule="T5",
         span=span,
         repair="give an intermediate result a statement of its own: t(i) = ...",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tc.backends.numba.printer import print_kernel
-from tc.backends.numba.traced_printer import MANY, is_vector_region
+from tc.backends.numba.traced_printer import MAX_NUMBA_LOCALS, is_vector_region
 from tc.dtypes import FLOAT32, INT64, UINT16
 from tc.kernel.ir import Cast, Const, Kernel, Let, Load, Store, Var
 from tc.runtime.arrays import empty
@@ -149,12 +149,12 @@ def test_extents_of_zero() -> None:
     check(Kernel("k", buffers, ((body,),)), {})
 
 
-@pytest.mark.parametrize("count", [MANY, MANY + 1])
+@pytest.mark.parametrize("count", [MAX_NUMBA_LOCALS, MAX_NUMBA_LOCALS + 1])
 def test_regions_of_many_locals(count: int) -> None:
     """numba would take minutes for some hundreds of them."""
     lets = (Let(f"s{n}", Cast(plus(I, n), FLOAT32)) for n in range(count))
     stores = (Store("o", (I, integer(n)), Var(f"s{n}", FLOAT32)) for n in range(count))
     buffers = (dense("o", FLOAT32, (4, count), "output"),)
     kernel = Kernel("k", buffers, ((loop("i", 4, *lets, *stores, parallel=True),),))
-    assert is_vector_region(kernel.regions[0], kernel) is (count > MANY)
+    assert is_vector_region(kernel.regions[0], kernel) is (count > MAX_NUMBA_LOCALS)
     check(kernel, {})

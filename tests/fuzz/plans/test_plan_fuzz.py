@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.plans.campaign import PlanCampaign
-from tests.fuzz.workers import PATIENCE
+from tests.fuzz.workers import TESTED_CASE_SECONDS
 
 SEED = 2026
 
@@ -34,18 +34,18 @@ def check(
 
 
 def test_plans(tmp_path: Path) -> None:
-    check(100, {"numba": 4, "c": 10}, tmp_path, PATIENCE)
+    check(100, {"numba": 4, "c": 10}, tmp_path, TESTED_CASE_SECONDS)
 
 
 def test_plans_for_gpus(tmp_path: Path) -> None:
-    check(60, {}, tmp_path, PATIENCE, gpus=True)
+    check(60, {}, tmp_path, TESTED_CASE_SECONDS, gpus=True)
 
 
 @pytest.mark.slow
 def test_many_plans(tmp_path: Path) -> None:
-    check(2000, {"numba": 1, "c": 3}, tmp_path, PATIENCE)
+    check(2000, {"numba": 1, "c": 3}, tmp_path, TESTED_CASE_SECONDS)
 
 
 @pytest.mark.slow
 def test_many_plans_for_gpus(tmp_path: Path) -> None:
-    check(2000, {}, tmp_path, PATIENCE, gpus=True)
+    check(2000, {}, tmp_path, TESTED_CASE_SECONDS, gpus=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tc.errors import AccessError, TCError
 from tc.semantics.reference.error_bound import error_bound
-from tc.semantics.reference.interpreter import MEMORY_LIMIT, execute, interpret
+from tc.semantics.reference.interpreter import MEMORY_LIMIT_BYTES, execute, interpret
 from tests.fuzz.legal import Call
 from tests.fuzz.strategies import calls
 from tests.support.bounds import assert_within
@@ -26,7 +26,7 @@ def check_variant(text: str, inputs: dict[str, object], entry: str | None, seed:
     expected = interpret(shaped, arrays, {})
     bounds = error_bound(shaped, arrays, {})
     variant = Variant(np.random.default_rng(seed))
-    for name, other in execute(shaped, arrays, {}, variant, MEMORY_LIMIT).items():
+    for name, other in execute(shaped, arrays, {}, variant, MEMORY_LIMIT_BYTES).items():
         assert_within(other.value, expected[name], bounds[name])
     sizes = [b.size for b in bounds.values()]
     tested = [int(((b > 0) & (b < np.inf)).sum()) for b in bounds.values()]
