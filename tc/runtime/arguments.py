@@ -163,7 +163,7 @@ def is_collection(signature: Signature, value: object) -> bool:
         return False
     if len(signature.inputs) != 1:
         return True
-    is_shape = isinstance(value, tuple) and all(isinstance(n, int | np.integer) for n in value)
+    is_shape = isinstance(value, tuple) and all(isinstance(n, (int, np.integer)) for n in value)
     return len(value) == 1 and not (is_shape and signature.inputs[0].rank == 1)
 
 
@@ -173,7 +173,8 @@ def given_twice(parameter: Parameter, repair: str | None = None) -> InputError:
 
 def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
     """Whether it is a list, a tuple or the like; arrays and texts are not."""
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
+    # no union: older versions of torch.compile, which follow calls through here, know none
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
 
 
 def read_inputs(signature: Signature, inputs: Sequence[Any], *, devices: bool = False) -> Given:

@@ -251,13 +251,14 @@ def result_type(function: str, names: tuple[str, ...]) -> Any:
     ('C', 'out_2x', 'out_in', 'out__y')
     """
     fields = field_names(names)
-    base = namedtuple(_spelled(function), fields)  # type: ignore[misc]  # names are not static
+    made: Any = namedtuple(_spelled(function), fields)  # type: ignore[misc]  # not static
     rebuild = (function, names)
 
     def reduce(self: tuple[Any, ...]) -> tuple[Any, ...]:
         return rebuild_result, (*rebuild, tuple(self))
 
-    return type(base.__name__, (base,), {"__slots__": (), "__reduce__": reduce})
+    made.__reduce__ = reduce  # transforms of older versions of torch take no subclass
+    return made
 
 
 def rebuild_result(function: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:

@@ -46,7 +46,7 @@ def traced(
     if outputs is not None:
         return _untraced(function, inputs, outputs, named)
     few = len(inputs) != len(function._signature.inputs)
-    if named or few or (len(inputs) == 1 and isinstance(inputs[0], list | tuple | dict)):
+    if named or few or (len(inputs) == 1 and isinstance(inputs[0], (list, tuple, dict))):
         inputs = bind_call(function._signature, inputs, named)
     return _by_operator(function, inputs)
 

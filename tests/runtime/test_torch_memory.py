@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any
 
 import pytest
@@ -36,12 +37,18 @@ def tensors(draw: st.DrawFn) -> Any:
     return torch.nn.Parameter(tensor) if is_parameter else tensor
 
 
+LAID_OUT = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) >= (2, 10)
+KNOWN = pytest.mark.skipif(not LAID_OUT, reason="before torch 2.10 tensors lie a word further")
+
+
 @NATIVE
 def test_it_is_known_here() -> None:
-    assert memory.finder(torch, [(4, 4)]) is not None
+    """In older versions of torch it is not, and Python asks."""
+    assert (memory.finder(torch, [(4, 4)]) is not None) == LAID_OUT
 
 
 @NATIVE
+@KNOWN
 @given(st.lists(tensors(), min_size=1, max_size=4), st.integers(-1, 1))
 def test_the_twins_find_alike(each: list[Any], more: int) -> None:
     wanted = [(tensor.element_size(), max(_needed(tensor) + more, 0)) for tensor in each]
@@ -51,6 +58,7 @@ def test_the_twins_find_alike(each: list[Any], more: int) -> None:
 
 
 @NATIVE
+@KNOWN
 def test_another_number_of_tensors() -> None:
     found = memory.finder(torch, [(4, 4)] * 2)
     assert found is not None
@@ -75,6 +83,7 @@ def test_where_it_is_not_known_python_asks(case: str, monkeypatch: pytest.Monkey
 
 
 @NATIVE
+@KNOWN
 def test_what_it_tries_first_is_what_it_asks() -> None:
     """Functions that answer something else are not used."""
     asked = memory._known(torch)

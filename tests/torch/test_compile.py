@@ -157,6 +157,8 @@ TRANSFORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "jacfwd of jacfwd": lambda f, a, b: torch.func.jacfwd(torch.func.jacfwd(loss(f)))(a, b),
     "dual": dual,
 }
+NOT_FOLLOWED = {"hessian"} if torch.__version__.startswith(("2.7.", "2.8.")) else set()
+"""What these versions of torch.compile do not follow, whoever's the function is."""
 
 
 @pytest.mark.drawn(2)
@@ -164,6 +166,10 @@ TRANSFORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 def test_transforms_are_parts_of_a_graph(transform: str) -> None:
     """Of the one graph, which is differentiated again."""
     layer = BY_NAME["matmul"]
+    if transform in NOT_FOLLOWED:
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            compiled(lambda a, b: TRANSFORMS[transform](torch.matmul, a, b))(*layer.tensors(torch))
+        return
     function, results = interpreted(layer.text), []
     for call in (
         compiled(lambda a, b: TRANSFORMS[transform](function, a, b)),

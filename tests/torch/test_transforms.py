@@ -237,13 +237,13 @@ def test_results_without_a_batch() -> None:
 
 def test_one_program_computes_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """And no loop over its elements; it is made once."""
-    calls, call = [], tc.Compiled.call
+    calls, call = [], tc.Compiled._call
 
     def counted(self: tc.Compiled, *given: Any, **how: Any) -> Any:
         calls.append(self.program.name)
         return call(self, *given, **how)
 
-    monkeypatch.setattr(tc.Compiled, "call", counted)
+    monkeypatch.setattr(tc.Compiled, "_call", counted)
     function = interpreted(BY_NAME["matmul"].text)
     first = func.vmap(function, (0, None))(MANY_A, B)
     assert calls == ["mm", "mm_batch"]
