@@ -49,8 +49,8 @@ class Gpu:
         for each in fields(self):
             if isinstance(value := getattr(self, each.name), list):
                 object.__setattr__(self, each.name, value := tuple(value))
-            kind, holds = _KINDS[str(each.type)]
-            if not holds(value):
+            kind, is_allowed = _KINDS[str(each.type)]
+            if not is_allowed(value):
                 raise BackendError(
                     f"Gpu({each.name}={value!r}): it is {kind}",
                     repair=f"Gpu({each.name}={each.default!r})",

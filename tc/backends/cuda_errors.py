@@ -123,14 +123,14 @@ class KernelOnDevice:
     def check_limits(self, launch: LaunchGeometry, gpu: Gpu) -> None:
         """BackendError where the device lacks what a launch needs."""
         what, place = self._named(launch), self.place
-        if launch.threads > gpu.threads or _exceed(launch.block, gpu.thread_limits):
+        if launch.threads > gpu.threads or _has_larger(launch.block, gpu.thread_limits):
             fitting_ones = _sizes(launch.block, gpu.thread_limits, gpu.threads)
             raise BackendError(
                 f"{what} has {launch.threads} threads in a block, and {place} has at most "
                 f"{gpu.threads}, and {product_text(gpu.thread_limits)} along x, y and z",
                 repair=f"GpuOptions(threads={fitting_ones})",
             )
-        if _exceed(launch.grid, gpu.grid_limits):
+        if _has_larger(launch.grid, gpu.grid_limits):
             raise BackendError(
                 f"{what} has more blocks than {place}, which has at most "
                 f"{product_text(gpu.grid_limits)} along x, y and z",
@@ -199,7 +199,7 @@ def _sizes(extents: tuple[int, ...], limits: tuple[int, ...], most: int = 2**62)
     return repr(found)
 
 
-def _exceed(extents: tuple[int, ...], limits: tuple[int, ...]) -> bool:
+def _has_larger(extents: tuple[int, ...], limits: tuple[int, ...]) -> bool:
     return any(size > most for size, most in zip(extents, limits, strict=True))
 
 

@@ -95,7 +95,7 @@ def _ranges(cursor: Cursor, rhs: ParsedExpr, conditions: list[Expr]) -> list[str
     """The range clauses that comparisons of index variables with sizes say."""
     bounds: dict[str, _Bounds] = {}
     for expr in conditions:
-        if not isinstance(expr, Binary) or not _bound(cursor, expr, bounds):
+        if not isinstance(expr, Binary) or not _take_bound(cursor, expr, bounds):
             return None
     clauses = []
     for name, found in bounds.items():
@@ -107,12 +107,12 @@ def _ranges(cursor: Cursor, rhs: ParsedExpr, conditions: list[Expr]) -> list[str
     return clauses
 
 
-def _bound(cursor: Cursor, expr: Binary, bounds: dict[str, _Bounds]) -> bool:
+def _take_bound(cursor: Cursor, expr: Binary, bounds: dict[str, _Bounds]) -> bool:
     """Take the bound from `k < 2`, `2 > k`, `k == 2` or `0 <= k < 2`; False where it is none."""
     op, left, right = expr.op, expr.left, expr.right
     if isinstance(left, Binary) and left.op in _MIRRORED and op in _MIRRORED:
         middle = Binary(op, left.right, right, span=expr.span)
-        return _bound(cursor, left, bounds) and _bound(cursor, middle, bounds)
+        return _take_bound(cursor, left, bounds) and _take_bound(cursor, middle, bounds)
     if isinstance(right, Name) and _is_size(cursor, left) and op in _MIRRORED:
         op, left, right = _MIRRORED[op], right, left
     if not isinstance(left, Name) or not _is_index(cursor, left) or not _is_size(cursor, right):

@@ -92,7 +92,7 @@ def from_python(tokens: Sequence[Token], at: int) -> Rewritten | None:
     None where no assignment stands before it, or its tokens are no such expression.
     """
     start = at
-    while start > 0 and not _assigns(tokens[start - 1]):
+    while start > 0 and not _is_assignment(tokens[start - 1]):
         start -= 1
     if start == 0:
         return None
@@ -105,7 +105,7 @@ def from_python(tokens: Sequence[Token], at: int) -> Rewritten | None:
     return Rewritten(" ".join(rewritten.split()), tokens[start], tokens[end - 1])
 
 
-def _assigns(token: Token) -> bool:
+def _is_assignment(token: Token) -> bool:
     return token.kind is Kind.SIGN and token.text in ASSIGNMENTS
 
 
@@ -167,7 +167,7 @@ class _Rewriter:
             ends = token.kind is Kind.END or token.text in _ENDS
             if ends or (is_value and (done or token.text in PYTHON_WORDS)):
                 break  # the next statement begins, or a word
-            if _assigns(token):
+            if _is_assignment(token):
                 raise _NotPython
             gap = " " if pieces and token.start > self.tokens[at - 1].end else ""
             if token.text in _OPENING:

@@ -70,7 +70,7 @@ def groups_of(shaped_statement: ShapedStatement) -> tuple[Group, ...]:
         return ()
     if not statement.reduction or not used.issuperset(statement.reduction):
         return ()
-    return groups if _any_apart(groups, frozenset(statement.outer)) else ()
+    return groups if _may_any_stand_apart(groups, frozenset(statement.outer)) else ()
 
 
 def left_over(
@@ -122,7 +122,7 @@ def redistributed(shaped_statement: ShapedStatement) -> tuple[Expr, ...]:
     return tuple(expr for group in groups_of(shaped_statement) for _, expr in group.exprs)
 
 
-def _any_apart(groups: Sequence[Group], kept: frozenset[str]) -> bool:
+def _may_any_stand_apart(groups: Sequence[Group], kept: frozenset[str]) -> bool:
     for chosen in range(1, (1 << len(groups)) - 1):
         members = [group for n, group in enumerate(groups) if chosen >> n & 1]
         others = [group for n, group in enumerate(groups) if not chosen >> n & 1]

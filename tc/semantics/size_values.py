@@ -161,7 +161,7 @@ def known_of_call(
         given[name] = shape
     static = (n for n in program.inputs if n in program.static_scalars)
     values = {name: _scalar(program.tensors[name], scalars) for name in static}
-    return settle(program, KnownSizes({}, given, values))
+    return resolve_sizes(program, KnownSizes({}, given, values))
 
 
 def _check_rank(tensor: p.Tensor, shape: tuple[int, ...]) -> None:
@@ -196,7 +196,7 @@ def _scalar(tensor: p.Tensor, scalars: Mapping[str, int]) -> int:
 # --- settling ---------------------------------------------------------------------------------
 
 
-def settle(program: p.Program, known: KnownSizes) -> KnownSizes:
+def resolve_sizes(program: p.Program, known: KnownSizes) -> KnownSizes:
     """Gives values to the sizes, and shapes to the declared tensors, that follow from the shapes
     known; raises InputError or RangeError where two places disagree (T4)."""
     while True:

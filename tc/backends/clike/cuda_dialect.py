@@ -14,7 +14,7 @@ from functools import partial
 
 from tc.backends.clike.c import C99
 from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling, suffixed
-from tc.backends.clike.grid_text import waits_for_all
+from tc.backends.clike.grid_text import has_grid_barrier
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, FLOAT64, DType
 from tc.gpu import SHARED_ALIGNMENT_BYTES, Gpu
@@ -100,7 +100,7 @@ def _head(grid: Grid | None, processors: int = Gpu().processors) -> str:
     """The head of a function that a grid is run by. Where all blocks run at once on so many
     multiprocessors, threads have no more registers than leave room for the blocks of each."""
     threads = math.prod(extents(grid.threads if grid else ()))
-    blocks = math.prod(extents(grid.blocks)) if grid and waits_for_all(grid) else 1
+    blocks = math.prod(extents(grid.blocks)) if grid and has_grid_barrier(grid) else 1
     each = -(-blocks // processors)
     bounds = f"{threads}, {each}" if each > 1 else f"{threads}"
     return f'extern "C" __global__ void __launch_bounds__({bounds})'

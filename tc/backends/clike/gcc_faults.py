@@ -65,9 +65,9 @@ FARTHEST_BACK = -63
 
 def pragmas(kernel: ir.Kernel) -> Iterator[str]:
     """What a kernel's text begins with."""
-    if _guards_loads(kernel):
+    if _has_loop_with_guarded_load(kernel):
         yield GUARDED
-    if _masks_lanes(kernel):
+    if _has_masked_lanes(kernel):
         yield MASKED
     if _adds_integers(kernel):
         yield INTEGERS
@@ -130,7 +130,7 @@ def _is_whole(expr: ir.Expr) -> bool:
     return expr.dtype.lanes == 1 and not expr.dtype.is_float
 
 
-def _masks_lanes(kernel: ir.Kernel) -> bool:
+def _has_masked_lanes(kernel: ir.Kernel) -> bool:
     """Whether vectors are loaded or stored under masks."""
     for stmt in every_statement(kernel):
         if isinstance(stmt, ir.Store) and stmt.mask is not None:
@@ -140,7 +140,7 @@ def _masks_lanes(kernel: ir.Kernel) -> bool:
     return False
 
 
-def _guards_loads(kernel: ir.Kernel) -> bool:
+def _has_loop_with_guarded_load(kernel: ir.Kernel) -> bool:
     """Whether a loop has loads of single elements under a condition on its indices."""
     loops = (s for region in kernel.regions for s in ir.statements(region) if isinstance(s, ir.For))
     inside = {id(stmt): stmt for loop in loops for stmt in ir.statements(loop.body)}
@@ -150,12 +150,12 @@ def _guards_loads(kernel: ir.Kernel) -> bool:
 def _has_guarded_load(stmt: ir.Stmt) -> bool:
     if isinstance(stmt, ir.If) and _is_of_indices(stmt.condition):
         branches = (*ir.statements(stmt.then), *ir.statements(stmt.otherwise))
-        if any(_loads(expr) for inner in branches for expr in _expressions(inner)):
+        if any(_has_scalar_load(expr) for inner in branches for expr in _expressions(inner)):
             return True
-    return any(_guards(expr) for own in _expressions(stmt) for expr in ir.walk(own))
+    return any(_has_guarded_operand(expr) for own in _expressions(stmt) for expr in ir.walk(own))
 
 
-def _guards(expr: ir.Expr) -> bool:
+def _has_guarded_operand(expr: ir.Expr) -> bool:
     """Whether an operand is a load and is evaluated only under a condition on indices."""
     match expr:
         case ir.Select(condition=condition, then=then, otherwise=otherwise):
@@ -164,10 +164,10 @@ def _guards(expr: ir.Expr) -> bool:
             sides = tuple(rest)
         case _:
             return False
-    return _is_of_indices(condition) and any(map(_loads, sides))
+    return _is_of_indices(condition) and any(map(_has_scalar_load, sides))
 
 
-def _loads(expr: ir.Expr) -> bool:
+def _has_scalar_load(expr: ir.Expr) -> bool:
     return any(isinstance(part, ir.Load) and part.dtype.lanes == 1 for part in ir.walk(expr))
 
 

@@ -44,12 +44,12 @@ def geometry_of(
     function: str, grid: ir.Grid, kernel: ir.Kernel, words: LaunchWords
 ) -> LaunchGeometry:
     _, size = shared_layout(_shared_buffers(grid, kernel))
-    dynamic = size if _asks_for(size, words) else 0
+    dynamic = size if _is_beyond_static(size, words) else 0
     blocks, threads = extents(grid.blocks), extents(grid.threads)
-    return LaunchGeometry(function, blocks, threads, size, dynamic, waits_for_all(grid))
+    return LaunchGeometry(function, blocks, threads, size, dynamic, has_grid_barrier(grid))
 
 
-def waits_for_all(grid: ir.Grid) -> bool:
+def has_grid_barrier(grid: ir.Grid) -> bool:
     """Whether all blocks wait for each other."""
     return any(isinstance(stmt, ir.Barrier) and stmt.scope == ir.GRID for stmt in grid.body)
 
@@ -123,7 +123,7 @@ def shared_lines(
     words = _words(context)
     buffers, names = _shared_buffers(grid, kernel), context.names.buffers
     starts, size = shared_layout(buffers)
-    if _asks_for(size, words):
+    if _is_beyond_static(size, words):
         yield f"{words.arena} {_ARENA}[];"
         for buffer in buffers:
             name, type_ = names[buffer.name], types[buffer.name]
@@ -156,7 +156,7 @@ def _words(context: Context) -> LaunchWords:
     return words
 
 
-def _asks_for(size: int, words: LaunchWords) -> bool:
+def _is_beyond_static(size: int, words: LaunchWords) -> bool:
     return words.most_static is not None and size > words.most_static
 
 

@@ -20,10 +20,10 @@ from tc.backends.clike.grid_text import (
     exchanged,
     geometry_of,
     grid_of,
+    has_grid_barrier,
     number_lines,
     shared_lines,
     statements_of,
-    waits_for_all,
 )
 from tc.backends.clike.helpers import helper_texts
 from tc.backends.clike.scalars import bare, compared, element, text_of, vector_printer
@@ -129,7 +129,7 @@ def _function_of(
         (statements_of(region, grid),),
         arguments,
         fails,
-        waits=waits_for_all(grid),
+        waits=has_grid_barrier(grid),
         grid=grid,
         shared_pointers=exchanged(grid.body) | chosen_beside_stored(grid.body),
     )

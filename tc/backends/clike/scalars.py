@@ -149,10 +149,10 @@ def _binary(expr: ir.Binary, context: Context) -> Printed:
     op, dtype, operands = expr.op, expr.dtype, (expr.left, expr.right)
     if dtype == BOOL:
         return _infix("&&" if op == "min" else "||", *operands, context)
-    if op in _FUNCTIONS and not _divides(expr, context):
+    if op in _FUNCTIONS and not _is_division_of_c(expr, context):
         return _apply(f"tc_{_FUNCTIONS[op]}_{dtype}", operands, context)
     is_plain = dtype.is_float or dtype in (UINT32, UINT64) or op not in ("<<", *_RING)
-    if is_plain or (op in _RING and _stays(expr, context)):
+    if is_plain or (op in _RING and _is_within_type(expr, context)):
         return _infix(op, *operands, context)
     if op == "<<":
         count = _bare_at_least(expr.right, UNARY, context)
@@ -162,7 +162,7 @@ def _binary(expr: ir.Binary, context: Context) -> Printed:
     return f"({context.types[dtype]})({text})", UNARY
 
 
-def _divides(expr: ir.Binary, context: Context) -> bool:
+def _is_division_of_c(expr: ir.Binary, context: Context) -> bool:
     """Whether the operator of C divides as the kernel does."""
     if expr.dtype.is_float or expr.op not in ("/", "%"):
         return expr.op == "/"
@@ -170,7 +170,7 @@ def _divides(expr: ir.Binary, context: Context) -> bool:
     return is_positive and interval(expr.left, context.known)[0] >= 0
 
 
-def _stays(expr: ir.Binary, context: Context) -> bool:
+def _is_within_type(expr: ir.Binary, context: Context) -> bool:
     """Whether a sum, difference or product does not leave its type."""
     sides = (interval(side, context.known) for side in (expr.left, expr.right))
     found = intervals.operation(expr.op, *sides)

@@ -58,7 +58,9 @@ class NumbaBackend:
 
     def load(self, text: KernelText) -> NumbaKernel:
         code = _compile(text)
-        regions = [(place, _pays(text.kernel, i)) for i, place in enumerate(code.addresses)]
+        regions = [
+            (place, _is_worth_sharing(text.kernel, i)) for i, place in enumerate(code.addresses)
+        ]
         shared = any(pays for _, pays in regions)
         counts, private = values_of_fails(*text.kernel.regions), scratch_layout(text.kernel).size
         memory = MemoryPool(len(text.kernel.arguments), counts, private, thread_count)
@@ -149,7 +151,7 @@ def _too_deep(kernel: Kernel, error: Exception) -> BackendError:
     )
 
 
-def _pays(kernel: Kernel, number: int) -> bool:
+def _is_worth_sharing(kernel: Kernel, number: int) -> bool:
     """Whether a region can be shared among threads and is large enough."""
     region = kernel.regions[number]
     if shared_loop(region) is None:

@@ -198,7 +198,7 @@ def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
         case ir.Logical():
             return _logical(expr, context)
         case ir.Select(condition=condition, then=then, otherwise=otherwise):
-            if expr.dtype.lanes == 1 and (_reads(then) or _reads(otherwise)):
+            if expr.dtype.lanes == 1 and (_has_load(then) or _has_load(otherwise)):
                 lazy = (f"lambda: {_text(e, context)}" for e in (then, otherwise))
                 return f"m.choose({_text(condition, context)}, {', '.join(lazy)})", _ATOM
             branches = _operands((then, otherwise), context)
@@ -238,7 +238,9 @@ def _logical(expr: ir.Logical, context: _Context) -> tuple[str, int]:
     match expr:
         case ir.Logical(op="!", operands=(operand,)):
             return f"~{_at_least(operand, _SIGN, context)}", _SIGN
-        case ir.Logical(op=op, operands=(left, right)) if expr.dtype.lanes == 1 and _reads(right):
+        case ir.Logical(op=op, operands=(left, right)) if expr.dtype.lanes == 1 and _has_load(
+            right
+        ):
             name = "both" if op == "&&" else "either"
             return f"m.{name}({_text(left, context)}, lambda: {_text(right, context)})", _ATOM
         case ir.Logical(op=op, operands=(left, right)):
@@ -247,7 +249,7 @@ def _logical(expr: ir.Logical, context: _Context) -> tuple[str, int]:
             raise InternalError(f"{len(expr.operands)} operands of {expr.op}")
 
 
-def _reads(expr: ir.Expr) -> bool:
+def _has_load(expr: ir.Expr) -> bool:
     """Whether an expression must not be evaluated where it is not needed."""
     return any(isinstance(e, ir.Load) for e in ir.walk(expr))
 

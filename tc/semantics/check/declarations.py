@@ -234,16 +234,16 @@ def _complete(signature: DefSignature, callees: Mapping[str, DefSignature]) -> D
                     places.setdefault(target.text, step.span)
         else:
             count += len(step.args)
-            if not _rank_of_concat(step, ranks, places):
+            if not _take_concat_rank(step, ranks, places):
                 unranked.append(step)
         if count > MAX_STATEMENTS or depth > MAX_CALL_DEPTH:
             raise _too_many(signature, step.span)
     for step in unranked:
-        _rank_of_concat(step, ranks, places)
+        _take_concat_rank(step, ranks, places)
     return replace(signature, ranks=ranks, ranked_at=places, statements=count, depth=depth)
 
 
-def _rank_of_concat(
+def _take_concat_rank(
     step: ast.CallStatement, ranks: dict[str, int], places: dict[str, Span]
 ) -> bool:
     """Take the rank of concat's target from its first argument, where that is known."""

@@ -38,14 +38,14 @@ def misspelt_index(
     """The index variables over which a statement reduces that are probably another one: each stands
     once, in a dimension of the size that one of a like name has in another tensor."""
     places: dict[str, list[Dimension]] = {}
-    whole = [n for part in (statement.rhs, *statement.exists) for n in _below(part)]
+    whole = [n for part in (statement.rhs, *statement.exists) for n in _descendants(part)]
     for number, node in enumerate(whole):
         if not isinstance(node, Read):
             continue
         for axis, subscript in enumerate(node.subscripts):
             shape = tensors[node.tensor].shape
             size = None if shape is None else shape[axis]
-            for inner in _below(subscript):
+            for inner in _descendants(subscript):
                 if isinstance(inner, Index):
                     bare = size if inner is subscript else None
                     places.setdefault(inner.name, []).append((number, bare))
@@ -74,7 +74,7 @@ Dimension: TypeAlias = tuple[int, Expr | None]
 """Which read of a statement, and the size of a dimension that a variable alone indexes there."""
 
 
-def _below(expr: Expr) -> Iterator[Expr]:
+def _descendants(expr: Expr) -> Iterator[Expr]:
     """An expression and all that it consists of, in text order; a binding once."""
     stack, seen = [expr], set[int]()
     while stack:

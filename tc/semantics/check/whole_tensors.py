@@ -36,7 +36,7 @@ def with_subscripts(statement: ast.Comprehension, signature: DefSignature) -> Ed
         if written:
             return ()
         names = _fresh(statement, top, signature)
-        if _elsewhere(statement, signature, top):
+        if _has_other_rank(statement, signature, top):
             return ()
         edits.append(Edit(statement.target.span, read(statement.target.text, names)))
     elif indices is None or (statement.op != "=" and not indices):
@@ -215,7 +215,7 @@ def product(statement: ast.Comprehension, call: ast.Apply, signature: DefSignatu
         return ()
     special = {"outer": {(1, 1): ("ij", "i", "j")}, "bmm": {(3, 3): ("bij", "bik", "bkj")}}
     letters = special.get(name, MATRIX_PRODUCTS).get(ranks)
-    if letters is None or _elsewhere(statement, signature, len(letters[0])):
+    if letters is None or _has_other_rank(statement, signature, len(letters[0])):
         return ()
     left, first, second = map(read, (statement.target.text, *texts), letters)
     operator = "=" if name == "outer" else "+=!"
@@ -260,7 +260,7 @@ def is_matrix_product(statement: ast.Comprehension, signature: DefSignature) -> 
     return False
 
 
-def _elsewhere(statement: ast.Comprehension, signature: DefSignature, rank: int) -> bool:
+def _has_other_rank(statement: ast.Comprehension, signature: DefSignature, rank: int) -> bool:
     """Whether the target has another rank where it is declared."""
     result = signature.returns.get(statement.target.text)
     return bool(result and result.type and len(result.type.dims or ()) != rank)

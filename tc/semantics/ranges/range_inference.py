@@ -29,7 +29,7 @@ from tc.semantics.size_values import (
     check_shape,
     evaluate,
     known_of_call,
-    settle,
+    resolve_sizes,
     value_warnings,
 )
 from tc.source import Span
@@ -245,7 +245,7 @@ def _with_shape(shaping: Shaping, statement: p.Statement, rounds: Rounds) -> Sha
     return _with_declared(
         Shaping(
             shaping.program,
-            settle(shaping.program, known),
+            resolve_sizes(shaping.program, known),
             {**shaping.symbolic, tensor.name: tuple(r.symbolic_end for r in ranges)},
             {**shaping.fixed_by, tensor.name: statement.span},
             {**shaping.rounds, statement.name: rounds},

@@ -7,9 +7,9 @@ interpreter and one for the backend. E is infinite where nothing is known: a sum
 overflow in some order, a gather at a place that may differ.
 
 Two exceptions keep bounds sharp. Where an operation gives NaN or an infinity, E is 0 if every
-implementation must give the same, otherwise infinite. And values on a `Lattice` of multiples of a
-power of two, small enough that their type holds all of them, are computed without any rounding:
-whole numbers in floats stay exact. E = 0 says nothing about the sign of a zero.
+implementation must give the same, otherwise infinite. Values on a `DyadicGrid` of multiples of a
+power of two, small enough that their type represents all of them exactly, are computed without any
+rounding: whole numbers in floats stay exact. E = 0 says nothing about the sign of a zero.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _DIGITS = {"float16": 11, "float32": 24, "float64": 53}
 
 
 @dataclass(frozen=True, slots=True)
-class Lattice:
+class DyadicGrid:
     """Where the error is 0, values are finite multiples of 2**exponent up to a magnitude."""
 
     exponent: int
     magnitude: float
 
 
-BOOLEAN = Lattice(0, 1.0)
+BOOLEAN = DyadicGrid(0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Uncertain:
 
     value: Array
     error: Array = field(default_factory=lambda: ZERO)
-    grid: Lattice | None = None
+    grid: DyadicGrid | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -88,38 +88,38 @@ def widened(array: Array) -> Array:
     return array.astype(np.float64, copy=False)
 
 
-def grid_of(array: Array) -> Lattice | None:
+def grid_of(array: Array) -> DyadicGrid | None:
     """The grid of an array; None where it has a NaN or infinity or is too fine to matter."""
     if array.dtype == np.bool_:
         return BOOLEAN
     if array.size == 0:
-        return Lattice(0, 0.0)
+        return DyadicGrid(0, 0.0)
     if array.dtype.kind != "f":
-        return Lattice(0, float(max(abs(int(array.min())), abs(int(array.max())))))
-    grid = Lattice(1 << 20, 0.0)
+        return DyadicGrid(0, float(max(abs(int(array.min())), abs(int(array.max())))))
+    grid = DyadicGrid(1 << 20, 0.0)
     for chunk in np.nditer(array, flags=["external_loop", "buffered"]):
         grid = _merged(grid, np.asarray(chunk, np.float64))
         if not grid.magnitude <= math.ldexp(1.0, min(grid.exponent + 54, 1023)):
             return None
-    return grid if grid.magnitude else Lattice(0, 0.0)
+    return grid if grid.magnitude else DyadicGrid(0, 0.0)
 
 
-def _merged(grid: Lattice, chunk: Array) -> Lattice:
+def _merged(grid: DyadicGrid, chunk: Array) -> DyadicGrid:
     """The grid with more values; a magnitude of NaN or infinity for values that have no grid."""
     magnitude = float(np.abs(chunk).max())
     values = chunk[chunk != 0]
     if not math.isfinite(magnitude) or not values.size:
-        return Lattice(
+        return DyadicGrid(
             grid.exponent, max(grid.magnitude, magnitude) if magnitude == 0 else magnitude
         )
     fraction, exponents = np.frexp(values)
     digits = np.ldexp(fraction, 53).astype(np.int64)
     lowest = np.frexp(widened(digits & -digits))[1] - 1
     exponent = int((exponents - 53 + lowest).min())
-    return Lattice(min(grid.exponent, exponent), max(grid.magnitude, magnitude))
+    return DyadicGrid(min(grid.exponent, exponent), max(grid.magnitude, magnitude))
 
 
-def holds(dtype: DType, grid: Lattice) -> bool:
+def represents_exactly(dtype: DType, grid: DyadicGrid) -> bool:
     """Whether a type represents all values of a grid, so that computing them rounds nothing."""
     if not dtype.is_float:
         return True
@@ -132,25 +132,25 @@ def holds(dtype: DType, grid: Lattice) -> bool:
     )
 
 
-def capped(grid: Lattice, dtype: DType) -> Lattice:
+def capped(grid: DyadicGrid, dtype: DType) -> DyadicGrid:
     """The grid after integers have wrapped around."""
-    return grid if dtype.is_float else Lattice(0, min(grid.magnitude, 2.0**dtype.bits))
+    return grid if dtype.is_float else DyadicGrid(0, min(grid.magnitude, 2.0**dtype.bits))
 
 
-def exact_grid(grid: Lattice, dtype: DType) -> Lattice | None:
-    """The grid of results, where their type holds all of it, so that computing them is exact."""
-    return capped(grid, dtype) if holds(dtype, grid) else None
+def exact_grid(grid: DyadicGrid, dtype: DType) -> DyadicGrid | None:
+    """The grid of results, None where their type does not represent all of its values exactly."""
+    return capped(grid, dtype) if represents_exactly(dtype, grid) else None
 
 
-def joined(*grids: Lattice | None) -> Lattice | None:
+def joined(*grids: DyadicGrid | None) -> DyadicGrid | None:
     """A grid for values of any of several."""
     known = [grid for grid in grids if grid is not None]
     if len(known) < len(grids):
         return None
-    return Lattice(min(g.exponent for g in known), max(g.magnitude for g in known))
+    return DyadicGrid(min(g.exponent for g in known), max(g.magnitude for g in known))
 
 
-def settle(
+def result_error(
     value: Array,
     spread: Array,
     dtype: DType,
@@ -254,7 +254,7 @@ def convert(operand: Uncertain, source: DType, target: DType) -> Uncertain:
 def _to_float(operand: Uncertain, value: Array, source: DType, target: DType) -> Uncertain:
     """Conversions are correctly rounded, so the same operand gives the same result; only what
     goes to half may be rounded to float32 on the way."""
-    if operand.is_exact and operand.grid is not None and holds(target, operand.grid):
+    if operand.is_exact and operand.grid is not None and represents_exactly(target, operand.grid):
         return Uncertain(value, operand.error, operand.grid)
     if (source.is_float and source.bits < target.bits) or source == BOOL:
         return Uncertain(value, operand.error, operand.grid)
@@ -281,17 +281,17 @@ def _float_to_integer(operand: Uncertain, value: Array, target: DType) -> Uncert
         high = np.where(moved, np.trunc(np.nextafter(exact + operand.error, np.inf)), high)
     inside = (low >= below) & (high < above)
     if operand.is_exact and inside.all():
-        return Uncertain(value, ZERO, Lattice(0, float(np.abs(exact).max())))
+        return Uncertain(value, ZERO, DyadicGrid(0, float(np.abs(exact).max())))
     middle = np.trunc(exact)
     error = np.where(inside, np.maximum(high - middle, middle - low), np.inf)
-    return Uncertain(value, error, Lattice(0, 2.0**target.bits))
+    return Uncertain(value, error, DyadicGrid(0, 2.0**target.bits))
 
 
 def negate(operand: Uncertain, dtype: DType) -> Uncertain:
     value = PLAIN.negate(operand.value, dtype)
     grid = operand.grid and capped(operand.grid, dtype)
     if dtype.kind == "uint" and grid is not None:
-        grid = Lattice(0, 2.0**dtype.bits)
+        grid = DyadicGrid(0, 2.0**dtype.bits)
     if operand.is_exact or dtype.is_float:
         return Uncertain(value, operand.error, grid)
     return Uncertain(value, within_integers(value, operand.error, dtype), grid)

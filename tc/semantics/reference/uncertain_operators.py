@@ -15,7 +15,7 @@ from tc.semantics.reference.arithmetic import PLAIN
 from tc.semantics.reference.uncertain import (
     SLACK,
     ZERO,
-    Lattice,
+    DyadicGrid,
     Uncertain,
     roundoff,
     tiny,
@@ -45,7 +45,7 @@ def binary(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Uncertai
     return Uncertain(value, _FLOAT_ERRORS[op](left, right, value, dtype))
 
 
-def _grid(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Lattice | None:
+def _grid(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> DyadicGrid | None:
     """The grid of a result that is exact because its type holds every value of the grid."""
     a, b = left.grid, right.grid
     if a is None or b is None:
@@ -54,30 +54,32 @@ def _grid(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Lattice |
         return uncertain.joined(a, b)
     if not (left.is_exact and right.is_exact):
         return None
-    grid: Lattice | None
+    grid: DyadicGrid | None
     match op:
         case "+" | "-":
-            grid = Lattice(min(a.exponent, b.exponent), a.magnitude + b.magnitude)
+            grid = DyadicGrid(min(a.exponent, b.exponent), a.magnitude + b.magnitude)
         case "*":
-            grid = Lattice(a.exponent + b.exponent, a.magnitude * b.magnitude)
+            grid = DyadicGrid(a.exponent + b.exponent, a.magnitude * b.magnitude)
         case "/" if dtype.is_float:
             grid = _quotient_grid(a, right.value)
         case "/":
-            grid = Lattice(0, a.magnitude)
+            grid = DyadicGrid(0, a.magnitude)
         case _:
             is_zero = dtype.is_float and not np.all(right.value)
-            grid = None if is_zero else Lattice(min(a.exponent, b.exponent), b.magnitude)
+            grid = None if is_zero else DyadicGrid(min(a.exponent, b.exponent), b.magnitude)
     return grid and uncertain.exact_grid(grid, dtype)
 
 
-def _quotient_grid(dividend: Lattice, divisor: Array) -> Lattice | None:
+def _quotient_grid(dividend: DyadicGrid, divisor: Array) -> DyadicGrid | None:
     """Dividing by one power of two is exact."""
     if divisor.size != 1:
         return None
     fraction, exponent = math.frexp(float(divisor.item()))
     if abs(fraction) != 0.5:
         return None
-    return Lattice(dividend.exponent - exponent + 1, math.ldexp(dividend.magnitude, 1 - exponent))
+    return DyadicGrid(
+        dividend.exponent - exponent + 1, math.ldexp(dividend.magnitude, 1 - exponent)
+    )
 
 
 # --- operators on floats ------------------------------------------------------------------------
@@ -94,7 +96,7 @@ def _sum_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType) ->
         return _certain(left, right, ~(np.isfinite(left.value) & np.isfinite(right.value)))
 
     spread = left.error + right.error
-    return uncertain.settle(value, spread, dtype, relative=roundoff(dtype), certain=certain)
+    return uncertain.result_error(value, spread, dtype, relative=roundoff(dtype), certain=certain)
 
 
 def _product_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType) -> Array:
@@ -104,7 +106,7 @@ def _product_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType
 
     spread = _product_spread(left, right)
     u, eta = roundoff(dtype), tiny(dtype)
-    return uncertain.settle(value, spread, dtype, relative=u, absolute=eta, certain=certain)
+    return uncertain.result_error(value, spread, dtype, relative=u, absolute=eta, certain=certain)
 
 
 def _product_spread(left: Uncertain, right: Uncertain) -> Array:
@@ -139,7 +141,7 @@ def _quotient_error(left: Uncertain, right: Uncertain, value: Array, dtype: DTyp
         spread = np.where(room > 0, bounded, np.inf)
         spread = np.where(np.isinf(divisor) & (moved < np.inf), 0.0, spread)
     u, eta = roundoff(dtype), tiny(dtype)
-    return uncertain.settle(value, spread, dtype, relative=u, absolute=eta, certain=certain)
+    return uncertain.result_error(value, spread, dtype, relative=u, absolute=eta, certain=certain)
 
 
 def _modulo_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType) -> Array:
@@ -167,7 +169,7 @@ def _modulo_error(left: Uncertain, right: Uncertain, value: Array, dtype: DType)
     u = roundoff(dtype)
     # the quotient's sign decides whether y is added to a remainder of rounded size up to |y|
     rounding = np.where(np.isfinite(divisor), u * (divisor + right.error), 0.0)
-    return uncertain.settle(
+    return uncertain.result_error(
         value, spread + rounding, dtype, relative=u, absolute=tiny(dtype), certain=certain
     )
 
@@ -257,7 +259,7 @@ def call(function: str, args: Sequence[Uncertain], dtype: DType) -> Uncertain:
     if ulps:
         absolute = builtin.absolute * float(np.finfo(dtype.name).eps)
         rounding = 2 * (1 + SLACK) * (ulps * uncertain.ulp(reach, dtype) + absolute)
-    error = uncertain.settle(value, spread + rounding, dtype, relative=0.0, certain=certain)
+    error = uncertain.result_error(value, spread + rounding, dtype, relative=0.0, certain=certain)
     return Uncertain(value, error, grid)
 
 
@@ -296,10 +298,10 @@ def _overflows(
     return np.logical_and(known, exact - spread > uncertain.largest(dtype) * 1.001)
 
 
-def _function_grid(function: str, args: Sequence[Uncertain], value: Array) -> Lattice | None:
+def _function_grid(function: str, args: Sequence[Uncertain], value: Array) -> DyadicGrid | None:
     grid = uncertain.joined(*(arg.grid for arg in args))
     if grid is None or not np.isfinite(value).all():
         return None
     if function in _MAKES_WHOLE:
-        return Lattice(max(grid.exponent, 0), math.ceil(grid.magnitude))
+        return DyadicGrid(max(grid.exponent, 0), math.ceil(grid.magnitude))
     return grid if function in _KEEPS_GRID else None

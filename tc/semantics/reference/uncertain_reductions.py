@@ -26,7 +26,7 @@ from tc.semantics.reference.arithmetic import PLAIN, reduce_block
 from tc.semantics.reference.uncertain import (
     SLACK,
     ZERO,
-    Lattice,
+    DyadicGrid,
     Uncertain,
     roundoff,
     tiny,
@@ -63,7 +63,7 @@ class Reduction:
     dtype: DType
     total: Array
     count: int
-    grid: Lattice | None
+    grid: DyadicGrid | None
     error: Array
     specials: Array
     magnitude: Array
@@ -76,7 +76,7 @@ def start(op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType) 
     """A reduction that holds one value, or none yet."""
     _, total = PLAIN.start(op, None, shape, dtype)
     zeros = np.zeros(())
-    neutral = Lattice(0, 1.0 if op == "*" else 0.0)
+    neutral = DyadicGrid(0, 1.0 if op == "*" else 0.0)
     begun = Reduction(
         op, dtype, total, 0, neutral, ZERO, np.zeros((), np.int8), zeros, zeros, np.ones(())
     )
@@ -200,21 +200,21 @@ def _finished(reduction: Reduction) -> Uncertain:
     return Uncertain(total, error, grid if is_on_grid else None)
 
 
-def _grid(reduction: Reduction, term: Uncertain, count: int) -> Lattice | None:
+def _grid(reduction: Reduction, term: Uncertain, count: int) -> DyadicGrid | None:
     """The grid of all partial results, where every order computes them without rounding."""
     if reduction.grid is None or term.grid is None or not term.is_exact:
         return None
     match reduction.op:
         case "+":
             magnitude = reduction.grid.magnitude + count * term.grid.magnitude
-            grid = Lattice(min(reduction.grid.exponent, term.grid.exponent), magnitude)
+            grid = DyadicGrid(min(reduction.grid.exponent, term.grid.exponent), magnitude)
         case "*":
             # partial products leave out any of the factors
             factor = max(term.grid.magnitude, 1.0)
             if count * math.log2(factor) > 1000:
                 return None
             exponent = min(term.grid.exponent, 0)
-            grid = Lattice(
+            grid = DyadicGrid(
                 reduction.grid.exponent + count * exponent,
                 reduction.grid.magnitude * factor**count,
             )

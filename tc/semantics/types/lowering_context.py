@@ -175,7 +175,7 @@ def warn_of_share(expr: p.Expr, cx: LoweringContext) -> None:
     if not isinstance(expr, p.Binary) or expr.op != "/" or cx.type(expr) is Weak.FLOAT:
         return
     left = constant(expr.left, cx.constants)
-    if not isinstance(left, int) or left == 0 or not _of_sizes(expr.right):
+    if not isinstance(left, int) or left == 0 or not _is_product_of_sizes(expr.right):
         return
     text, divisor = one_line(expr.span), one_line(expr.right.span, "N")
     if isinstance(expr.right, p.Binary):
@@ -190,10 +190,10 @@ def warn_of_share(expr: p.Expr, cx: LoweringContext) -> None:
     )
 
 
-def _of_sizes(expr: p.Expr) -> bool:
+def _is_product_of_sizes(expr: p.Expr) -> bool:
     """Whether an expression is a product of sizes."""
     if isinstance(expr, p.Binary) and expr.op == "*":
-        return _of_sizes(expr.left) and _of_sizes(expr.right)
+        return _is_product_of_sizes(expr.left) and _is_product_of_sizes(expr.right)
     return isinstance(expr, p.Size | p.Extent)
 
 
