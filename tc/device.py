@@ -26,7 +26,7 @@ _MAY_BE_ZERO = (
     *("vector_bits", "unit_bits", "vector_registers", "fma", "exponents", "gflops", "gbytes"),
     *("l1", "l2", "l3", "l3_caches"),
 )
-"""Where there is no such thing, or nothing is known of it."""
+"""Fields that are 0 where the processor lacks the thing, or nothing is known of it."""
 
 UNIT_BITS = {"znver1": 128, "znver4": 256}
 """Processors, by LLVM's names, whose units are half as wide as their widest vectors."""
@@ -101,11 +101,11 @@ class Device:
                 )
 
     def lanes(self, bits: int) -> int:
-        """How many elements of so many bits a vector holds; 1 without vectors."""
+        """The number of elements of `bits` bits in a vector; 1 without vectors."""
         return max(1, self.vector_bits // bits)
 
     def passes(self, bits: int) -> int:
-        """In how many passes the units take a vector of so many bits.
+        """The number of passes in which the units take a vector of `bits` bits.
 
         >>> import tc
         >>> zen4, other = tc.Device(vector_bits=512, unit_bits=256), tc.Device(vector_bits=512)
@@ -123,10 +123,7 @@ class Device:
 @cache
 def host() -> Device:
     """The processor that runs this process; unknown properties have their defaults. The speed is
-    assumed from the clock and the cores, not measured.
-
-    How fast it is, is assumed from its clock and its cores, not measured.
-    """
+    assumed from the clock and the cores, not measured."""
     bits, units, cores = vector_bits(), unit_bits(), _cores()
     return Device(
         vector_bits=bits,
@@ -183,7 +180,8 @@ def unit_bits() -> int:
 
 
 def unit_bits_of(name: str, bits: int) -> int:
-    """The width for a processor, by LLVM's name, with vectors of so many bits.
+    """The width of the units of a processor, by LLVM's name, with vectors of `bits` bits; 0 where
+    the units are as wide as the vectors.
 
     >>> unit_bits_of("znver4", 512), unit_bits_of("znver4", 256), unit_bits_of("znver5", 512)
     (256, 0, 0)

@@ -32,7 +32,7 @@ class DType:
         return self.name if self.lanes == 1 else f"{self.name}x{self.lanes}"
 
     def vector(self, lanes: int) -> DType:
-        """The type of `lanes` such elements; the type itself for one."""
+        """The type of a vector of `lanes` elements of this type; for 1 lane, this type."""
         return DType(self.name, self.kind, self.bits, lanes)
 
     @property

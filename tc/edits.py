@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tc.source import Span
 
 MAX_SHOWN_CHARACTERS = 400
-"""The longest text that a repair shows whole."""
+"""The length of the longest text that a repair shows whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,8 @@ SHARED_ALIGNMENT_BYTES = 16
 
 
 def bytes_in_shared(size: int) -> int:
-    """The bytes of shared memory that an array of so many takes: what follows is aligned again.
+    """The bytes of shared memory that an array of `size` bytes takes with the gap behind it, so
+    that the next array is aligned.
 
     >>> bytes_in_shared(20)
     32

@@ -150,16 +150,17 @@ class Split(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class Promote(_Checked):
-    """What is touched of a tensor, or of what is gathered ("T(I(d0, d1), d2)"), lies in a buffer,
-    inside of a loop (None: of none, for the whole part); where loops of several statements are
-    called so, or to hold only some of those that run there, `statements` tells which.
+    """The elements of a tensor, or of a gather ("T(I(d0, d1), d2)"), that iterations of a loop
+    touch lie in a buffer (`inside` None: the elements that the whole part touches). `statements`
+    tells which statements are meant where several have loops of that name, or only some use the
+    buffer.
 
     `axes` are those of the buffer, outermost first, each as [dimension of the tensor, step]: a
     step of 32 counts panels of 32 elements, one of 1 the elements (of a panel, where the dimension
     has one); without axes the dimensions lie in order. Copies run in vectors of `lanes`; the last
     axis is made a multiple of `align`. With `padded`, reads through `pad` find the padding in the
     buffer, too. With `lines`, what is written back fills whole cache lines. With a `pitch`, the
-    buffer has room for so many elements along its last axis, and copies are unrolled with `unroll`.
+    buffer has room for `pitch` elements along its last axis, and copies are unrolled with `unroll`.
     """
 
     tensor: str
@@ -354,7 +355,7 @@ class _Reader:
     errors: list[str]
 
     def value(self, text: str) -> object:
-        """What a text says as JSON."""
+        """The value of a text in JSON."""
         try:
             return json.loads(
                 text, object_pairs_hook=self._object_of_pairs, parse_constant=self._constant

@@ -64,7 +64,7 @@ class Source:
         return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
     def line(self, number: int) -> str:
-        """The text of one line, counted from 1, without its end."""
+        """The text of line `number`, counted from 1, without the newline."""
         lines = self.text.split("\n")
         return lines[number - 1].rstrip("\r") if number <= len(lines) else ""
 

@@ -48,7 +48,7 @@ def in_double(formula: Formula) -> Formula:
 
 
 def scipy_special(name: str) -> Formula:
-    """A function of scipy.special, which is imported when it is first called."""
+    """A function of scipy.special; the first call imports scipy."""
 
     @in_double
     def formula(*args: Array) -> Array:

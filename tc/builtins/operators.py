@@ -37,10 +37,10 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
-"""What a comparison is with its sides swapped."""
+"""The comparison that is equal to another one with the two sides swapped: `a < b` is `b > a`."""
 
 NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-"""What a comparison of integers is where it does not hold."""
+"""The comparison of integers that is true where another one is false."""
 
 UFUNCS: Mapping[str, np.ufunc] = {
     "+": np.add,

@@ -26,7 +26,8 @@ _EXISTS = frozenset(("exist", "exits", "existing"))
 
 @dataclass
 class _Bounds:
-    """What comparisons say of one index variable, as texts."""
+    """The bounds that comparisons give to one index variable, and the texts of these
+    comparisons."""
 
     begin: str | None = None
     end: str | None = None
@@ -191,7 +192,8 @@ def _guard(
 
 
 def _with_its_comma(cursor: Cursor, parts: list[ParsedExpr], clauses_before: int) -> Span:
-    """What goes with a clause: its `where` if it is the only one, or a comma."""
+    """The span to delete with a clause: the clause and its comma, or its `where` if no other clause
+    stands there."""
     start, end = parts[0].start, parts[-1].end
     follows = cursor.at(",") and cursor.token.kind is Kind.SIGN
     if not clauses_before and follows:
@@ -236,7 +238,7 @@ def old_range(cursor: Cursor, name: Name) -> ParseError:
 
 
 def _next(end: str) -> str:
-    """What a bound that counts itself is before as `begin:end` has it.
+    """The `end` of a range `begin:end` whose last value is given.
 
     >>> _next("2"), _next("N - 1"), _next("N")
     ('3', 'N', 'N + 1')

@@ -32,7 +32,7 @@ class DeclaredNames(NamedTuple):
 
 
 class ParsedExpr(NamedTuple):
-    """An expression, its place with the parentheses around it, and its height as a tree."""
+    """An expression, its span with the parentheses around it, and the height of its tree."""
 
     expr: Expr
     span: Span
@@ -58,11 +58,12 @@ class Cursor:
         self.token = found.tokens[0]
         self._lexical_error = found.error
         self.names = DeclaredNames({}, frozenset())
-        """Those of the def that is parsed."""
+        """The names that the current def declares."""
         self.targets: tuple[Token, ...] = ()
-        """The names in it that an assignment follows, and perhaps subscripts before that."""
+        """The names in the current def that are assigned to, with or without subscripts."""
         self.statement: tuple[int, Token] | None = None
-        """Where the statement that is parsed begins, and its operator once that is known."""
+        """The offset where the current statement begins, and the token of its operator once
+        parsed."""
 
     def step(self) -> Token:
         """The current token; the next one becomes current. The last one stays."""
@@ -92,7 +93,7 @@ class Cursor:
             depth += NESTS.get(self.step().text, 0)
 
     def skip_brackets(self, opening: str) -> None:
-        """Step over all brackets that begin here, one pair behind the other."""
+        """Step over the brackets that begin here, and over further pairs directly behind them."""
         depth = 0
         while not self.at_end and (depth or self.token.text in opening):
             depth += NESTS.get(self.step().text, 0)
@@ -125,7 +126,7 @@ class Cursor:
         return self.step()
 
     def name(self, what: str) -> Name:
-        """Step over a name, or raise; `what` says what it would name."""
+        """Step over a name, or raise; `what` says in the message what the name would stand for."""
         if self.token.kind is not Kind.NAME:
             raise self.no_name(what)
         token = self.step()
@@ -228,7 +229,8 @@ class Cursor:
         )
 
     def python_word(self, at: int) -> ParseError:
-        """The error that the token `at` is one of Python's operators that are words."""
+        """The error for the token `at`, which is an operator of Python spelt as a word, such as
+        `and`."""
         word = self.tokens[at]
         if word.text in ("if", "else"):
             cause = "there is no 'x if c else y'; a choice is written 'c ? x : y'"

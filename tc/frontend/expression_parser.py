@@ -45,7 +45,8 @@ class _Pending(NamedTuple):
 
 
 def parse_part(cursor: Cursor, nesting: int = 0, binding: int = TERNARY_PRECEDENCE) -> ParsedExpr:
-    """One expression from the current token on, as long as its operators bind so strongly."""
+    """Parse one expression from the current token on, up to an operator that binds less than
+    `binding`."""
     operands: list[ParsedExpr] = []
     pending: list[_Pending] = []
     while True:
@@ -192,7 +193,8 @@ def _cast(cursor: Cursor, nesting: int) -> ParsedExpr:
 def _reduce(
     cursor: Cursor, operands: list[ParsedExpr], pending: list[_Pending], binding: int
 ) -> None:
-    """Apply the pending operators that bind at least so strongly, the last one first."""
+    """Apply the pending operators that bind at least as strongly as `binding`, the last one
+    first."""
     while pending and pending[-1].binding >= binding:
         token, strength, then = pending.pop()
         right = operands.pop()

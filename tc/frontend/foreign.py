@@ -79,7 +79,8 @@ def _joined(first: str | None, second: str | None) -> str | None:
 
 
 def power(base: ParsedExpr, exponent: ParsedExpr, names: DeclaredNames) -> str:
-    """A power. Whole powers of what may be an integer are products, which keep its type."""
+    """The text of a power: `x * x` for a small whole exponent of a base that may be an integer, as
+    `pow` would make it a float."""
     short = len(base.span.line) <= _MAX_REPEATED_CHARACTERS and kind_of(base.expr, names) != "float"
     match exponent.expr:
         case ast.Number(value=int() as count) if short and 2 <= count <= 4:
@@ -152,6 +153,6 @@ def floor_division(
 
 
 def _operand(part: ParsedExpr) -> str:
-    """The text of an expression as one operand, whatever stands around it."""
+    """The text of an expression as one operand, in parentheses unless it is a leaf."""
     is_leaf = isinstance(part.expr, ast.Name | ast.Number | ast.Dim | ast.Apply | ast.Cast)
     return part.span.line if is_leaf or part.start < part.expr.span.start else f"({part.span.line})"

@@ -150,7 +150,8 @@ def _statement(statement: Statement, pieces: Sequence[_Piece]) -> list[str]:
 
 
 def is_composite(bound: Expr) -> bool:
-    """Whether a bound of a range has spaces in it, and so gets some around its `:`."""
+    """Whether a bound of a range is printed with spaces, so that the `:` beside it gets spaces
+    too."""
     return isinstance(bound, Binary | Conditional)
 
 
@@ -229,7 +230,8 @@ def _wrapped(sections: Sequence[Sequence[_Piece]], indent: int, continuation: in
 
 
 def _filled(pieces: Sequence[_Piece], indent: int, continuation: int) -> list[str]:
-    """Lines that end at the best break that fits, the last one of equal ones."""
+    """The lines of pieces, each line broken at the best place that fits; of equal places, at the
+    last."""
     lines: list[str] = []
     start = 0
     while start < len(pieces):

@@ -18,7 +18,7 @@ FILE_NAME = re.compile(r"[^\n{}()]*\.tc")
 
 
 def given_source(src: object) -> Source:
-    """The source of what a caller gives; InputError for what is no program."""
+    """The source that a caller gives, as text, path or `Source`; InputError for anything else."""
     if isinstance(src, Source):
         return src
     if isinstance(src, str):

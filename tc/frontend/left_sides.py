@@ -39,7 +39,7 @@ class _Left(NamedTuple):
         return f"{self.target.text}({', '.join(texts)})"
 
     def whole(self, text: str) -> tuple[Edit, ...]:
-        """The edit that makes the statement this one."""
+        """The edit that replaces the whole statement by a text."""
         return (Edit(self.cursor.span(self.start, self.rhs.end), text),)
 
 
@@ -66,7 +66,7 @@ def left_side(cursor: Cursor, target: Name, names: Sequence[Name], opening: Toke
 
 
 def _statement(cursor: Cursor, target: Name, names: Sequence[Name], opening: Token) -> _Left | None:
-    """The statement, if it has no `where`, and just one subscript that is no name."""
+    """The statement; None if it has a `where`, or more than one subscript that is no name."""
     parts = [parse_part(cursor)]
     while cursor.accept(","):
         parts.append(parse_part(cursor))
@@ -189,7 +189,8 @@ def _is_declared(left: _Left) -> bool:
 
 
 def _size_of(left: _Left, index: str) -> str | None:
-    """The size that the reads of an index variable give it, where it subscripts them alone."""
+    """The size of an index variable, from the reads that have the variable alone as a subscript;
+    None where the text does not tell it."""
     sizes = sizes_at(left.cursor, left.rhs.expr, index, left.target.text)
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes) or len(known) > 2:

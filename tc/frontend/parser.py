@@ -79,7 +79,7 @@ def _definition(cursor: Cursor, follows: bool) -> ast.Def:
 
 
 def _targets(cursor: Cursor) -> Iterator[Token]:
-    """The names that an assignment follows in what is left of the def."""
+    """The names that are assigned to in the rest of the def."""
     before: list[Token] = []
     for count in itertools.count():
         token = cursor.ahead(count)

@@ -101,7 +101,7 @@ def _kinds(tokens: list[Token]) -> Iterator[Any]:
 
 
 def _kind(token: Token, before: Token | None, name: Any, *, is_called: bool) -> Any:
-    """The type of one token; `name` is that of names which nothing else tells."""
+    """The type of one token; names have the type `name` where their place tells no other."""
     text = token.text
     match token.kind:
         case Kind.KEYWORD:

@@ -1,4 +1,5 @@
-"""Errors about what other languages have and this one has not, once its parts are parsed."""
+"""Errors about constructs of other languages, such as `x[i]`, raised once their parts are
+parsed."""
 
 from __future__ import annotations
 

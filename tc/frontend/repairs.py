@@ -9,7 +9,7 @@ from tc.frontend.ast import Clause, Expr, Number, RangeClause
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 
 PYTHON_WORDS = {"and": "&&", "or": "||", "not": "!", "if": "?", "else": ":"}
-"""Python's operators that are words, by what they are here."""
+"""Operators that Python spells as words, with their spellings here."""
 
 _MAX_BRACKET_DEPTH = 50
 _INSIDE = frozenset("?:,)]")
@@ -18,7 +18,7 @@ _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 class Rewritten(NamedTuple):
-    """An expression of Python in the language, and the tokens that it spans."""
+    """An expression of Python rewritten in this language, and its first and last token."""
 
     text: str
     first: Token
@@ -33,7 +33,8 @@ class _NotPython(Exception):
 
 
 def intersection(first: RangeClause, second: RangeClause) -> str | None:
-    """The range clause that says what two for one variable say together, if there is one."""
+    """The range clause for the values in both of two ranges of one variable; None if it is
+    empty."""
     begin = _extreme("max", first.begin, second.begin)
     end = _extreme("min", first.end, second.end)
     if begin.isdecimal() and end.isdecimal() and int(begin) >= int(end):
@@ -67,7 +68,7 @@ def _extreme(function: str, first: Expr, second: Expr) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text on one line; dots for a long one, and for one with a comment."""
+    """A text on one line; dots stand for a text with a comment or of more than 80 characters."""
     joined = " ".join(text.split())
     return joined if len(joined) <= 80 and "#" not in joined else "..."
 
@@ -87,9 +88,10 @@ def reduction_written(tokens: Sequence[Token], at: int) -> tuple[str, int] | Non
 
 
 def from_python(tokens: Sequence[Token], at: int) -> Rewritten | None:
-    """The expression around the token `at`, its `and or not if else` written as here.
+    """The expression around the token `at`, with `and or not if else` in the spelling of this
+    language.
 
-    None where no assignment stands before it, or its tokens are no such expression.
+    None where no assignment stands before the token, or the tokens are no expression of Python.
     """
     start = at
     while start > 0 and not _is_assignment(tokens[start - 1]):
@@ -136,7 +138,7 @@ class _Rewriter:
         return f"{condition} ? {then} : {otherwise}", at
 
     def joined(self, at: int, depth: int, word: str, *tighter: str) -> tuple[str, int]:
-        """Parts that a word joins, or those that bind tighter."""
+        """Parse operands joined by `word`; each operand is one of `tighter`, or a negation."""
         texts: list[str] = []
         at -= 1
         while not texts or self._is(at, word):

@@ -45,7 +45,7 @@ _NO_TYPES = {
     "array": "float(N) A",
     "void": "def f(float(N) A) -> (C) { C(i) = A(i) }",
 }
-"""What is no element type, by what serves."""
+"""Names of other languages that are no element types, with the repairs that replace them."""
 
 
 def parse_params(cursor: Cursor, name: Name) -> tuple[Param, ...]:

@@ -71,7 +71,7 @@ FOREIGN = {
 """Signs of other languages: why each is not of this one, and what serves instead."""
 
 COMPARISONS = {"<>": "!=", "=>": ">=", "=<": "<=", "===": "==", "!==": "!="}
-"""The comparisons of other languages, by those of this one."""
+"""Comparisons of other languages, with their spellings in this language."""
 
 BITS = frozenset(("&", "|", "^", "<<", ">>"))
 
