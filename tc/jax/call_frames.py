@@ -1,5 +1,5 @@
-"""What XLA passes to a handler of its foreign function interface, as Python reads it: the structs
-of its `c_api.h`, which is stable, and has a version."""
+"""The frames that XLA passes to a handler of its foreign function interface, read by Python: the
+structs of XLA's `c_api.h`, which is stable and has a version."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ _CREATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_NewError))
 
 @dataclass(frozen=True, slots=True)
 class XlaCall:
-    """One call: arrays on its memory, and the texts among its attributes, by name."""
+    """One call by XLA: arrays on the memory of its buffers, and its attributes that are texts, by
+    name."""
 
     inputs: list[Array]
     outputs: list[Array]
@@ -138,8 +139,8 @@ def _words(address: int | None, count: int) -> Sequence[int]:
 
 
 def _version() -> tuple[int, int]:
-    """That of the interface that this jaxlib has, by its header: the frames above are those of all
-    versions so far."""
+    """The version of the interface in the header of this jaxlib. All versions so far have the
+    frames above."""
     header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
     text = header.read_text(encoding="utf-8")
     found = [re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR")]

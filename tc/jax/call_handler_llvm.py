@@ -23,19 +23,20 @@ from tc.process.uninterrupted import Lazy
 from tc.runtime.object_files import lasting_code
 
 SLOTS = 8
-"""Calls of one kind at the same time that need no Python."""
+"""The number of calls of one kind that run at the same time without Python."""
 
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-"""What Python does for a frame, and a slot or 0: gives an error of XLA's, or 0."""
+"""The type of a function of Python for a frame and a slot (or 0): it gives an error of XLA, or
+0."""
 
 SLOT_WORDS = 11
-"""Of a slot: whether it is in use, the address of a word that is 0 while it may not be, what to
-run, its seven arguments, and where addresses go."""
+"""Words of a slot: whether the slot is in use, the address of a word that is 0 while the slot may
+not be used, the function to run, the seven arguments of the function, and where addresses go."""
 
 ENTRY_WORDS = 7 + SLOTS
-"""Of an entry, before the words of its arrays: the digest, how many arguments and results, how
-many slots, where among the addresses each array has its place, the next entry of its row, the
-slots. Then come, for each array, its type and rank in XLA's numbers, and its shape."""
+"""Words of an entry before the words of its arrays: the digest, the numbers of arguments, results
+and slots, where among the addresses each array has its place, the next entry of the row, the slots.
+Then come, for each array, its type and rank in XLA's numbers, and its shape."""
 
 CODE = """
 ; size, extension, api, context, stage | arguments: size, extension, count, types, buffers | results
@@ -346,8 +347,8 @@ def hashed(digest: int, shapes: Iterable[tuple[int, ...]]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CallHandler:
-    """The handler by its address, the address of the word that has the address of the table, and
-    what writes a word that it reads."""
+    """The handler in machine code: its address, the address of the word that points to the table,
+    and a function that writes a word so that the handler sees it."""
 
     address: int
     table: int
@@ -355,7 +356,8 @@ class CallHandler:
 
 
 _KEPT: list[Any] = []
-"""What the machine code calls: threads of XLA may do that to the end of the process."""
+"""Functions that the machine code calls; they are kept to the end of the process, as threads of XLA
+may call them until then."""
 
 
 @Lazy
@@ -374,8 +376,8 @@ def _compiled() -> tuple[int, ...]:
 
 
 def new_handler(serve: Callable[[int, int], int], fail: Callable[[int, int], int]) -> CallHandler:
-    """The handler, with what Python does for it: `serve` for calls that are not ready, `fail` for
-    those in which a check has failed. Neither may raise."""
+    """The handler, which calls `serve` of Python for a call that is not ready, and `fail` for a
+    call in which a check has failed. Neither function may raise."""
     handle, table, publish, *places = _compiled()
     for place, function in zip(places, (serve, fail), strict=True):
         callback = CALLBACK(function)

@@ -29,8 +29,8 @@ _STOP = "jax.lax.stop_gradient({})"
 
 
 class Derivatives:
-    """What jax keeps of a function. `places` are those of its floating outputs; `alone` are
-    gradients that read no results."""
+    """The derivatives of a function for jax. `places` are the places of its floating outputs;
+    `alone` makes gradients that read no results."""
 
     def __init__(self, function: Compiled) -> None:
         self.gradients = Gradients(function, _STOP)
@@ -152,7 +152,7 @@ def _tangents_transposed(
     numbers: Numbers,
     wrt: tuple[int, ...],
 ) -> list[Any]:
-    """The gradient, for the tangents; those that jax asks for."""
+    """The gradients for the tangents that jax asks for, None for the others."""
     split = _Split(operands, function, numbers)
     asked = [ad.is_undefined_primal(tangent) for tangent in split.tangents]
     fewer = tuple(at for at, ask in zip(wrt, asked, strict=True) if ask)
@@ -171,7 +171,7 @@ def _tangents_transposed(
 def _transposed(
     cotangents: Sequence[Any], *operands: Any, function: Compiled, numbers: Numbers
 ) -> list[Any]:
-    """The transpose of a call that is linear in the operands that jax asks for: its gradient."""
+    """The transpose of a call that is linear in the operands that jax asks for, as a gradient."""
     places = _places(function, numbers)
     asked = [ad.is_undefined_primal(operand) for operand in operands]
     wrt = tuple(at for at, ask in zip(places, asked, strict=True) if ask)

@@ -25,7 +25,7 @@ _KIND = b"xla._CUSTOM_CALL_TARGET"
 
 @Lazy
 def register() -> None:
-    """Tells XLA of the target, so that compiled and stored programs can call it."""
+    """Registers the target with XLA, so that compiled and stored programs can call it."""
     handler = ready_calls().handler.address
     jax.ffi.register_ffi_target(TARGET, _capsule(handler, _KIND, None), platform=PLATFORM)
 

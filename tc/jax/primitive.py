@@ -27,7 +27,7 @@ RUN.multiple_results = True
 
 
 def kept(function: Compiled, key: Hashable, make: Callable[[], T]) -> T:
-    """What is made once for a function, and goes with it."""
+    """The value that `make` gives, made once for a function and dropped with the function."""
     made: dict[Hashable, T] = function._framework_adapters.setdefault(_NAME, {})
     found = made.get(key)
     return made.setdefault(key, make()) if found is None else found
@@ -41,7 +41,7 @@ def run(function: Compiled, numbers: Numbers, operands: Sequence[Any]) -> list[A
 
 
 def _computed(*operands: Any, function: Compiled, numbers: Numbers) -> Any:
-    """As what jax has compiled, which it is told even where users have switched that off."""
+    """The results of a call that jax compiles, even where users have switched off compilation."""
 
     def make() -> Any:
         return jax.jit(lambda *operands: run(function, numbers, operands))

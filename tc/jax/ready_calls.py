@@ -110,7 +110,8 @@ def call_of(texts: Texts) -> TextCall:
 
 @dataclass(frozen=True, slots=True)
 class KnownCall:
-    """A call of one kind, as Python runs it; `slots` are those that the handler has for it."""
+    """The calls of one kind, as Python runs them; `slots` are the slots of the handler for this
+    kind."""
 
     call: TextCall
     special: Specialisation
@@ -118,7 +119,8 @@ class KnownCall:
     slots: list[Any]
 
     def run(self, frame: XlaCall) -> None:
-        """Runs it. InputError for arrays that it is not for, AccessError where a check fails."""
+        """Runs the kernel. InputError for arrays of other types or shapes, AccessError where a
+        check fails."""
         program = self.call.function.program
         names = [program.inputs[at] for at in self.call.places]
         wanted = [program.tensors[name].dtype.numpy for name in names]

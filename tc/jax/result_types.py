@@ -126,8 +126,8 @@ def typed_like(operands: Sequence[Any], shape: tuple[Any, ...], dtype: Any) -> A
 
 
 def varying_alike(operands: Sequence[Any]) -> list[Any]:
-    """The operands, each of which varies along all axes of the mesh that one of them varies along:
-    so `jax.shard_map` adds up gradients of what is the same on all devices."""
+    """The operands, typed as varying along every axis of the mesh along which one of them varies.
+    So `jax.shard_map` adds up the gradients of an operand that is the same on all devices."""
     axes = [varying(jax.typeof(operand)) for operand in operands]
     whole = frozenset[Any]().union(*axes)
     if not whole:

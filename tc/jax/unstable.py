@@ -48,7 +48,7 @@ def varying(kind: Any) -> frozenset[Any]:
 
 
 def vary(operand: Any, axes: tuple[Any, ...]) -> Any:
-    """A value that is typed as one that differs along these axes, too."""
+    """The operand, typed as varying along `axes` of the mesh, too."""
     if hasattr(jax.lax, "pcast"):
         return jax.lax.pcast(operand, axes, to="varying")
     return jax.lax.pvary(operand, axes)

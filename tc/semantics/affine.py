@@ -23,7 +23,8 @@ MAX_PIECES = 8
 pieces of the function, and isl's time grows with them faster than its quota tells."""
 
 MAX_GUARD_PIECES = 16
-"""Beyond so many guards of one access, or / % min max ?: && || in them, isl is not asked."""
+"""The most guards of one access, and the most of the operations / % min max ?: && || in them, with
+which isl is asked."""
 
 Guard: TypeAlias = tuple[p.Expr, bool]
 """A condition and the value that it has where the guarded expression is evaluated."""
@@ -83,7 +84,7 @@ def is_affine_condition(expr: p.Expr, known: KnownSizes) -> bool:
 
 
 def pieces(expr: p.Expr) -> int:
-    """How many operations an expression has that may split its domain into pieces."""
+    """The number of operations of an expression that may split its domain into pieces."""
     count = 0
     for node in p.walk(expr):
         match node:

@@ -19,7 +19,7 @@ MAX_FACTORS = 6
 
 
 class ProductPart(Protocol):
-    """Factors of one product that use the same variables; `is_product`: several."""
+    """Factors of one product that use the same variables; `is_product` if there are several."""
 
     @property
     def variables(self) -> frozenset[str]: ...

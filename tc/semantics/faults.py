@@ -78,7 +78,7 @@ def _many_pieces(subscript: Expr) -> str:
 
 
 def _instance(statement: Statement, indices: Mapping[str, int]) -> str:
-    """The statement by its number and text, and where it stood: `S0, o(i) = x(I(i)), at i = 3,`"""
+    """The statement by number and text, and the instance: `S0, o(i) = x(I(i)), at i = 3,`"""
     values = ", ".join(f"{name} = {value}" for name, value in indices.items())
     return f"{statement.name}, {statement.text}," + (f" at {values}," if values else "")
 

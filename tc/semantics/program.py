@@ -219,7 +219,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
-    """The conditions that all hold where one does."""
+    """The operands of a conjunction `a && b && c`; another condition alone."""
     if isinstance(condition, Logical) and condition.op == "&&":
         return [part for operand in condition.operands for part in conjuncts(operand)]
     return [condition]
@@ -344,19 +344,19 @@ class ProgramWarning:
 
     @property
     def text(self) -> str:
-        """The warning with its place and repair, as it is issued."""
+        """The text of the warning with its place and repair, as users see it."""
         told = TCError(self.message, rule=self.rule, span=self.span, repair=self.repair)
         return render("warning", told)
 
 
 def distinct(warnings: Iterable[ProgramWarning]) -> tuple[ProgramWarning, ...]:
-    """The warnings, each once at its place: a def that is called twice has the same ones twice."""
+    """The warnings without repetitions at one place: a def that is called twice warns twice."""
     return tuple({(w.message, str(w.span)): w for w in warnings}.values())
 
 
 @dataclass(frozen=True)
 class Program:
-    """One def, checked, with the defs it calls inlined."""
+    """A checked def, with the defs that it calls inlined."""
 
     name: str
     source: Source

@@ -67,8 +67,8 @@ def height(expr: Expr, of_bindings: Mapping[int, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FlatTensor:
-    """A tensor of the program; `declared` is its element type where the text states it, with the
-    place that does."""
+    """A tensor of the program; `declared` is its element type where the text states one, with the
+    place in the text."""
 
     name: str
     rank: int

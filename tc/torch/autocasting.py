@@ -26,8 +26,8 @@ def dtype_of(wanted: Any) -> Any:
 
 
 def cast(value: Any, dtype: Any) -> Any:
-    """A tensor as autocast has it: where it is on for its device, floats are cast, but for
-    float64; anything else stays as it is."""
+    """The value cast to `dtype`, if it is a tensor of floats other than float64 and autocast is on
+    for the device of the tensor; any other value as it is."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
     if value.dtype in (dtype, torch.float64) or not torch.is_autocast_enabled(value.device.type):

@@ -1,4 +1,4 @@
-"""What follows from one function: its tangents and its batches, each made once."""
+"""The functions derived from one function, for tangents and for batches, each made once."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Batched:
 
 @dataclass(frozen=True, slots=True)
 class Tangents:
-    """A function that also gives tangents, of its inputs and then of their tangents; `floating` are
-    the places of those of the `outputs` that have one."""
+    """A function of inputs and their tangents that gives outputs and tangents; `floating` are the
+    places of the outputs that have a tangent."""
 
     function: Compiled
     outputs: int
@@ -44,7 +44,7 @@ class Tangents:
     floating: tuple[int, ...]
 
     def of(self, results: Sequence[Any]) -> list[Any]:
-        """The tangent of each output, None for those that have none."""
+        """The tangent of each output; None for an output that has none."""
         found: list[Any] = [None] * self.outputs
         for place, tangent in zip(self.floating, results[self.first :], strict=True):
             found[place] = tangent
@@ -52,7 +52,7 @@ class Tangents:
 
 
 class Derived:
-    """The functions that follow from one."""
+    """The functions derived from one function."""
 
     def __init__(self, function: Compiled, floating: tuple[int, ...]) -> None:
         self.function = function

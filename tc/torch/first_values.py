@@ -1,4 +1,4 @@
-"""Values that parameters start from, by what a program does with them."""
+"""Start values of parameters, chosen by the way in which a program uses each parameter."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def first_values(program: p.Program, name: str) -> Start:
 
 
 class _Use:
-    """One read of a tensor: the dimensions that are summed over, whether its elements are chosen by
-    data, and whether it is a factor."""
+    """One read of a tensor: the dimensions that are summed over, whether data choose the elements,
+    and whether the read is a factor of a product."""
 
     def __init__(self, read: p.Read, statement: p.Statement, factor: bool) -> None:
         reduced = set(statement.reduction)

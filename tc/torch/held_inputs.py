@@ -21,7 +21,7 @@ HeldShapes = Mapping[str, tuple[int, ...]]
 
 
 def described(value: Any) -> str:
-    """A tensor by its type and shape; a number as it is."""
+    """The type and shape of a tensor as a text, or a number printed."""
     if not isinstance(value, torch.Tensor):
         return repr(value)
     dtype = str(value.dtype).removeprefix("torch.")
@@ -74,7 +74,7 @@ def is_another_tensor(parameter: Parameter, value: Any) -> InputError:
 
 
 def is_taken(program: Program, parameter: Parameter) -> InputError:
-    """The error about an input that is called as what modules have."""
+    """The error about an input whose name is an attribute of torch's modules, such as `forward`."""
     name = parameter.name
     error = fault(parameter, "is the name of what modules of torch have")
     if program.span is None:
@@ -138,7 +138,7 @@ def check_sizes(program: Program, shapes: HeldShapes) -> None:
 def _near(
     program: Program, parameter: Parameter, given: Sequence[Any], known: HeldShapes
 ) -> tuple[int, ...]:
-    """The shape of the declared rank that is nearest to what was given."""
+    """The shape of the declared rank that is nearest to the given one."""
     sizes: dict[str, int] = {}
     for name, shape in known.items():
         for extent, dim in zip(shape, program.tensors[name].shape or (), strict=True):

@@ -72,8 +72,8 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         self.reset_parameters()
 
     def _take(self, parameter: Parameter, value: Any, shapes: HeldShapes) -> tuple[int, ...] | None:
-        """Keeps the value of an input; its shape, unless it is a constant. `shapes` are those of
-        inputs before."""
+        """Keeps the value of an input, and returns its shape; None for a constant. `shapes` are the
+        shapes of the inputs before."""
         program = self.function.program
         name, dtype = parameter.name, getattr(torch, parameter.dtype.name)
         is_float = parameter.dtype.is_float

@@ -1,4 +1,5 @@
-"""What torch does beside computing, found out of its private parts."""
+"""What torch does beside computing (recording, tracing, transforming), asked of its private
+parts."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 """The types of tensors that mean no more than their numbers and gradients."""
 
 TENSORS = (torch.Tensor, torch.fx.Proxy)
-"""Tensors, and what stands for one in a graph."""
+"""The types of tensors, and of the proxies that stand for tensors in a graph."""
 
 PRIVATE = private_parts(torch)
 is_tracing, is_plain = tracing_of(torch), plain_of(torch)
@@ -23,7 +24,7 @@ one_level = PRIVATE.one_level
 """Allows a function of autograd to be applied within one transform of several."""
 
 SingleLevelFunction: Any = PRIVATE.SingleLevelFunction
-"""What functions of autograd for one transform derive from."""
+"""The base class of functions of autograd that are applied within one transform."""
 
 has_function_mode = PRIVATE.function_modes or (lambda: 1)
 forward_ad = PRIVATE.forward
@@ -41,13 +42,14 @@ def _transform() -> Any:
 
 
 def outside(value: Any) -> Any:
-    """What a transform that has ended has left of a tensor, without it."""
+    """A tensor without the wrapper of a transform that has ended."""
     return PRIVATE.unwrap_if_dead(value) if isinstance(value, torch.Tensor) else value
 
 
 def is_recorded(tensors: Sequence[Any]) -> bool:
-    """Whether autograd may have to know what is computed of these. In graphs of torch.compile the
-    level of forward mode is not known to Python, and only tensors tell of tangents."""
+    """Whether autograd may have to record what is computed of these tensors. In graphs of
+    torch.compile Python does not know the level of forward mode, and only tensors tell of
+    tangents."""
     if _counts() and (forward_ad._current_level >= 0 or _interpreter() is not None):
         return True
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
@@ -83,7 +85,7 @@ def tangents_around() -> Any:
 
 
 def without_tangent(tensor: Any) -> Any:
-    """A tensor, without its tangent if it has one that counts."""
+    """The primal of a tensor that has a tangent at the current level; another tensor as it is."""
     return _unpacked(tensor, level=0).primal if _counts() else tensor
 
 

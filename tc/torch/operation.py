@@ -1,4 +1,4 @@
-"""A program as an operation of torch: named by texts alone, so that graphs can carry it."""
+"""A program as an operation of torch, named by texts alone so that graphs can carry the name."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def operator(tensors: Sequence[Any], texts: Texts) -> list[Any]:
 
 
 _KNOWN: WeakValueDictionary[Texts, TextOperation] = WeakValueDictionary()
-"""The operations of functions that there are: each goes with its function, which holds it."""
+"""The operations of living functions: an operation goes with its function, which alone holds it."""
 
 _REBUILT: deque[TextOperation] = deque(maxlen=256)
 """The last operations whose functions were made of a graph's texts: nobody else holds these."""

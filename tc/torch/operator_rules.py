@@ -1,5 +1,6 @@
-"""What torch makes of the operator `tc::run`: gradients, tangents and batches, which are calls of
-it as well, so that transforms may be nested and derivatives be of any order."""
+"""The rules by which torch derives gradients, tangents and batches of the operator `tc::run`. The
+results are calls of `tc::run` too, so that transforms may be nested and derivatives be of any
+order."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from tc.torch.reverse import is_zero, zeros
 
 
 def recorded(keys: Any, ins: list[Any], *texts: str) -> list[Any]:
-    """A call of which gradients may be recorded, or that has tangents, within one transform."""
+    """The results of a call within one transform, recorded for gradients or computed with tangents
+    where inputs ask for either."""
     if not is_recorded(ins) and has_numbers_alone(ins):
         return run(operation_of(*texts), ins)  # what is below would come to the same, later
     below = keys & PRIVATE.after_autograd

@@ -91,8 +91,8 @@ def check_values(parameters: Sequence[Parameter], tensors: Sequence[Any]) -> Non
 
 
 def place_of(tensors: Sequence[Any]) -> Any:
-    """The device of the results of a call: that of its tensors, beside which numbers may lie on
-    the processor."""
+    """The device of the results of a call: the device of its tensors of rank 1 or more, as numbers
+    may lie on the processor all the same."""
     for tensor in tensors:
         if tensor.dim() or tensor.device.type == "meta":
             return tensor.device

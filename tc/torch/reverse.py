@@ -77,20 +77,22 @@ class Differentiable:
         return (found,) if self.function._result_type is None else found
 
     def served(self, inputs: tuple[Any, ...]) -> Any:
-        """What a call gives that is like the last one; None for others."""
+        """The results of a call that is like the last one, from the inline cache; None for another
+        call."""
         cache = self.function._inline_cache
         return None if cache is None else cache.serve(inputs, None)
 
 
 class _MoreAskedError(Exception):
-    """That torch does more with the inputs of a call than to compute and to record: raised before
+    """Torch does more with the inputs of a call than to compute and to record. Raised before
     anything has run, and never seen by users."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The gradient for those inputs that need one, and what chooses what it keeps of inputs and
-    results. `kept` is what a call without numbers keeps beside these, if it has one result."""
+    """The gradient for the inputs that need one; `choose` picks from inputs and results the values
+    that the gradient reads. `kept` is what a call without numbers keeps beside these values, if the
+    call has one result."""
 
     gradient: Gradient
     choose: Callable[[tuple[Any, ...]], tuple[Any, ...]]
@@ -98,7 +100,7 @@ class _Known:
 
 
 def _choice(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """What chooses these places."""
+    """A function that picks the values at these places."""
     if len(places) > 1:
         return itemgetter(*places)  # gives a tuple for more than one, and in less time
     return lambda values: tuple(values[place] for place in places)
@@ -141,8 +143,8 @@ class Reverse(torch.autograd.Function):  # type: ignore[misc]  # torch has no ty
 
 
 def applied(node: type[Reverse]) -> Callable[..., Any]:
-    """Its `apply`, without asking for transforms. Torch calls what autograd records after the
-    class: each function has one, of the name of its def."""
+    """The `apply` of a class of autograd, without a test for transforms. Torch names a recorded
+    node after its class, so each function has a class with the name of its def."""
     found: Callable[..., Any] = super(torch.autograd.Function, node).apply
     return found
 

@@ -1,1 +1,1 @@
-"""Checking: what the names of a text mean, and its calls inlined."""
+"""Checking: names are resolved, and calls of other defs inlined."""

@@ -1,4 +1,5 @@
-"""What flattening a def gathers, and the order of reads and writes that it watches (N3, R4)."""
+"""The builder of a flat def: it gathers statements and tensors, and checks the order of reads and
+writes (N3, R4)."""
 
 from __future__ import annotations
 

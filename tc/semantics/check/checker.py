@@ -131,7 +131,7 @@ def _products(flat: Flat) -> Iterator[p.ProgramWarning]:
 
 
 def _misspelt(flat: Flat) -> Iterator[p.ProgramWarning]:
-    """A warning per index variable that was probably meant as another one (R1)."""
+    """A warning for each index variable that is probably a slip for another variable (R1)."""
     for statement in flat.statements:
         for name, other in misspelt_index(statement, flat.tensors):
             yield p.ProgramWarning(
@@ -147,7 +147,8 @@ def _misspelt(flat: Flat) -> Iterator[p.ProgramWarning]:
 def _statement(
     name: str, statement: FlatStatement, target: FlatTensor, cx: LoweringContext
 ) -> p.Statement:
-    """The typed statement; a note names the calls that it was inlined for, if it is wrong."""
+    """The typed statement; an error in a statement of an inlined def has notes that name the
+    calls."""
     try:
         return _typed(name, statement, target, cx)
     except CheckError as error:

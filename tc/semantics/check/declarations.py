@@ -33,8 +33,9 @@ _Named = TypeVar("_Named", ast.Def, ast.Param, ast.Return)
 class DefSignature:
     """A def with the names that it declares.
 
-    `ranks` holds the rank of every tensor whose rank the text gives, and `ranked_at` the place
-    that does. `statements` and `depth` count what inlining its calls makes of it.
+    `ranks` holds the rank of every tensor whose rank the text gives, and `ranked_at` the place in
+    the text. `statements` and `depth` count the statements, and the nested calls, of the def with
+    its calls inlined.
     """
 
     definition: ast.Def
@@ -121,7 +122,7 @@ def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> DefSignature:
 def _step(
     statement: ast.Statement, tensors: set[str], defs: Mapping[str, ast.Def]
 ) -> ast.Statement:
-    """The statement, or the call that it is: `O1 = MLP1(I, W)` looks like a comprehension."""
+    """The statement, as a call if it is one: `O1 = MLP1(I, W)` is parsed as a comprehension."""
     if isinstance(statement, ast.CallStatement) or statement.indices is not None:
         return statement
     rhs = statement.rhs
@@ -183,7 +184,7 @@ def _clashes(
 
 
 def _callees_first(declared: Mapping[str, DefSignature]) -> Iterator[str]:
-    """The names of the defs, each after those that it calls; raises for a cycle."""
+    """The names of the defs, each def after the defs that it calls; raises for a cycle."""
     done: set[str] = set()
     for start in declared:
         if start in done:

@@ -109,14 +109,15 @@ _FORMULAS = {
     "uint32({0})": "uint",
     "int32({0})": "integer",
 }
-"""What a call is here, `{0}` being its first argument, and the names that it has elsewhere."""
+"""Expressions of this language, with `{0}` for the first argument of a call, and the names that
+functions for them have in other libraries."""
 
 FORMULAS = {
     (name, len(set(re.findall(r"{\d}", template)))): template
     for template, names in _FORMULAS.items()
     for name in names.split()
 }
-"""By name and number of arguments."""
+"""The expressions of `_FORMULAS` by name and number of arguments."""
 
 _MEANT = {
     "mod modulo": "a % b has the sign of b, as in Python; fmod(a, b) that of a, as in C and "
@@ -209,7 +210,7 @@ _REDUCED = {
     "min=!": "min amin reduce_min all",
 }
 REDUCTIONS = {name: operator for operator, names in _REDUCED.items() for name in names.split()}
-"""Functions that reduce whole tensors, by the operator that does."""
+"""Functions of other libraries that reduce whole tensors, with the operators that reduce here."""
 
 MEANS = frozenset(("mean", "average", "avg"))
 TRUTHS = frozenset(("any", "all", "count_nonzero"))
@@ -234,7 +235,7 @@ def is_foreign(name: str) -> bool:
 
 
 def formula(expr: Apply, names: DeclaredNames) -> str | None:
-    """The expression that a call of another library's function is here, if it is one."""
+    """The expression that replaces a call of another library's function; None where none does."""
     name, count = expr.name.text, len(expr.args)
     texts = [one_line(arg.span) for arg in expr.args]
     if "..." in texts:
@@ -274,7 +275,8 @@ def as_operand(expr: Expr, text: str) -> str:
 
 
 def idiom(name: str) -> str | None:
-    """What serves for a function of another library that is no formula of its arguments."""
+    """Words on how to do the work of another library's function that is no formula of its
+    arguments."""
     if name in _LENGTHS:
         return "x.0, for the size of the first dimension of x, x.1 for the second"
     return _IDIOMS.get(name)

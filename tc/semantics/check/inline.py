@@ -1,4 +1,4 @@
-"""Flatten a def: its statements with those of the defs that it calls, in order (N3, N4, R3, R4)."""
+"""Flatten a def: put the statements of called defs in the place of the calls (N3, N4, R3, R4)."""
 
 from __future__ import annotations
 

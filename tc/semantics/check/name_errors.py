@@ -212,7 +212,7 @@ def check_count(expr: ast.Apply, arity: int, scope: NameScope) -> None:
 
 
 def _reduction(expr: ast.Apply, scope: NameScope) -> tuple[tuple[Edit, ...], str | None]:
-    """The reduction that a call such as `sum(x(i))` is, or an idiom that shows it."""
+    """The edits that make a call such as `sum(x(i))` a reduction, or an idiom that shows one."""
     name = expr.name.text
     statement, signature = scope.statement, scope.frame.signature
     edits = whole_tensors.reduced(statement, expr, signature) if statement is not None else ()
@@ -262,7 +262,8 @@ def _ranks_differ(expr: ast.Apply, callee: str, scope: NameScope) -> str | None:
 
 
 def _call_before(expr: ast.Apply, callee: str, scope: NameScope) -> tuple[Edit, ...]:
-    """The call in a statement of its own, and the statement reading what it gives."""
+    """The edits that move a call to a statement of its own, whose result the statement then
+    reads."""
     statement = scope.statement
     if statement is None or not statement.indices or statement.where:
         return ()

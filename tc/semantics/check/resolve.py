@@ -83,7 +83,7 @@ def resolve_read(expr: ast.Apply, scope: NameScope, findings: Findings) -> p.Rea
 
 
 def resolve_binding(expr: ast.Expr, scope: NameScope) -> BindingValue:
-    """The value of a binding, in the scope of those before it."""
+    """The value of a binding, in the scope of the bindings before this one."""
     findings = Findings()
     value = resolve(expr, scope, findings)
     return BindingValue(value, height_in(value, scope), findings)

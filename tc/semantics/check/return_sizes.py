@@ -1,7 +1,7 @@
-"""Returns whose types name sizes that no parameter has (T4): how such an output gets its size.
+"""Errors about returns whose types name sizes that no parameter has (T4), with their repairs.
 
-An output that other tensors give its ranges needs no shape. One that the caller passes, and that is
-alone with its size, needs the size as an input and a `where` with it.
+An output whose index ranges follow from other tensors needs no shape. An output that the caller
+passes, and whose size no other tensor has, needs the size as an input, and a `where` with the size.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def as_inputs(definition: ast.Def, inputs: str) -> Edit:
 def _fixing(
     definition: ast.Def, result: ast.Return, unsized: Mapping[str, ast.Return]
 ) -> tuple[str, Edit | None]:
-    """What fixes the shape of an output without its type, as text and edit: the ranges of a
-    statement that nothing bounds, or, where the first one writes a part of what the caller passes,
-    a statement that keeps it."""
+    """A repair that fixes the shape of an output without its type, as text and edit: `where` ranges
+    for a statement that nothing bounds, or, where the first statement writes a part of a tensor
+    that the caller passes, a statement that keeps this tensor."""
     dims = [dim.span.line for dim in (result.type.dims or ())] if result.type else []
     first = next(
         (

@@ -35,8 +35,9 @@ def products_meant(statement: FlatStatement, known: Container[str]) -> Iterator[
 def misspelt_index(
     statement: FlatStatement, tensors: Mapping[str, FlatTensor]
 ) -> Iterator[tuple[str, str]]:
-    """The index variables over which a statement reduces that are probably another one: each stands
-    once, in a dimension of the size that one of a like name has in another tensor."""
+    """Pairs of a reduced index variable and the variable that it is probably a slip for: the
+    reduced variable stands once, in a dimension of the same size as one of the other variable,
+    whose name is alike."""
     places: dict[str, list[Dimension]] = {}
     whole = [n for part in (statement.rhs, *statement.exists) for n in _descendants(part)]
     for number, node in enumerate(whole):
@@ -75,7 +76,7 @@ Dimension: TypeAlias = tuple[int, Expr | None]
 
 
 def _descendants(expr: Expr) -> Iterator[Expr]:
-    """An expression and all that it consists of, in text order; a binding once."""
+    """An expression and all its descendants, in text order; the value of a binding once."""
     stack, seen = [expr], set[int]()
     while stack:
         node = stack.pop()

@@ -22,7 +22,7 @@ from tc.source import Span
 def resolve_bindings(
     statement: ast.Comprehension, scope: NameScope, outer: Mapping[str, Span]
 ) -> dict[str, BindingValue]:
-    """The bindings of the where clause; each sees those before it."""
+    """The bindings of the where clause; each sees the bindings before itself."""
     ranges = {c.variable.text for c in statement.where if isinstance(c, ast.RangeClause)}
     bindings: dict[str, BindingValue] = {}
     for clause in statement.where:
@@ -108,7 +108,7 @@ def resolve_range(
 
 
 def _one_range(first: Span, second: Span, text: str) -> tuple[Edit, ...]:
-    """The edits that put one range clause in the place of two."""
+    """The edits that replace two range clauses by the clause `text`."""
     source = first.source
     if source.text[first.end : second.start].strip() == ",":
         return (Edit(first.to(second), text),)
@@ -124,7 +124,8 @@ def _bound(
     tensors: Mapping[str, r.FlatTensor],
     indices_used: set[str],
 ) -> p.Expr:
-    """A bound of a range, which must be a size expression (G8); `test` says what it bounds."""
+    """A bound of a range, which must be a size expression (G8); `test` is the comparison, such as
+    `>=`, that messages print between the variable and the bound."""
     bound = resolve(expr, scope, Findings())
     stack = [bound]
     while stack:
@@ -150,7 +151,8 @@ def _bound(
 
 
 def _int_text(span: Span) -> str | None:
-    """A floating literal as the whole number that it is, if it is one."""
+    """The text of a floating literal with a whole value as an integer: "2" for 2.0, None for
+    2.5."""
     value = float(span.text.rstrip("fFlL"))
     return str(int(value)) if value == int(value) else None
 

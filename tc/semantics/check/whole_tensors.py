@@ -185,7 +185,7 @@ def steps(
 
 
 _KEEPING = frozenset(("softmax", "log_softmax", "cumsum", "cumprod"))
-"""Those of which the result has all dimensions of the argument."""
+"""Functions whose result has all dimensions of the argument."""
 
 _STEPS = {
     "argmax": ("{m} max=! {x}", "{o} min=! {x} == {m} ? {i} : {n}"),
@@ -223,7 +223,7 @@ def product(statement: ast.Comprehension, call: ast.Apply, signature: DefSignatu
 
 
 def _is_whole(statement: ast.Comprehension, call: ast.Apply) -> bool:
-    """Whether the statement says that its target is what the call gives, and no more."""
+    """Whether the statement only assigns the result of the call to its target."""
     return statement.rhs is call and statement.op == "=" and not statement.where
 
 
@@ -275,7 +275,7 @@ def _fresh(statement: ast.Comprehension, rank: int, signature: DefSignature) -> 
 
 
 def _edited(span: Span, edits: list[Edit]) -> str | None:
-    """The text of a span on one line, with edits in it."""
+    """The text of a span on one line, with the edits made."""
     text = span.text
     for edit in sorted(edits, key=lambda e: e.span.start, reverse=True):
         start, end = edit.span.start - span.start, edit.span.end - span.start

@@ -54,8 +54,8 @@ class Arithmetic(Protocol[V, A]):
         """A reduction that begins at a value, or at the operator's identity (None)."""
 
     def accumulate(self, reduction: A, term: V, shape: Sequence[int], /) -> A:
-        """Takes in a block's terms: of its axes (`shape`), those beyond the reduction's own are
-        reduced, and those along which the term has length 1 repeat it."""
+        """Takes in the terms of a block: axes of the block (`shape`) that the reduction lacks are
+        reduced, and along axes where the term has length 1 the term is repeated."""
 
     def redistribute(
         self, reduction: A, factors: Iterable[V], term: V, shape: Sequence[int], /

@@ -19,7 +19,7 @@ from tc.semantics.reference.instance_blocks import InstanceBlock
 from tc.semantics.size_values import KnownSizes
 
 Pick: TypeAlias = Callable[[Array], Array]
-"""Takes what a block reads (or the place that it writes) out of an array of a tensor's shape."""
+"""Takes the elements that a block reads or writes out of an array of a tensor's shape."""
 
 
 def strided_form(subscript: p.Expr, shaped: p.ShapedProgram) -> LinearForm | None:

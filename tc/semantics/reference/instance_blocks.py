@@ -115,9 +115,10 @@ def _costs(rhs: p.Expr, outer: frozenset[str]) -> Counter[frozenset[str]]:
 
 
 def _peak(expr: p.Expr, guards: frozenset[str]) -> tuple[Counter[frozenset[str]], frozenset[str]]:
-    """The peak of one expression behind guards, and the variables that its value spreads over.
+    """The peak memory of one expression behind guards, and the variables that its value spreads
+    over.
 
-    While an operand is computed, those before it are held, and so are the masks of guards.
+    While an operand is computed, the operands before are held, and so are the masks of guards.
     """
     spread: frozenset[str] = frozenset((expr.name,)) if isinstance(expr, p.Index) else frozenset()
     held: Counter[frozenset[str]] = Counter()
@@ -137,7 +138,8 @@ def _peak(expr: p.Expr, guards: frozenset[str]) -> tuple[Counter[frozenset[str]]
 
 
 def _weight(expr: p.Expr) -> int:
-    """Values that evaluating a node holds at once beside its operands: its result and scratch."""
+    """The number of values that evaluating a node holds at once beside the operands: the result and
+    scratch."""
     match expr:
         case p.Call(args=args):
             return 3 + 2 * len(args)

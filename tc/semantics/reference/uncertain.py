@@ -184,7 +184,7 @@ def within_integers(value: Array, error: Array, dtype: DType) -> Array:
 
 
 def compare(op: str, left: Uncertain, right: Uncertain) -> Uncertain:
-    """A comparison; its error is 1 where the operands' errors may flip it."""
+    """A comparison; the error is 1 where the operands' errors may flip the result."""
     value = PLAIN.compare(op, left.value, right.value)
     if left.is_exact and right.is_exact:
         return Uncertain(value, ZERO, BOOLEAN)

@@ -73,7 +73,7 @@ class Reduction:
 
 
 def start(op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType) -> Reduction:
-    """A reduction that holds one value, or none yet."""
+    """A reduction that has taken in one value, or no value yet (`value` None)."""
     _, total = PLAIN.start(op, None, shape, dtype)
     zeros = np.zeros(())
     neutral = DyadicGrid(0, 1.0 if op == "*" else 0.0)

@@ -110,7 +110,8 @@ def is_integer_type(dtype: Type) -> bool:
 
 
 def lower(expr: p.Expr, mode: Mode, cx: LoweringContext) -> p.Expr:
-    """The expression in the type in which its own type is computed."""
+    """The typed expression, in the type in which an expression of its type is computed: float32 for
+    float16, for example (`own_dtype`)."""
     cx.room[0] -= 1
     if cx.room[0] < 0:
         raise too_large(expr.span)
@@ -285,7 +286,7 @@ def _in_bounds(expr: p.Expr, mode: Mode, cx: LoweringContext) -> p.Expr | None:
 def _inside(
     read: p.Read, axis: int, subscript: p.Expr, mode: Mode, cx: LoweringContext
 ) -> tuple[p.Expr, p.Expr]:
-    """The two conditions that one subscript of a read lies in its dimension."""
+    """The conditions `0 <= subscript` and `subscript < extent` for one dimension of a read."""
     span = read.span
     low, high = (lower_index(subscript, mode, cx, "the subscript") for _ in range(2))
     zero = p.Literal(0, INT64, span=span)

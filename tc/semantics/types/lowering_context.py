@@ -107,7 +107,7 @@ def wrapped(value: int, dtype: DType) -> int | float | bool:
 
 
 def literal(value: int | float, dtype: DType, span: Span, mode: Mode) -> p.Expr:
-    """A literal of a type, which its value must fit (Y1)."""
+    """A literal of a type; CheckError where the value does not fit the type (Y1)."""
     if not fits(value, dtype):
         paste = _roomier(value, span, mode)
         raise CheckError(
@@ -130,7 +130,7 @@ def _roomier(value: int | float, span: Span, mode: Mode) -> str | None:
 
 
 def shown(value: int | float) -> str:
-    """A number as messages print it; huge ones in short."""
+    """A number as messages print it; a huge integer as "of about 2**400"."""
     if isinstance(value, int) and value.bit_length() > 130:
         return f"of about 2**{value.bit_length() - 1}"
     return repr(value)

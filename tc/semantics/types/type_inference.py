@@ -166,10 +166,11 @@ def _seed(
     statements: Sequence[r.FlatStatement],
     tensors: Mapping[str, Type | None],
 ) -> tuple[str, Type, bool] | None:
-    """The next tensor to decide when nothing else moves, its type, and whether that is final.
+    """The next tensor to decide when no other type follows, its type, and whether the type is
+    final.
 
-    A tensor defined only by way of itself (`C(i) = b * C(i)`) takes what its right-hand sides
-    give without it; one that is still weak takes the type of a literal alone.
+    A tensor defined only by way of itself (`C(i) = b * C(i)`) takes the type that its right-hand
+    sides have without the tensor; a tensor that is still weak takes the type of a literal alone.
     """
     for name in names:
         if tensors[name] is None:
