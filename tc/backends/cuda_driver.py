@@ -84,17 +84,17 @@ class CudaDriver(Protocol):
         ...
 
     def launcher(self, module: Any, geometry: LaunchGeometry, parameters: int) -> Launcher:
-        """What launches a function of a module, which has so many parameters, with this geometry,
-        on the current device. Any number of threads may call it at the same time."""
+        """A launcher of a function with this number of parameters, with this geometry, on the
+        current device. Any number of threads may call the launcher at the same time."""
         ...
 
     def registers(self, module: Any, function: str) -> int:
-        """How many registers a thread of a function has on the current device."""
+        """The number of registers of a thread of a function on the current device."""
         ...
 
     def blocks_at_once(self, module: Any, geometry: LaunchGeometry) -> int:
-        """How many blocks of a launch the current device runs at a time; asked once there is a
-        launcher, where the driver `cooperates`."""
+        """The number of blocks of a launch that the current device runs at a time; asked once there
+        is a launcher, where the driver `cooperates`."""
         ...
 
     def allocate(self, size: int) -> Any:

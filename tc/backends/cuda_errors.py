@@ -187,7 +187,7 @@ NEWER_DRIVER = f"install a newer driver of NVIDIA's, or an older NVRTC: {OLDER_N
 
 
 def fewer_threads(launch: LaunchGeometry, most: int) -> str:
-    """A repair with at most so many threads."""
+    """A repair that sets threads whose product is at most `most`."""
     return f"GpuOptions(threads={_sizes(launch.block, launch.block, max(most, 1))})"
 
 

@@ -212,7 +212,8 @@ def _joined_stride(dimensions: Sequence[tuple[int, int]]) -> int | None:
 
 
 def _is_matrix(shape: Sequence[int], strides: Sequence[int | None]) -> bool:
-    """Whether BLAS takes such a matrix: rows or columns are contiguous and apart."""
+    """Whether BLAS takes a matrix of this shape: rows or columns are contiguous and do not
+    overlap."""
     (rows, columns), (down, across) = shape, strides
     if down is None or across is None:
         return False

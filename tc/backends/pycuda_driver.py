@@ -1,8 +1,8 @@
 """CUDA's driver by PyCUDA, on the primary contexts that other libraries use, too.
 
-PyCUDA launches on the streams alone that it has made itself. What belongs on another one runs on
-the default stream, and events keep it in line. For those, for the current context and for the names
-of errors it is the driver's own library that is asked, which PyCUDA has loaded.
+PyCUDA launches only on streams of its own. Work for another stream runs on the default stream, and
+events keep the two in order. Events, the current context and the names of errors come from the
+driver's own library, which PyCUDA has loaded.
 """
 
 from __future__ import annotations

@@ -97,8 +97,9 @@ _RESPELT: Mapping[str, str] = {
 
 
 def _head(grid: Grid | None, processors: int = Gpu().processors) -> str:
-    """The head of a function that a grid is run by. Where all blocks run at once on so many
-    multiprocessors, threads have no more registers than leave room for the blocks of each."""
+    """The head of the function for a grid. Where blocks wait for each other, all blocks run at
+    once, so the threads get few enough registers for `blocks / processors` blocks on each
+    multiprocessor."""
     threads = math.prod(extents(grid.threads if grid else ()))
     blocks = math.prod(extents(grid.blocks)) if grid and has_grid_barrier(grid) else 1
     each = -(-blocks // processors)
@@ -165,5 +166,5 @@ CUDA = Dialect(
 
 
 def cuda_for(gpu: Gpu) -> Dialect:
-    """CUDA C++ for a GPU with so many multiprocessors."""
+    """CUDA C++ for a GPU, whose number of multiprocessors bounds the registers of threads."""
     return replace(CUDA, head=partial(_head, processors=gpu.processors))

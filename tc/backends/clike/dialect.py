@@ -33,8 +33,8 @@ def operand_levels(op: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Names that a language keeps for itself: `words` anywhere, `functions` where functions are
-    named, and those that match `forms`."""
+    """Names that a language keeps for itself: `words` anywhere, `functions` as names of functions,
+    and names that match `forms`."""
 
     words: frozenset[str]
     functions: frozenset[str]
@@ -133,8 +133,8 @@ def respelling(words: Mapping[str, str], suffix: str) -> Callable[[str], str]:
 
 
 def suffixed(suffixes: Mapping[str, str], least: Mapping[int, str]) -> Callable[[int, DType], str]:
-    """Prints integers, with suffixes that tell their type; the least ones of so many bits have a
-    text of their own, as a constant without their sign would be too large for it.
+    """A printer of integers, with suffixes that tell their type. The least integer of 32 or 64 bits
+    has a text of its own, as its constant without the sign would be too large for the type.
 
     >>> from tc.dtypes import INT32, UINT32
     >>> text = suffixed({"uint32": "u"}, {32: "INT_MIN"})

@@ -78,13 +78,13 @@ def exchanged(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
 
 
 def chosen_beside_stored(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
-    """The buffers that a launch only reads, and that it chooses to read where it otherwise reads
-    one that it writes: `c ? e[8] : o[j]`.
+    """The buffers that a launch only reads, in a choice between such a read and a read of a buffer
+    that the launch also writes: `e` in `c ? e[8] : o[j]`.
 
-    NVRTC 13.0 and 13.5 make one load of such two, of a pointer that is chosen. Where the pointer to
-    the buffer that is only read is said to be the only one, that load is one of constant memory for
-    both: it finds what the other buffer held before the launch, and moves above the store and the
-    barrier between. Only loads of one type become one."""
+    NVRTC 13.0 and 13.5 make one load of the two, from a chosen pointer. If the pointer to `e` is
+    declared `restrict`, the joint load is a load from constant memory, for `o` too: it finds the
+    values of `o` before the launch, and moves above the store and the barrier between. Only loads
+    of one type are joined."""
     stored = stored_in(stmts)
     found: set[str] = set()
     for one, other in _choices(stmts):

@@ -16,7 +16,7 @@ _NAMES = {op: name for name, op in COMPARISONS.items()}
 
 
 def mask_text(expr: ir.Expr, bits: int, context: Context) -> str:
-    """A vector of bool as a mask of so many bits per lane."""
+    """The text of a vector of bool as a mask of `bits` bits per lane."""
     return mask_printed(expr, bits, context)[0]
 
 

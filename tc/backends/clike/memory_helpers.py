@@ -104,9 +104,9 @@ def _masked_in_parts(family: str, dtype: DType) -> str:
 
 
 def near_name(step: int, dtype: DType, *, masked: bool) -> str | None:
-    """The helper that loads elements so many apart, given a pointer to that of lane 0, without
-    touching others than those between them (and if masked, not even those); None where each is
-    loaded alone."""
+    """The helper that loads elements `step` apart, given a pointer to the element of lane 0; None
+    where each element is loaded alone. The helper touches no others than the elements between them,
+    and with a mask not even these."""
     found = next((f for f, known in _NEAR.items() if known == step), None)
     return None if found is None else f"tc_{found}{'_masked' if masked else ''}_{dtype}"
 

@@ -51,12 +51,11 @@ _LOWEST = "tc_lowest_"
 
 @dataclass(frozen=True, slots=True)
 class KernelFunction:
-    """One function of a text: the regions that it runs, as the threads of a `grid` if there is one,
-    and the buffers that it is given pointers to, in order; behind those one to `status` where it
-    `fails`, one to `workspace` where it needs some, and one to the word by which its blocks wait
-    for each other where it `waits` (see `LaunchText`). A pointer is to element (0, ..., 0), in a
-    grid to the lowest element in memory; those of `shared_pointers` are not said to be the only
-    ones to their memory."""
+    """One function of a text: the regions that the function runs, as the threads of a `grid` if
+    there is one, and the buffers to which it gets pointers, in order. Behind these come a pointer
+    to `status` if `fails`, to `workspace` if `workspace`, and to the word by which blocks wait for
+    each other if `waits` (see `LaunchText`). A pointer is to element (0, ..., 0), in a grid to the
+    lowest element in memory. Pointers of `shared_pointers` are not declared `restrict`."""
 
     name: str
     regions: tuple[tuple[ir.Stmt, ...], ...]
@@ -166,7 +165,7 @@ def spell(kernel: ir.Kernel, dialect: Dialect) -> Spellings:
 
 
 def plain_name(name: str, reserved: frozenset[str], forms: re.Pattern[str]) -> str:
-    """A name like this one that is not reserved.
+    """A name like `name` that is not reserved.
 
     >>> plain_name("2LUT", frozenset(), re.compile("tc_.*"))
     'v_2LUT'

@@ -1,7 +1,7 @@
 """The words in which the C functions on vectors are written once for all types.
 
 T is the vector, E its element, N the number of lanes, M its mask, U and A the unsigned vector and
-element of the same width, INDEX and HALF the vectors of so many int64 and halves, BYTES the size
+element of the same width, INDEX and HALF the vectors of N int64 and N halves, BYTES the size
 of an element, MIN and MAX the bounds of an integer. EACH[x] lists x for all lanes, with the
 lane's number for $. The function's name begins with "tc_".
 """

@@ -150,7 +150,7 @@ def share(_context: Any, _begin: Any, _end: Any, _part: Any, _parts: Any) -> Any
 
 @intrinsic
 def record(_context: Any, _failure: Any, _site: Any, *values: Any) -> Any:
-    """Records a failed check and its values, unless an earlier one is recorded."""
+    """Records a failed check and its values, unless an earlier failure is recorded."""
     place = Pointer(_INT64, "failure")
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:

@@ -145,8 +145,8 @@ def from_half(half: Any) -> Any:
 
 
 def _rounded_to_half(real: Any, whole: Any, fraction: int) -> Any:
-    """Halves of floats of that type. `whole` is the integer as wide, of whose bits so many are
-    the fraction."""
+    """A function that rounds floats of type `real` to halves. `whole` is the integer type of the
+    same width, `fraction` the number of its bits that hold the fraction."""
 
     def of(number: float) -> int:
         return int(real(number).view(whole))

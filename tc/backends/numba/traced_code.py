@@ -1,8 +1,9 @@
 """The text in LLVM's language of one function, written instruction by instruction, at one place at
 a time.
 
-Every instruction without a side effect is looked up first among those that are computed at that
-place already, so that the text holds each of them once, however often a kernel repeats it.
+Every instruction without a side effect is looked up first among the instructions that are already
+computed at this place, so that the text holds an instruction once, however often a kernel repeats
+it.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def _element_text(value: float, dtype: DType) -> str:
 
 
 class Code:
-    """The function `name`; `block` is the label of the block that is being written, `vectors_read`
-    are so many up to there, `libraries` are numba's of the functions that it calls."""
+    """The function `name`; `block` is the label of the current block, `vectors_read` the number of
+    vectors read so far, `libraries` are numba's libraries of the functions that it calls."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -209,7 +209,8 @@ def _through_half(value: TracedValue, target: DType, first: str, second: str) ->
 
 
 def _rounded_to_half(value: TracedValue, whole: DType, fraction: int, formats: str) -> TracedValue:
-    """`whole` is the integer as wide as the float, of whose bits so many are the fraction."""
+    """The bits of a float rounded to half. `whole` is the integer type as wide as the float,
+    `fraction` the number of its bits that hold the fraction."""
 
     def of(number: float) -> int:
         packed = struct.pack(formats[:2], number)

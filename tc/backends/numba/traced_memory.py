@@ -120,7 +120,8 @@ def _load_windows(
 
 
 def _moved(mask: TracedValue, places: Sequence[int], lanes: int) -> TracedValue:
-    """Of so many lanes those at `places` as the mask says, the others left out; -1: at none."""
+    """A mask of `lanes` lanes, with lane k of `mask` at `places[k]` (-1: nowhere) and false
+    elsewhere."""
     nothing = broadcast(as_value(mask.code, False, BOOL), mask.dtype.lanes)
     lane_of = {place: lane for lane, place in enumerate(places) if place >= 0}
     return shuffle(mask, nothing, [lane_of.get(n, mask.dtype.lanes) for n in range(lanes)])

@@ -274,7 +274,7 @@ class Machine:
         return first + start, first + following
 
     def record(self, failure: TracedValue, site: Operand, *numbers: Operand) -> None:
-        """Records a failed check and its values, unless an earlier one is recorded."""
+        """Records a failed check and its values, unless an earlier failure is recorded."""
         code = self._code
         words = self._pointer(failure, np.int64, "failure")
         with self.when(words[0] == 0):

@@ -246,8 +246,8 @@ def _check_reduction(
 def _is_contraction(
     statement: ast.Comprehension, signature: DefSignature, reduced: Sequence[str]
 ) -> bool:
-    """Whether the right side is a product of tensors that share the reduced variables, so that a sum
-    is almost certainly meant."""
+    """Whether the right side is a product of tensors that share the reduced variables, so that a
+    sum is almost certainly meant."""
     factors, stack = [], [statement.rhs]
     while stack:
         node = stack.pop()
