@@ -44,8 +44,8 @@ class CallTime:
 
 
 def time_of(call: Callable[[], Any], seconds: float) -> CallTime:
-    """How long `call` takes, tried for so many seconds, and after a call that may compile. A call
-    ends when its results are there, on a device too."""
+    """The time of `call`, measured for `seconds` after a first call that may compile. A call ends
+    when its results are there, on a device too."""
     wait_for(call())
     once = _mean(call, 1)
     calls = max(1, int(_LEAST / max(once, 1e-9)))

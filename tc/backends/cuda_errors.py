@@ -89,7 +89,7 @@ class KernelOnDevice:
             return BackendError(cause, repair="call it with smaller inputs")
         if error.code in _RESOURCES and launch is not None:
             of = f", with {registers} registers each" if registers else ""
-            cause = f"{what} needs more than {place} has for so many threads{of}: {error}"
+            cause = f"{what} needs more than {place} has for {launch.threads} threads{of}: {error}"
             return BackendError(cause, repair=fewer_threads(launch, launch.threads // 2))
         if error.code in _CRASHED:
             return BackendError(

@@ -170,7 +170,7 @@ def _guard(
     guarded = f"{f'({test})' if '?' in test else test} ? {value} : {other}"
     cause = (
         f"'{test}' gives no index variable a range: a 'where' says which values index variables "
-        "take, and what depends on more is a choice on the right side"
+        "take, and a condition on data is a choice on the right side, c ? x : y"
     )
     if "#" in cursor.span(rhs.start, span.end).text or len(guarded) > 160:
         return cursor.error(cause, rule="T5", span=span, idiom="x(i) > 0 ? x(i) : 0")

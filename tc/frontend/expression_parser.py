@@ -226,8 +226,8 @@ def _checked(cursor: Cursor, expr: Expr, *parts: ParsedExpr) -> ParsedExpr:
         cause = f"the expression is more than {MAX_HEIGHT} operations deep"
         if isinstance(expr, Binary) and in_a_row(expr) >= MAX_HEIGHT:
             cause = (
-                f"more than {MAX_HEIGHT} operations stand in a row, each on the result of the one "
-                "before, and other sums than of floats are not taken apart"
+                f"more than {MAX_HEIGHT} operations stand in a row, each on the result of the "
+                "operation before; only sums of floats are taken apart"
             )
         raise cursor.error(cause, span=expr.span, repair=_SPLIT)
     return ParsedExpr(expr, expr.span, height)

@@ -82,7 +82,7 @@ def message(error: tc.TCError) -> tuple[str, str | None]:
         (
             "launch",
             "LAUNCH_OUT_OF_RESOURCES: too many resources requested for launch",
-            f"{LAUNCH} needs more than CUDA device 0 has for so many threads, with 32 registers "
+            f"{LAUNCH} needs more than CUDA device 0 has for 128 threads, with 32 registers "
             "each: {error}",
             "GpuOptions(threads=(2, 32))",
         ),
