@@ -132,7 +132,7 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (buffers, "LEAST_PANELS", 1 << 40, SIDE_BY_SIDE, NARROW_UNITS, SIDE_SIZES),
         (transposes, "READ", 1 << 40, TRANSPOSE, WIDE, {"N": 61, "M": 600007}),
         (transposes, "WRITTEN", 1 << 40, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
-        (transposes, "SHORTEST", 0, TRANSPOSES, WIDE, {"B": 100003, "N": 5, "M": 19}),
+        (transposes, "MIN_STRETCH_LINES", 0, TRANSPOSES, WIDE, {"B": 100003, "N": 5, "M": 19}),
     ],
 )
 def test_limits(

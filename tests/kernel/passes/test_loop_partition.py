@@ -36,8 +36,8 @@ LANES = 8
 def copy(
     extent: int, *, vectors: int = 1, rows: int = 0, parallel: bool = False, more: int = 0
 ) -> Kernel:
-    """Copies rows, or one (`rows` = 0), in vectors of 8, several of them in an iteration; the body
-    has so many statements more."""
+    """A kernel that copies `rows` rows, or one vector for 0, in vectors of 8, `vectors` of them in
+    an iteration; the body has `more` further stores."""
     width = vectors * LANES
     column = add(times(var("j0"), width), times(var("u"), LANES), var("l"))
     place = (var("i"), column) if rows else (column,)
