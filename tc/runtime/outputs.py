@@ -251,13 +251,14 @@ def result_type(function: str, names: tuple[str, ...]) -> Any:
     ('C', 'out_2x', 'out_in', 'out__y')
     """
     fields = field_names(names)
-    made: Any = namedtuple(_spelled(function), fields)  # type: ignore[misc]  # not static
+    made: type[Any] = namedtuple(_spelled(function), fields)  # type: ignore[misc]  # not static
     rebuild = (function, names)
 
     def reduce(self: tuple[Any, ...]) -> tuple[Any, ...]:
         return rebuild_result, (*rebuild, tuple(self))
 
-    made.__reduce__ = reduce  # transforms of older versions of torch take no subclass
+    # no subclass has it, as transforms of older versions of torch take none
+    setattr(made, "__reduce__", reduce)  # noqa: B010  # mypy: a method
     return made
 
 

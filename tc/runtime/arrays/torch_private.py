@@ -22,8 +22,8 @@ from typing import Any
 from tc.process.call_sites import warn
 
 SEEN = ("2.7.1", "2.15.0")
-"""The oldest and the newest version with which tests/torch has passed, the oldest that pyproject.toml
-admits first: `make frameworks` runs both, `.ci/run` 2.13. They have all parts, but for those that
+"""The oldest and the newest version with which tests/torch has passed; pyproject.toml admits none
+that is older. `make frameworks` runs both, `.ci/run` 2.13. They have all parts, but for those that
 say otherwise; versions between them count as seen. (2.6 lacks what `hide_from_torch` asks for.)"""
 
 
