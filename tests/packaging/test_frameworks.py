@@ -26,3 +26,11 @@ def test_the_oldest_admitted_is_tested(library: str) -> None:
         assert [each.operator for each in specifier] == [">="]
         assert oldest in specifier
         assert not specifier.contains(f"{oldest}.dev0", prereleases=True)
+
+
+def test_what_make_runs_is_there() -> None:
+    """A file that gets another name is not left out without a word."""
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = re.findall(r"(?<![\w/])(?:tests|spec)/[\w/]+(?:\.\w+)?", rules)
+    assert "tests/torch" in named
+    assert [name for name in named if not (ROOT / name).exists()] == []
