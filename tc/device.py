@@ -49,21 +49,23 @@ GBYTES_PER_CORE = 10.0
 class Device:
     """A processor.
 
-    `vector_bits` is 0 where there are no vectors. The units that compute, load and store are
-    `unit_bits` wide, and take wider vectors in several passes (0: they are as wide as vectors).
-    `fma` says whether vectors have a fused multiply-add, `exponents` whether they have instructions
-    for the exponents of floats (as AVX-512's scalef, getexp and getmant). In a cycle a core begins
-    `fma_per_cycle` multiply-adds of a unit's width, and has the result of one `fma_latency` cycles
-    later.
+    `vector_bits` is the width of vectors, 0 where there are none. The units that compute, load and
+    store are `unit_bits` wide, and take wider vectors in several passes (0: units are as wide as
+    vectors). `fma` says whether vectors have a fused multiply-add, `exponents` whether vectors have
+    instructions for the exponents of floats (as AVX-512's scalef, getexp and getmant). In a cycle a
+    core begins `fma_per_cycle` multiply-adds of a unit's width; the result of a multiply-add is
+    there after `fma_latency` cycles.
 
-    Caches are in bytes, `l1` and `l2` of one core, `l3` of all cores that share one (0: there is
-    none, or nothing is known of it), and there are `l3_caches` of these. They exchange `line` bytes
-    at a time, and hardware prefetches within `page` bytes; a core reads `l2_bytes_per_cycle` from
-    the second, `l3_bytes_per_cycle` from the third, and `memory_bytes_per_cycle` from memory.
-    `threads` is how many run at the same time.
+    Sizes of caches are in bytes: `l1` and `l2` of one core, `l3` of one cache that several cores
+    share (0: there is none, or its size is not known), of which there are `l3_caches`. Caches
+    exchange `line` bytes at a time, and hardware prefetches within `page` bytes; a core reads
+    `l2_bytes_per_cycle` from the second cache, `l3_bytes_per_cycle` from the third, and
+    `memory_bytes_per_cycle` from memory. `threads` is the number of threads that run at the same
+    time.
 
     `gflops` (float32, all threads) and `gbytes` (per second, from memory) are for estimates only,
-    and decide nothing, so devices that differ only there are equal; 0 where nothing is known.
+    and decide nothing, so devices that differ only in these are equal; 0 where a speed is not
+    known.
 
     >>> import tc
     >>> tc.Device(vector_bits=512).lanes(32), tc.Device(vector_bits=0).lanes(32)

@@ -70,10 +70,10 @@ class TCError(Exception):
     where no source text is to blame), `cause`, `repair` (or None), `notes` (pairs of span and
     text).
 
-    A repair that can be pasted is given as `edits` of the text, and `repair` says them in words;
-    `paste` is short for one edit of the span. Edits mean what the text meant to say. Where that is
-    not known, `idiom` says what the language lacks and how it is written, and `example` are edits
-    that show it in the text, for the reader to adapt.
+    A repair that can be pasted is given as `edits` of the text, and `repair` says the edits in
+    words; `paste` is short for one edit of the span. Edits keep the meaning that the text was to
+    have. Where this meaning is not known, `idiom` says what the language lacks and what is written
+    in its place, and `example` has edits that show the idiom in the text, for the reader to adapt.
     """
 
     def __init__(
@@ -181,13 +181,13 @@ class InputError(TCError):
 class AccessError(TCError):
     """A checked read or division failed while the program ran (G7, Y4).
 
-    The interpreter has touched no array of the caller's then; what compiled code has left in the
-    outputs is unspecified.
+    The interpreter has touched no array of the caller's; the elements that compiled code has left
+    in the outputs are unspecified.
     """
 
 
 class GradError(TCError):
-    """A program, or a part of one, of which no gradient can be derived (rules D)."""
+    """A program, or a part of one, has no gradient that tc can derive (rules D)."""
 
 
 class BackendError(TCError):
@@ -199,7 +199,7 @@ class InternalError(TCError):
 
 
 class TCWarning(UserWarning):
-    """A warning about a program: it runs, but may mean something else (R3, G2, Y1, N1, ...)."""
+    """A warning about a program that runs, but may mean something else (R3, G2, Y1, N1, ...)."""
 
 
 def render(kind: str, error: TCError) -> str:

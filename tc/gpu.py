@@ -13,16 +13,18 @@ from tc.errors import BackendError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU. `threads`: the most of a block; `thread_limits` and `grid_limits`: the most along x,
-    y and z, of the threads of a block and of the blocks of a grid. `shared`: bytes of shared memory
-    that a block may have; `registers`: 32-bit registers of a multiprocessor, of which there are
-    `processors`; `thread_registers`: the most that one thread may have. `processor_threads`,
-    `processor_blocks`, `processor_shared`: the most threads and blocks that a multiprocessor runs
-    at a time, and the bytes of shared memory that these have together. `cooperative`: blocks of a
-    launch may wait for each other. `warp`: threads that run in step. `arch`: what NVRTC calls it.
+    """A GPU. `threads`: the most threads of a block; `thread_limits` and `grid_limits`: the most
+    threads of a block, and blocks of a grid, along x, y and z. `shared`: bytes of shared memory
+    that a block may have; `registers`: 32-bit registers of a multiprocessor; `processors`: the
+    number of multiprocessors; `thread_registers`: the most registers of one thread.
+    `processor_threads`, `processor_blocks`, `processor_shared`: the most threads and blocks that a
+    multiprocessor runs at a time, and the bytes of shared memory of all these blocks together.
+    `cooperative`: blocks of a launch may wait for each other. `warp`: the number of threads that
+    run in step. `arch`: the name of the architecture for NVRTC.
 
     `gflops` (float32, all multiprocessors) and `gbytes` (per second, from memory) are for estimates
-    only, and decide nothing, so GPUs that differ only there are equal; 0 where nothing is known.
+    only, and decide nothing, so GPUs that differ only in these are equal; 0 where a speed is not
+    known.
 
     >>> import tc
     >>> tc.Gpu(threads=256, shared=16 << 10).shared

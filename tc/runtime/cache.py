@@ -226,8 +226,9 @@ _noted = threading.local()
 
 
 def enable(directory: str | os.PathLike[str] | None = None, *, limit: int = LIMIT) -> None:
-    """Keeps kernels on disk from now on, as tc does unless told otherwise: in `directory`, or in
-    that which TC_CACHE_DIR names, or in the user's cache directory, at most `limit` bytes."""
+    """Keeps kernels on disk from now on, as a new process does: at most `limit` bytes in
+    `directory`, by default in the directory that TC_CACHE_DIR names, or in the user's cache
+    directory."""
     global _store, _enabled
     _store = KernelStore(_default() if directory is None else _absolute(Path(directory)), limit)
     _enabled = True

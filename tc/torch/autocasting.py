@@ -36,11 +36,12 @@ def cast(value: Any, dtype: Any) -> Any:
 
 
 class Autocast:
-    """A function, `tc.torch.autocast(f, dtype)`, that casts floats of its arguments, but for
-    float64, to the dtype where `torch.autocast` is on, as torch does for the operators of its
-    lists; else it is `f`. `outputs=` stays as it is given. Gradients flow back through the casts.
+    """A function, `tc.torch.autocast(f, dtype)`, that takes part in `torch.autocast`: where
+    autocast is on, tensors of floats, but for float64, are cast to `dtype` before `function`, which
+    is `f`, is called; elsewhere the call is one of `f`. `outputs=` is not cast. Gradients flow back
+    through the casts.
 
-    Raises InputError for a dtype that is none of float16, float32 and float64.
+    Raises InputError for a dtype other than float16, float32 and float64.
 
     >>> import tc, tc.torch, torch
     >>> f = tc.compile("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }")

@@ -27,17 +27,19 @@ from tc.torch.held_inputs import (
 
 
 class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
-    """A program as a module, `tc.torch.Module`: the inputs that are named belong to it.
+    """A program as a module of torch, `tc.torch.Module`: the inputs that are named belong to the
+    module.
 
-    An input is given as a tensor, or as the shape of a parameter with values to start from: as of
-    torch's own layers for what is summed over (uniform, by the number of terms) and for what is
-    gathered from (normal), else 1 for a factor and 0 for a term. A float is a parameter of rank 0;
-    tensors of integers are buffers, and integers constants. The call takes the other inputs, in
-    order or by name. `src` is a program as for `tc.compile`, or a function that this has made.
-    `autocast="float32"` has the call take part in `torch.autocast`, as `tc.torch.autocast` does for
-    functions; a program with an input of that name is given it in its place.
+    An input is given as a tensor, or as the shape of a parameter. A parameter that is given by its
+    shape starts as in torch's own layers: uniform, by the number of terms, where the program sums
+    over the parameter; normal where the program gathers from it; otherwise with 1 for a factor and
+    0 for a term. A float is a parameter of rank 0; tensors of integers are buffers, and integers
+    constants. The call takes the other inputs, in order or by name. `src` is a program as for
+    `tc.compile`, or a compiled function, which is the attribute `function`. With
+    `autocast="float32"` the call takes part in `torch.autocast`, as `tc.torch.autocast` has it for
+    functions; where the program has an input `autocast`, the keyword gives that input.
 
-    Raises InputError for names and shapes that do not fit, and what `tc.compile` raises.
+    Raises InputError for names and shapes that do not fit, and the errors of `tc.compile`.
 
     >>> import tc.torch, torch
     >>> linear = tc.torch.Module(
@@ -60,7 +62,7 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         if "autocast" not in known:
             parameters.pop("autocast", None)
         shapes: dict[str, tuple[int, ...]] = {}
-        self.started: dict[str, Any] = {}
+        self._started: dict[str, Any] = {}
         for name, value in parameters.items():
             if name not in known:
                 raise is_unknown(function, name, value, parameters)
@@ -68,7 +70,7 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
             if shape is not None:
                 shapes[name] = shape
         check_sizes(function.program, shapes)
-        self.taken = tuple(p.name for p in function._signature.inputs if p.name not in parameters)
+        self._taken = tuple(p.name for p in function._signature.inputs if p.name not in parameters)
         self.reset_parameters()
 
     def _take(self, parameter: Parameter, value: Any, shapes: HeldShapes) -> tuple[int, ...] | None:
@@ -87,7 +89,7 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
             value = torch.tensor(number.item(), dtype=dtype)
         elif isinstance(value, tuple) and is_float:
             value = torch.empty(shape_of(program, parameter, value, shapes), dtype=dtype)
-            self.started[name] = first_values(program, name)
+            self._started[name] = first_values(program, name)
         elif not isinstance(value, torch.Tensor):
             raise is_no_tensor(program, parameter, value, shapes)
         if value.dtype != dtype or value.dim() != parameter.rank:
@@ -102,14 +104,14 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
     def reset_parameters(self) -> None:
         """Gives parameters that were given by their shapes values to start from."""
         with torch.no_grad():
-            for name, start in self.started.items():
+            for name, start in self._started.items():
                 start(getattr(self, name))
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The results for the other inputs."""
-        if named or len(inputs) != len(self.taken):
+        if named or len(inputs) != len(self._taken):
             inputs = self._bound(inputs, named)
-        given = dict(zip(self.taken, inputs, strict=True))
+        given = dict(zip(self._taken, inputs, strict=True))
         names = self.function.program.inputs
         values = [given[n] if n in given else getattr(self, n) for n in names]
         if self._cast_to is not None:
@@ -118,16 +120,16 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
 
     def _bound(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         signature = self.function._signature
-        rest = tuple(p for p in signature.inputs if p.name in self.taken)
+        rest = tuple(p for p in signature.inputs if p.name in self._taken)
         return bind_call(replace(signature, inputs=rest), inputs, named)
 
     def extra_repr(self) -> str:
         signature = self.function._signature
-        held = [p for p in signature.inputs if p.name not in self.taken]
+        held = [p for p in signature.inputs if p.name not in self._taken]
         parts = [f"{p.name}={described(getattr(self, p.name))}" for p in held]
         if self._cast_to is not None:
             parts.append(f"autocast={str(self._cast_to).removeprefix('torch.')!r}")
-        return ", ".join([f"{signature.name}({', '.join(self.taken)})", *parts])
+        return ", ".join([f"{signature.name}({', '.join(self._taken)})", *parts])
 
 
 Layer.__name__ = Layer.__qualname__ = "Module"  # as users know it

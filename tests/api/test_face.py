@@ -140,3 +140,11 @@ def test_calls_by_torch_and_jax_add_no_names() -> None:
     jax.grad(lambda y: function(y, y).sum())(jax.numpy.ones((2, 2)))
     assert public_names(function) == FUNCTION
     assert "tc.torch.routes" in sys.modules
+
+
+def test_modules_of_torch_add_their_function_and_their_inputs() -> None:
+    torch, routes = pytest.importorskip("torch"), pytest.importorskip("tc.torch")
+    text = "def f(float(N) x, float(N) w) -> (y) { y(i) = x(i) * w(i) }"
+    module = routes.Module(text, w=(3,))
+    added = public_names(module) - public_names(torch.nn.Module())
+    assert added == {"function", "reset_parameters", "w"}
