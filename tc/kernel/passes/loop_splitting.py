@@ -63,29 +63,29 @@ MIN_ITERATIONS = 4
 """Iterations of a loop whose last one, or whose edges, are worth a second copy of its body."""
 
 MIN_SHARED_ITERATIONS = 1 << 10
-"""The same of one that threads share: its last iteration becomes a region, which is compiled and
-called for itself."""
+"""Iterations of a loop that threads share and whose last iteration is worth a region, which is
+compiled and called for itself."""
 
 MIN_GUARDED_ITERATIONS = 8
 """Iterations of a loop that is worth a copy of its body without a guard."""
 
 VECTORS_PER_MASK = 4
-"""One in so many vectors of a last iteration must have a mask, at least."""
+"""Vectors of a last iteration for each one that has a mask, at most."""
 
 MAX_LAST_STATEMENTS = 32
 """Statements of a last iteration, after unrolling."""
 
 MAX_EDGE_STATEMENTS = 192
-"""The same of a loop with tests at its edges."""
+"""Statements of a loop with tests at its edges, after unrolling."""
 
 MAX_GUARDED_STATEMENTS = 256
-"""The same of a copy without a guard."""
+"""Statements of a loop with a guard, after unrolling."""
 
 
 def split_loops(kernel: ir.Kernel, *, vectors: bool) -> ir.Kernel:
-    """The kernel with loops split where conditions are decided, in order: at last iterations, if
-    there are vectors, at guards of terms, and at edges. What one has decided, the next does not
-    find."""
+    """The kernel with loops split where conditions are decided: first at last iterations, if there
+    are vectors, then at guards of terms, then at edges. A test that one of these decides is gone
+    for the next."""
     kernel = split_last_iterations(kernel) if vectors else kernel
     return split_at_edges(skip_guarded_terms(kernel))
 
@@ -346,12 +346,12 @@ def skip_guarded_terms(kernel: ir.Kernel) -> ir.Kernel:
     local = frozenset(b.name for b in kernel.buffers if b.role == "register")
     buffers = {b.name: b for b in kernel.buffers}
     scope = Scope(assigned(kernel))
-    pass_ = _Pass(LocalNames(kernel), scope, positive & local, positive, buffers)
-    return map_regions(kernel, lambda region: scope.map(region, pass_.statement))
+    terms = _GuardedTerms(LocalNames(kernel), scope, positive & local, positive, buffers)
+    return map_regions(kernel, lambda region: scope.map(region, terms.statement))
 
 
 @dataclass
-class _Pass:
+class _GuardedTerms:
     """`positive` are the arrays of which no element is ever -0, and `local` those of them that a
     block has for itself; `deciding` is what the bounds of loops depend on."""
 

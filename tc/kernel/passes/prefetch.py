@@ -57,17 +57,17 @@ BLOCK_DISTANCE = 1
 GATHER_DISTANCE = 8
 """Iterations from the hint at a gathered row to the access: measured, 4 or 16 help less."""
 
-FEWEST_ITERATIONS = 2 * GATHER_DISTANCE
+MIN_ITERATIONS = 2 * GATHER_DISTANCE
 """Iterations of a loop that has hints for its own ones only: the first ones, of whose rows nobody
 was told, are half of these at most."""
 
-FEWEST_BLOCK_LINES = 16
+MIN_BLOCK_LINES = 16
 """Lines of a block: the core itself waits for fewer at the same time."""
 
-MOST_GATHERED_LINES = 8
+MAX_GATHERED_LINES = 8
 """Lines that an iteration asks for: processors wait for few at a time, and drop others."""
 
-BURST_LINES = 32
+MAX_LINES_AT_ONCE = 32
 """Lines of a block that are asked for at once, at most: a core waits for about so many."""
 
 BLOCKS_IN_CACHE = 4
@@ -76,10 +76,10 @@ BLOCKS_IN_CACHE = 4
 OPERATIONS_PER_HINT = 2
 """Operations on vectors for each hint: with fewer, memory has no time to spare."""
 
-HINTS_PER_LINE = 2.0
+MAX_HINTS_PER_LINE = 2.0
 """Hints for each line, on average: as many are worth it where they are spread more evenly."""
 
-MOST_INDEX_NODES = 80
+MAX_INDEX_NODES = 80
 """Nodes of an index that is computed a second time."""
 
 
@@ -127,10 +127,11 @@ def prefetch_blocks(kernel: ir.Kernel, cache: int, *, line: int, page: int) -> i
     """The kernel with hints at blocks of buffers larger than a cache of so many bytes (0: it is not
     known how many, and there are no hints). Lines and pages have so many bytes.
 
-    Each block is asked for before the statements that touch it first: if these are behind the
-    host, it is that of this iteration; else that of the next one, and the last iteration asks for
-    the first block of the next iteration of the loop around. No block is asked for of which the
-    next iteration touches a part again, or that has no room in the cache.
+    Each block is asked for before the statements that touch it first, in the loops that compute
+    most: if these statements are behind the loops, the block is that of this iteration; else that
+    of the next one, and the last iteration asks for the first block of the next iteration of the
+    loop around. No block is asked for of which the next iteration touches a part again, or that has
+    no room in the cache.
 
     >>> from tc.dtypes import FLOAT32
     >>> from tc.kernel.printer import statement_lines
@@ -189,37 +190,37 @@ class _BlockHints:
         return self.scope.map(block, each)
 
     def _with_hints(self, loop: ir.For, known: frozenset[str]) -> tuple[frozenset[str], ir.For]:
-        """The buffers that are known then, and a loop with hints in its host."""
-        host = PrefetchLoop.of(loop.body) if iterations(loop) else None
-        if host is None:
+        """The buffers that are known then, and a loop with hints in its loops that compute most."""
+        busy = PrefetchLoop.of(loop.body) if iterations(loop) else None
+        if busy is None:
             return known, loop
-        place = next(p for p, stmt in enumerate(loop.body) if stmt is host.loops[0])
+        place = next(p for p, stmt in enumerate(loop.body) if stmt is busy.loops[0])
         spreads: list[SpreadHints] = []
         room = self.room
         for block, values in self._blocks(loop, place, known):
             size = block.lines(self.line) * self.line
-            if FEWEST_BLOCK_LINES * self.line <= size <= room and (
-                spread := host.spread(block, values, self.line, spreads)
+            if MIN_BLOCK_LINES * self.line <= size <= room and (
+                spread := busy.spread(block, values, self.line, spreads)
             ):
                 room -= size
                 spreads.append(spread)
                 known |= {block.buffer.name}
-        body = (*loop.body[:place], host.with_hints(spreads), *loop.body[place + 1 :])
+        body = (*loop.body[:place], busy.with_hints(spreads), *loop.body[place + 1 :])
         return known, changed(loop, body=body) if spreads else loop
 
     def _blocks(
         self, loop: ir.For, place: int, known: frozenset[str]
     ) -> Iterator[tuple[BufferFootprint, Mapping[str, ir.Expr]]]:
         """What an iteration of a loop touches and the next one does not, with the values of
-        variables for which the host, at this place of the body, asks for it. Rows that the host
-        reads itself are not waited for where they are streams."""
+        variables for which the busy loops, at this place of the body, ask for it. Rows that these
+        loops read are not waited for where they are streams."""
         body, around = loop.body, [each for each in self.scope.loops if isinstance(each, ir.For)]
         outer = around[-1] if around else None
         following = later(loop, outer, BLOCK_DISTANCE, keeps_inside=False)
-        before, host, after = body[:place], body[place : place + 1], body[place + 1 :]
+        before, busy, after = body[:place], body[place : place + 1], body[place + 1 :]
         with self.scope.inside(loop):
-            for stmts, values in (before, following), (host, following), (after, {}):
-                stores = stmts is not host
+            for stmts, values in (before, following), (busy, following), (after, {}):
+                stores = stmts is not busy
                 touched = {name: None for name, _ in accesses(stmts, stores=stores)}
                 for name in touched:
                     if name in self.large and name not in known:
@@ -237,7 +238,7 @@ class _BlockHints:
 
 @dataclass(frozen=True)
 class SpreadHints:
-    """Hints for each iteration of the innermost of so many loops of a host."""
+    """Hints for each iteration of the innermost of so many of the loops."""
 
     depth: int
     hints: Sequence[ir.Prefetch]
@@ -296,10 +297,10 @@ class PrefetchLoop:
             return share.hints * self._trips(share.depth)
 
         shares = self._shares(rows, max(1, line // block.buffer.dtype.bytes))
-        few = [each for each in shares if each.hints <= BURST_LINES and asked(each) <= room]
+        few = [each for each in shares if each.hints <= MAX_LINES_AT_ONCE and asked(each) <= room]
         if not few:
             return None
-        enough = HINTS_PER_LINE * block.lines(line)
+        enough = MAX_HINTS_PER_LINE * block.lines(line)
         share = min(few, key=lambda each: (max(asked(each), enough), -each.depth))
         return SpreadHints(share.depth, self._hints(block, values, rows, share))
 
@@ -449,7 +450,7 @@ def _with_gather_hints(
 def _gather_hints(
     loop: ir.For, outer: ir.For | None, large: Mapping[str, ir.Buffer], line: int
 ) -> Iterator[ir.Prefetch]:
-    budget = MOST_GATHERED_LINES
+    budget = MAX_GATHERED_LINES
     for buffer, places in _rows(loop, outer, large):
         elements = line // large[buffer].dtype.bytes
         lines = [places[first] for first in firsts_of_lines(sorted(places), elements)]
@@ -472,10 +473,10 @@ def _rows(
     count = len(iterations(loop))
     if outer is not None and iterations(outer) and count >= GATHER_DISTANCE:
         found = _gathered(loop, _Later.of(loop, outer), large)
-        if found or count < FEWEST_ITERATIONS:
+        if found or count < MIN_ITERATIONS:
             yield from found
             return
-    if count >= FEWEST_ITERATIONS:
+    if count >= MIN_ITERATIONS:
         yield from _gathered(loop, _Later.of(loop, None), large)
 
 
@@ -536,8 +537,8 @@ class _Later:
             if isinstance(node, ir.Load) and node.buffer in self.stored:
                 return None
         moved = substitute(expr, self.values, {})
-        nodes = sum(1 for _ in islice(ir.walk(moved), MOST_INDEX_NODES + 1))
-        return moved if nodes <= MOST_INDEX_NODES else None
+        nodes = sum(1 for _ in islice(ir.walk(moved), MAX_INDEX_NODES + 1))
+        return moved if nodes <= MAX_INDEX_NODES else None
 
     def is_gathered(self, expr: ir.Expr) -> bool:
         """Whether it depends on what each iteration loads from another place."""

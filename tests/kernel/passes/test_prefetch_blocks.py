@@ -27,16 +27,16 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.passes.prefetch import BLOCKS_IN_CACHE as PART
-from tc.kernel.passes.prefetch import BURST_LINES as BURST
-from tc.kernel.passes.prefetch import FEWEST_BLOCK_LINES as FEWEST
-from tc.kernel.passes.prefetch import HINTS_PER_LINE as WASTE
+from tc.kernel.passes.prefetch import MAX_HINTS_PER_LINE as WASTE
+from tc.kernel.passes.prefetch import MAX_LINES_AT_ONCE as BURST
+from tc.kernel.passes.prefetch import MIN_BLOCK_LINES as MIN_LINES
 from tc.kernel.passes.prefetch import OPERATIONS_PER_HINT as WORK
 from tc.kernel.passes.prefetch import prefetch_blocks
 from tests.kernel.hinted import hints_of
 from tests.support.kernels import Array, dense, integer, loop
 from tests.support.vectors import plus, ramp, times
 
-BLOCKS, ROWS, WIDTH = 40, FEWEST, 16
+BLOCKS, ROWS, WIDTH = 40, MIN_LINES, 16
 B, I, K, Q = (Var(name, INT64) for name in "bikq")  # noqa: E741  # as in loops
 VECTOR = FLOAT32.vector(16)
 LINE, PAGE = 64, 4096
@@ -172,7 +172,7 @@ def test_blocks_that_fit_into_the_cache() -> None:
 
 
 def test_blocks_of_many_lines() -> None:
-    few = replace(copies(), end=integer(FEWEST - 1))
+    few = replace(copies(), end=integer(MIN_LINES - 1))
     assert hints(kernel_of(few, computes())) == []
 
 

@@ -37,10 +37,9 @@ from tc.kernel.ir import (
     statements,
 )
 from tc.kernel.passes.contraction import contract
-from tc.kernel.passes.prefetch import FEWEST_ITERATIONS as FEWEST
-from tc.kernel.passes.prefetch import GATHER_DISTANCE as AHEAD
-from tc.kernel.passes.prefetch import MOST_GATHERED_LINES as MOST
-from tc.kernel.passes.prefetch import prefetch_gathers
+from tc.kernel.passes.prefetch import GATHER_DISTANCE as DISTANCE
+from tc.kernel.passes.prefetch import MAX_GATHERED_LINES as MAX_LINES
+from tc.kernel.passes.prefetch import MIN_ITERATIONS, prefetch_gathers
 from tc.kernel.passes.vector_functions import expand_vector_functions
 from tc.kernel.printer import expression_text, statement_lines
 from tc.kernel.verify import verify
@@ -172,10 +171,10 @@ def test_one_hint_a_line(loads: list[tuple[int, int]], expected: list[str]) -> N
 
 
 def test_no_more_than_a_few_lines() -> None:
-    for count in MOST, MOST + 1:
+    for count in MAX_LINES, MAX_LINES + 1:
         loads = [Let(f"v{n}", row(T, 16 * n)) for n in range(count)]
-        kernel = kernel_of(gather(Let("t", index(I, K)), *loads), columns=16 * MOST + 16)
-        assert bool(hints(kernel)) is (count == MOST)
+        kernel = kernel_of(gather(Let("t", index(I, K)), *loads), columns=16 * MAX_LINES + 16)
+        assert bool(hints(kernel)) is (count == MAX_LINES)
     kernel = kernel_of(SUM)  # as many lines as lanes
     turned = replace(kernel.buffer("x"), strides=(1, ROWS))
     assert not hints(replace(kernel, buffers=(turned, *kernel.buffers[1:])))
@@ -255,14 +254,14 @@ def test_lanes_anywhere_have_no_hint() -> None:
 
 
 def test_the_number_of_iterations() -> None:
-    for length, expected in ((AHEAD, True), (AHEAD - 1, False)):
+    for length, expected in ((DISTANCE, True), (DISTANCE - 1, False)):
         body = gather(Let("t", index(I, K)), add(row(T)), length=length)
         assert bool(hints(kernel_of(body))) is expected
     long = For("k", integer(0), plus(I, 1), SUM.body)  # not known
     assert not hints(kernel_of(long))
     for length, expected in (
-        (FEWEST, True),
-        (FEWEST - 1, False),
+        (MIN_ITERATIONS, True),
+        (MIN_ITERATIONS - 1, False),
     ):  # with no loop around
         body = gather(Let("t", index(integer(0), K)), *(add(row(T)),), length=length)
         kernel = kernel_of(If(Compare("<", I, integer(2)), (body,)))
