@@ -18,8 +18,10 @@ from tc.device import Device
 from tc.errors import InputError, TCError, render
 from tc.gpu import Gpu
 from tc.options import Options
+from tc.pipeline import shape_program
 from tc.process.call_sites import warn
 from tc.process.uninterrupted import uninterrupted
+from tc.semantics.program import ShapedProgram
 from tc.tuning.canonical import CanonicalCall, Names, as_json, canonical_call
 from tc.tuning.database_file import (
     VARIABLE,
@@ -130,7 +132,7 @@ class TuningDatabase:
     def add(self, measurements: Sequence[Measurement]) -> int:
         """Keeps measurements, all or none, and returns how many of them are new. InputError where
         the file cannot be written; that of a program which does not fit its sizes, before."""
-        calls = [_call_of(measurement.problem) for measurement in measurements]
+        calls = [_shaped_call(measurement.problem)[0] for measurement in measurements]
         with writing(self.path) as connection:
             pairs = zip(measurements, calls, strict=True)
             return sum(_insert(connection, *pair) for pair in pairs)
@@ -158,7 +160,7 @@ class TuningDatabase:
         first, the fastest of each. What cannot be read is passed over, which a TCWarning says."""
         if not self.exists:
             return iter(())
-        call, shaped = _call_of(problem), problem.shaped()
+        call, shaped = _shaped_call(problem)
         with reading(self.path) as connection:
             key = PlanKey.of(call, device, base or Options())
             known = known_plans(connection, key, self._pass_over)
@@ -187,8 +189,11 @@ class TuningDatabase:
             warn(render("tune", TCError(f"{what}, as {error.cause}", repair=error.repair)))
 
 
-def _call_of(problem: Problem) -> CanonicalCall:
-    return canonical_call(problem.request(), problem.shaped())
+def _shaped_call(problem: Problem) -> tuple[CanonicalCall, ShapedProgram]:
+    """The call of a problem, and its program, shaped for the sizes of the call."""
+    request = problem.request()
+    shaped = shape_program(request.program, request.sizes)
+    return canonical_call(request, shaped), shaped
 
 
 def _insert(connection: Connection, measurement: Measurement, call: CanonicalCall) -> int:
