@@ -97,7 +97,7 @@ def check_origins(both: Sequence[PeerProcess], roots: Mapping[str, Path]) -> Non
 
 @dataclass
 class Row:
-    """One kernel: what both did in each run."""
+    """One kernel, and the timings of both trees in each run."""
 
     kernel: Kernel
     runs: list[Mapping[str, Timing]] = field(default_factory=list)

@@ -49,8 +49,9 @@ class Limits:
     copy: tuple[float, ...]
 
     def seconds(self, *, flops: int, read: int, written: int) -> float:
-        """The least time for so many operations and bytes, at the bandwidth of their sum's size:
-        as much as possible is copied, the rest read, or written at the rate of copying."""
+        """The least time for `flops` operations and for bytes `read` and `written`, at the
+        bandwidth for their sum: as many bytes as possible are copied, the rest is read, or written
+        at the rate of copying."""
         reading = interpolate(self.sizes, self.read, read + written)
         copying = interpolate(self.sizes, self.copy, read + written)
         copied = 2 * min(read, written)

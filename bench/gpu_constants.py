@@ -267,8 +267,8 @@ extern "C" __global__ void __launch_bounds__(256) f(const float4* data, float* o
 
 
 def numbers(device: GpuDevice) -> Iterator[tuple[str, float, str]]:
-    """Each constant: what it is, its number, its unit; NaN where a probe failed, with a line that
-    says why."""
+    """Each constant as words, number and unit; the number is NaN where a probe failed, with a line
+    that says why."""
     driver = cuda_driver()
     gpu = driver.gpu(0)
     rng = np.random.default_rng(0)

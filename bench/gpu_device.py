@@ -1,4 +1,4 @@
-"""A GPU as the harness uses it, through torch: its arrays, its clock, and what it is."""
+"""A GPU for the harness, through torch: arrays, clock, name and architecture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NoGpu(Exception):
 
 
 def count_gpus() -> int:
-    """Those that CUDA's driver sees; NoGpu where it sees none. It makes no context."""
+    """The number of GPUs that CUDA's driver sees; NoGpu for none. No context is made."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -42,8 +42,8 @@ def count_gpus() -> int:
 
 @dataclass(frozen=True)
 class Timed:
-    """Percentiles of the seconds of so many runs. `late` says that the GPU had to wait for the
-    processor, whose time is therefore among them.
+    """Percentiles of the seconds of `runs` runs. `late` says that the GPU had to wait for the
+    processor, so that the seconds have the time of the processor in them.
 
     >>> Timed.of([3.0, 1.0, 2.0, 5.0, 4.0])
     Timed(runs=5, p0=1.0, p50=3.0, p90=4.6, late=False)

@@ -39,17 +39,17 @@ GOAL = 10e-6
 OWN = "of an input, by the array's own Python"
 
 Times = Mapping[str, float]
-"""Seconds of a call by what it is: its number of inputs, and where its output comes from."""
+"""Seconds of a call by kind of call: the number of inputs, and where the output comes from."""
 
 ROUNDS = 15
 BATCH = 100
-"""Launches that a GPU takes before it has done the first ones."""
+"""Launches that fit the queue of a GPU, so that no launch waits for an earlier one to end."""
 
 NOWHERE: AbstractContextManager[None] = contextlib.nullcontext()
 
 
 class IdleDriver:
-    """Implements `CudaDriver`: one device, on which nothing happens."""
+    """Implements `CudaDriver` by one device that does no work."""
 
     name = "idle"
     cooperates = True
@@ -272,7 +272,8 @@ def launching(library: Library, wait: Callable[[], None], stream: int) -> Times:
 
 
 def own_part(library: Library, budget: float) -> Times:
-    """Of an array that says by Python what it is: what it takes for that itself, in each call."""
+    """The seconds that an array described by Python code spends on its own description in each
+    call."""
     array = library.new()
     if not isinstance(array, Plain):
         return {}

@@ -52,8 +52,8 @@ class Record:
         return cls(data["sessions"], timings)
 
     def write(self, path: Path) -> None:
-        """All at once, so that a process that is ended leaves a file that can be read, and its
-        tables beside it."""
+        """Writes the file at once, and the tables beside it, so that an interrupted process leaves
+        a file that can be read."""
         kernels = {
             kernel: {p: {"session": n, "timing": asdict(timing)} for p, (n, timing) in of.items()}
             for kernel, of in self.timings.items()

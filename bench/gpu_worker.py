@@ -162,7 +162,8 @@ class GpuTiming:
 
 @dataclass(frozen=True)
 class RightForm:
-    """A form that was built: the seconds of its first run, its error, and about what it takes."""
+    """A form that was built: the seconds of its first run, its error, and the seconds of a trial
+    run."""
 
     run: Run
     first: float
@@ -171,7 +172,7 @@ class RightForm:
 
 
 class GpuSession:
-    """The device and the kernel that it is at."""
+    """The device, and the kernel whose forms are being measured."""
 
     def __init__(self, device: GpuDevice, note: Note, backend: str = "cuda") -> None:
         self._device = device

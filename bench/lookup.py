@@ -38,7 +38,8 @@ def request_of(columns: int) -> Request:
 
 
 def fill(database: TuningDatabase, sizes: int, plans: int) -> None:
-    """Plans for so many sizes, one of each confirmed."""
+    """Fills the database with plans for `sizes` sizes, `plans` for each size, one of them
+    confirmed."""
     backend = registry.get(BACKEND)
     assert isinstance(backend, Backend)
     device = device_value(host(), BACKEND)

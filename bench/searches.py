@@ -85,7 +85,7 @@ def run(program: Program, search: str, seed: int, chosen: argparse.Namespace) ->
 
 
 def reached(record: Mapping[str, Any], seconds: float) -> float:
-    """How many times as fast as the default the best was after so many seconds.
+    """The speed of the best candidate after `seconds` seconds, relative to the default.
 
     >>> record = {"default": 6.0, "best": 2.0, "moments": [(1.0, 3.0), (4.0, 2.0)]}
     >>> reached(record, 0.5), reached(record, 1.0), reached(record, 9.0)

@@ -70,14 +70,15 @@ TYPES = (
     *("half", "float", "double", "bool"),
 )
 ROWS = tuple(f"{dtype} {n}" for k, dtype in enumerate(TYPES) for n in (k + 4, 30 - k))
-"""Rows of each type, of so many elements."""
+"""Rows of each type, with the number of elements."""
 
 Inputs = Callable[[np.random.Generator], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program with what makes its inputs, and what the outputs that a caller passes hold."""
+    """A program with a function that makes inputs, and one that makes outputs passed by the
+    caller."""
 
     text: str
     entry: str

@@ -55,8 +55,8 @@ def sizes_for(program: Program, text: str) -> dict[str, int]:
 
 
 def computed(name: str, text: str) -> tuple[Arrays, Arrays]:
-    """What a text computes, and the values of its sizes and inputs, from which it does;
-    what outputs held, which it continues, is named like `y_held`."""
+    """The results of a text, and the values of the sizes and inputs. The old contents of an output
+    `y` that the text continues are among the inputs as `y_held`."""
     module = parse(Source(text))
     program = check(module, entry=module.defs[-1].name.text)
     sizes = sizes_for(program, text)
@@ -82,7 +82,7 @@ def computed(name: str, text: str) -> tuple[Arrays, Arrays]:
 
 
 def pasted(name: str) -> tuple[str, Arrays, Arrays] | None:
-    """The text with its repairs made, if it runs then, with what it computes and from what."""
+    """The text with its repairs made, its results and its inputs; None if the text does not run."""
     text = STORED[name].repaired()
     for _ in range(MAX_PASTES):
         if text is None:

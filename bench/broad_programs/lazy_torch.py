@@ -1,5 +1,5 @@
-"""PyTorch for those who run formulas: its OpenMP binds the process that loads it to one core where
-threads have places, so that tc and numba are measured without it."""
+"""PyTorch, imported only in processes that run formulas: where threads have places, its OpenMP
+binds a process to one core, so tc and numba are measured in processes without PyTorch."""
 
 from __future__ import annotations
 

@@ -156,7 +156,8 @@ class Drawn:
         return copied((rng.random(shape, real) * real(high - low) + real(low)).astype(dtype))
 
     def tolerance(self, expected: Array) -> float:
-        """As that of the kernels of `bench.cpu`; the steps that make one element are its terms."""
+        """The largest error allowed, by the rule of the kernels of `bench.cpu`, with the steps that
+        make one element as terms."""
         kinds = [DTYPES[kind] for kind, _, _ in self.program.parameters]
         unit = max((ROUNDING[np.dtype(k)] for k in kinds if np.dtype(k) in ROUNDING), default=0.0)
         terms = product(self.program.work, self.sizes) / max(expected.size, 1)

@@ -25,7 +25,7 @@ TIMED = ("choose", "sample")
 
 
 class PeerError(Exception):
-    """A peer that did not answer; `at` is the form that it was at, where it said so."""
+    """A peer that did not answer; `at` is the form that the peer was at, if it has said so."""
 
     def __init__(self, reason: str, at: str = "") -> None:
         super().__init__(reason)

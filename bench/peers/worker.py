@@ -1,4 +1,4 @@
-"""The process of one peer: it answers lines of JSON on its input by lines on its output."""
+"""The process of one peer, which answers each line of JSON on its input by a line on its output."""
 
 from __future__ import annotations
 

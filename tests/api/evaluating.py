@@ -1,4 +1,4 @@
-"""A backend that runs kernels by `tc.kernel.evaluate` and counts what it compiles."""
+"""A backend that runs kernels by `tc.kernel.evaluate`, and counts the kernels that it compiles."""
 
 from __future__ import annotations
 

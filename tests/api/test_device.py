@@ -75,7 +75,7 @@ def test_unknown_cores_are_threads(machine: Path) -> None:
 
 
 def test_speeds_decide_nothing() -> None:
-    """So that what is kept for a machine does not depend on its clock of the moment."""
+    """Kernels kept for a machine must not depend on the clock of the moment."""
     fast = tc.Device(vector_bits=256, gflops=200.0, gbytes=20.0)
     assert fast == tc.Device(vector_bits=256)
     assert repr(fast) == repr(tc.Device(vector_bits=256))
@@ -114,7 +114,7 @@ def test_caches_of_all_processors(machine: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("size", ["", "4M", "?K"])
 def test_an_unknown_last_cache(machine: Path, monkeypatch: pytest.MonkeyPatch, size: str) -> None:
-    """It holds nothing, as far as anybody knows, so nothing depends on it."""
+    """A last cache of unknown size counts as absent, so that no choice depends on it."""
     monkeypatch.setattr(device, "_CACHES", machine / "cpu0" / "cache")
     assert (device.host().l3, device.host().shared_cache) == (0, 0)
     describe_caches(machine, 0, (3, "Unified", size, "0-3"))

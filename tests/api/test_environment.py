@@ -1,4 +1,4 @@
-"""The variables that tc reads, and the one page that lists them."""
+"""The environment variables that tc reads are the variables of one page of spec/."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_device_given_is_all_that_counts(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_passes_are_told_one_by_one() -> None:
-    """Each with what it changed; what is shown of one is never long."""
+    """Each pass is shown with its changes, shortened where they are long."""
     explanation = tc.explain(MM, SIZES, device=DEVICE)
     assert explanation.trace is not None
     results = explanation.trace.lowering.passes

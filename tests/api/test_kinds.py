@@ -329,7 +329,7 @@ def test_outputs_decide_where_no_input_is_an_array(torch: Any, backend: str) -> 
 
 
 def test_results_are_not_copied() -> None:
-    """What the kernel wrote is what the caller gets."""
+    """The caller gets the memory that the kernel wrote."""
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
     from tc.runtime.arrays import empty, family_of  # a look inside
 

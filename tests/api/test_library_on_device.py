@@ -97,7 +97,7 @@ def test_torch_rounds_nothing_where_it_may_elsewhere(name: str) -> None:
 
 @pytest.mark.usefixtures("stand_in")
 def test_a_library_without_memory(use: Callable[[str], Library]) -> None:
-    """For its result, or for what it copies meanwhile."""
+    """The memory is missing for the result, or for a copy made on the way."""
     cupy = use("cupy").module
     f = tc.compile(MM, backend="cuda", options=tc.Options(match_library=True))
     a, b = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)

@@ -106,7 +106,7 @@ def test_arrays_of_two_devices(
 @pytest.mark.parametrize("name", ["A", "B"])
 @pytest.mark.usefixtures("stand_in")
 def test_torch_on_the_processor_and_on_a_device(name: str, use: Use) -> None:
-    """It is that on the processor which is moved."""
+    """The repair moves the tensor on the processor."""
     library = use("torch")
     mm = tc.compile(MM, backend="cuda")
     tensors = {"A": library.module.torch.from_numpy(A), "B": library.module.torch.from_numpy(B)}

@@ -1,4 +1,4 @@
-"""Arguments in one way everywhere, and functions that tell what they are."""
+"""Arguments are spelt alike in all functions, and functions have signatures and texts."""
 
 from __future__ import annotations
 

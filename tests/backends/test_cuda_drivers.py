@@ -413,7 +413,7 @@ def test_pycuda_and_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pycuda_leaves_what_another_library_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyCUDA restores what its own stack says: here a context of its user's."""
+    """PyCUDA restores the context on top of its own stack, here a context of the user."""
     case = stubbed("PyCUDA", monkeypatch)
     assert case.stub is not None
     case.stub.stack.append(555)

@@ -258,7 +258,7 @@ def device(name: str = "small", **properties: Any) -> SimpleNamespace:
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
-    """Makes a library the one that is imported."""
+    """A function that makes `import pyopencl` give another library."""
 
     def use(library: Any) -> None:
         monkeypatch.setattr(opencl_device, "_OPENED", Lazy(opencl_device._open))

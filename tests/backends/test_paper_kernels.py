@@ -59,8 +59,8 @@ def test_bounds_of_the_table() -> None:
 
 
 def test_tmm(golden: Callable[[Path, str], None]) -> None:
-    """Its copies, its statements, and one barrier: what the paper has two more of guards nothing,
-    as each block runs one tile, and each thread writes what it has alone."""
+    """The kernel has its copies, its statements, and one barrier. The paper's two further barriers
+    guard nothing, as each block runs one tile, and each thread writes elements of its own."""
     lowering = lowered(KERNELS["tmm"])
     golden(EXPECTED / "tmm.txt", f"{to_text(lowering.marked)}\n\n{to_text(lowering.kernel)}")
     marked = lowering.marked

@@ -151,7 +151,7 @@ def test_a_process_measures_a_kernel(numpy_process: PeerProcess, tmp_path: Path)
 def test_a_process_that_hangs_is_ended_and_started_anew(
     numpy_process: PeerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stays stopped, as it is between questions."""
+    """The process stays stopped, as between questions, and so never answers."""
     numpy_process.ask("drop", LONG)
     send = PeerProcess._signal
     with monkeypatch.context() as patch:

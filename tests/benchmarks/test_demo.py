@@ -1,4 +1,4 @@
-"""What `make demo` prints at the end, and what it needs."""
+"""The last lines of `make demo`, and the packages that the demo needs."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def run(
     *arguments: str,
     status: int = 0,
 ) -> FakeProcess:
-    """One run of the harness: its steps are those of the process."""
+    """One run of the harness; the process with the questions that the harness asked."""
     process.asked.clear()
     monkeypatch.setattr(gpu, "count_gpus", lambda: 1)
     monkeypatch.setattr(gpu, "GpuProcess", lambda: process)

@@ -1,4 +1,4 @@
-"""`bench.gpu_overhead`: what it times are repeated calls, and it leaves nothing replaced."""
+"""`bench.gpu_overhead` times repeated calls, and puts back every function that it replaces."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What was recorded and what is printed about it are one: tables, spec/measured.md, README and
-means."""
+"""Recorded results and the printed tables, spec/measured.md, README and means agree."""
 
 from __future__ import annotations
 

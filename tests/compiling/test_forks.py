@@ -158,7 +158,8 @@ assert steps == ["first", "second"]
 
 
 def test_the_lock_of_the_log_is_as_it_was() -> None:
-    """Its own hook took it; a compiler that writes to its log needs it meanwhile."""
+    """The hook of `logging` has taken the lock; a compiler that logs during the fork needs the
+    lock."""
     run_script("""
 from tc.process import forks
 assert "logging" not in sys.modules or forks._LOG_FIRST

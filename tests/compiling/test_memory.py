@@ -1,4 +1,4 @@
-"""Machine code goes with the functions that use it."""
+"""Machine code is freed with the last function that uses the code."""
 
 from __future__ import annotations
 

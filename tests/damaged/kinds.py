@@ -461,7 +461,7 @@ def patience(seconds: int = CASE_SECONDS) -> Iterator[None]:
 
 
 def case(kind: Kind, seed: str) -> str:
-    """One case; what should not be has the seed that it comes again by."""
+    """Runs one case; an error has a note with the seed that repeats the case."""
     try:
         with patience():
             return kind.look(random.Random(f"{kind.name} {seed}"))

@@ -29,7 +29,7 @@ PYTHON = [
 
 
 def repaired(statement: str) -> str:
-    """The statement with what the error offers in place of what it underlines."""
+    """The statement with the repair of the error in the place of the underlined text."""
     text = f"def f(float(N) a) -> (o) {{ {statement} }}"
     with pytest.raises(ParseError) as caught:
         parse(Source(text))

@@ -19,7 +19,8 @@ from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import ROOT, SECONDS, Workers
 
 WIDE_EVERY = 12
-"""Of so many cases one is compiled for vectors of 512 bits, too; of those with && or ||, half."""
+"""One of `WIDE_EVERY` cases is compiled for vectors of 512 bits, too; of cases with && or ||,
+half."""
 
 ON_GPUS = ("cuda", "opencl")
 

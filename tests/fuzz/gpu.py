@@ -18,7 +18,7 @@ DEFAULT = tc.Gpu()
 
 
 def random_gpu(rng: random.Random) -> dict[str, Any]:
-    """The fields of a GPU that are not the default ones, and `arch`, by which it is known."""
+    """Random values for some fields of a GPU, and `arch`, which marks a case as one for GPUs."""
     few = (1, 2, 3, 8, 64, 65535)
     return {
         "arch": "sm_80",

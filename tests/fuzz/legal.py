@@ -51,7 +51,7 @@ def call_of(case: Case) -> Call:
 
 
 def with_statement(case: Case, new: Statement, returned: bool = False) -> Case:
-    """The program with one more statement at its end."""
+    """The program with a further statement at the end."""
     returns = (*case.returns, new.target) if returned and new.target not in case.returns else None
     return replace(case, statements=(*case.statements, new), returns=returns or case.returns)
 

@@ -55,7 +55,8 @@ class Statement:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The arrays that the caller passes: for which names, in which form, and what they hold."""
+    """The output arrays that the caller passes: their names, the form of passing, and their
+    contents."""
 
     names: tuple[str, ...] = ()
     form: str = "dict"

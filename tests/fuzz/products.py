@@ -18,7 +18,7 @@ MOST_EXPONENT = "2.0"
 
 
 def products(body: Body) -> None:
-    """A product, and perhaps statements that divide by it, sum it or multiply with it."""
+    """Draws a product, and perhaps statements that divide by, sum or multiply with the product."""
     scope = body.scope
     rng = scope.rng
     draft = target_of(body, 0.15) if body.defined else draft_new(body, later=0.1)
@@ -109,7 +109,7 @@ def small(x: Expr) -> Expr:
 
 
 def away_from_zero(scope: Scope, x: Expr) -> Expr:
-    """A positive value that grows with another one, or with its size."""
+    """A positive expression: x * x + 1, or the exponential of a small value of x."""
     if scope.chance(0.5):
         return binary("+", binary("*", x, x), num(1))
     return ("call", "exp", (small(x),))

@@ -23,12 +23,12 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def cases(most_instances: int = generate.MOST_INSTANCES) -> st.SearchStrategy[Case]:
-    """Cases of at most about so many instances of statements."""
+    """Cases with at most about `most_instances` instances of statements."""
     return SEEDS.map(lambda seed: small_case(seed, most_instances))
 
 
 def small_case(seed: int, most_instances: int) -> Case:
-    """That of a seed."""
+    """The case of a seed."""
     drawn = (generate.case(seed, k) for k in range(10**6))
     return replace(next(c for c in drawn if instances(c) <= most_instances), helper=0)
 

@@ -270,7 +270,8 @@ def compared(each: Given, backend: str, parts: str, number: int) -> Iterator[str
 
 
 def in_torch(each: Given, function: Any, of: Judge, second: bool) -> Iterator[str]:
-    """The same as an operator of torch, which saves what its gradient needs."""
+    """Judges the program as an operator of torch, which saves the tensors that the gradient
+    reads."""
     inputs = {n: torch.from_numpy(np.array(each.known[n])) for n in each.program.inputs}
     wrt = [inputs[n].requires_grad_() for n in each.wrt]
     static = each.program.static_scalars

@@ -1,4 +1,5 @@
-"""tc.vjp: a program that returns what its gradient needs, and that gradient (D17, D18)."""
+"""tc.vjp: a program that also returns the values that its gradient reads, and the gradient (D17,
+D18)."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def apart(call: Call, text: str, numbers: np.random.Generator) -> dict[str, Any]
 
 
 def checked(text: str) -> Program:
-    """The program, if it is one: nearly all are."""
+    """The checked program; Hypothesis rejects the few texts that are no program."""
     try:
         return _program(text, ENTRY)
     except tc.TCError:

@@ -18,7 +18,7 @@ NAN, INF = float("nan"), float("inf")
 
 @dataclass
 class Point:
-    """A program, its inputs, and what its gradients are there for cotangents of 1."""
+    """A program, its inputs, and its gradients at these inputs for cotangents of 1."""
 
     body: str
     inputs: dict[str, Any]

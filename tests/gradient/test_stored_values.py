@@ -104,7 +104,8 @@ def without_recognition(text: str, **options: Any) -> str:
 
 
 def assert_as_without(text: str, seed: int) -> str:
-    """The gradient, whose values are those of the one that recognises nothing."""
+    """The gradient; its values must be equal to the gradient made without recognising stored
+    values."""
     known = inputs(seed)
     results = forward(text, known)
     weights = cotangents(results, np.random.default_rng(seed))

@@ -117,7 +117,8 @@ def floats(tensors: Mapping[str, Any]) -> list[Any]:
 
 
 def compared(sides: Sides, numbers: np.random.Generator, second: bool) -> Iterator[str]:
-    """What was compared; Unlike for what differs, Passed for what cannot be compared."""
+    """The names of the values that were compared. Raises Unlike for a difference, and Passed where
+    the two sides cannot be compared."""
     ours, theirs = sides.inputs(), sides.inputs()
     try:
         wanted = sides.by_torch(theirs)

@@ -83,8 +83,8 @@ def run(kernel: Kernel, seed: int = 0) -> tuple[Failure | None, dict[str, Array]
 
 
 def assert_same(kernel: Kernel, change: Callable[[Kernel], Kernel]) -> Kernel:
-    """The changed kernel, which does what the given one does; its outputs may have one dimension
-    each."""
+    """The changed kernel. Its results must be equal to the results of the given kernel; its outputs
+    may be flattened to one dimension."""
     changed = change(kernel)
     failure, outputs = run(kernel)
     other_failure, others = run(changed)
@@ -100,7 +100,7 @@ UNMARKING = PASSES[: NAMES.index("contraction")]
 
 
 def finish(kernel: Kernel, *, lanes_bits: int, unroll_limit: int = UNROLL_LIMIT) -> Kernel:
-    """The kernel without marks, for vectors of so many bits, with the operations that it had."""
+    """The kernel after the passes `UNMARKING`, for vectors of `lanes_bits` bits."""
     context = PassContext(lanes_bits=lanes_bits, unroll_limit=unroll_limit, fma=True)
     return run_passes(kernel, context, UNMARKING)
 

@@ -198,7 +198,7 @@ class Nest:
 
 
 def body(scope: Scope, place: Sequence[Expr], output: Buffer, depth: int) -> tuple[Stmt, ...]:
-    """Statements that compute one element, by locals that change under conditions."""
+    """Statements that compute one element by way of locals that are set under conditions."""
     dtype = output.dtype
     x = Var(scope.fresh("x"), dtype)
     stmts: list[Stmt] = [Let(x.name, scope.number(dtype, depth))]

@@ -39,11 +39,11 @@ def a(index: Expr) -> Load:
 
 
 def vectors(*stmts: Stmt) -> list[str]:
-    """What becomes of statements, which do the same then."""
+    """The lines of the statements after `vectorize`, which must not change their results."""
     return lines(assert_same(kernel_of(*stmts), vectorize))
 
 
 def one(value: Expr, index: Expr = L) -> list[str]:
-    """What becomes of a loop with one store."""
+    """The lines of a loop with one store after `vectorize`."""
     target = {INT64: "o", F32: "q", FLOAT16: "g"}[value.dtype]
     return vectors(vector(Store(target, (index,), value)))

@@ -1,4 +1,4 @@
-"""One mistake: what is written, what it was meant to be, and what is offered for it."""
+"""One mistake: the text as written, the text as meant, and the repair that the error offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""2.2: messages that misled: what they offer now is what was meant, or nothing."""
+"""2.2: messages that misled now offer the text that was meant, or no repair."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_errors_escape_in_python_too() -> None:
     ],
 )  # fmt: skip
 def test_streams(line: str, status: int, output: str, errors: str) -> None:
-    """0.16: those that are closed, and those of another encoding."""
+    """0.16: standard streams that are closed, or that have another encoding."""
     assert shell(line) == (status, output, errors)
     assert not Path("out.c").exists() or Path("out.c").read_text() == ""
 

@@ -26,8 +26,8 @@ TEXT = (
 
 
 def limited(*words: str | Path, size: int) -> tuple[int, str, str]:
-    """A command for which the disk is full once a file has so many bytes. No database of plans is
-    there: to read one that other tests have made, SQLite writes beside it."""
+    """The result of a command for which the disk is full once a file has `size` bytes. The command
+    has no database of plans, as SQLite writes beside a database even to read it."""
     environment = {"TC_CACHE_DIR": os.devnull, "TC_TUNE_DB": f"{words[1]}.none/tuned.db"}
     done = run_python(LIMITED, str(size), *map(str, words), environment=environment)
     return done.returncode, done.stdout, done.stderr

@@ -144,7 +144,7 @@ DERIVED = "def f(double(N) x) -> (o) { o(i) = i < N-1 ? x(i+1) * x(i) : x(0) whe
     "derive", [tc.grad, lambda f: tc.vjp(f).backward, tc.jvp, lambda f: tc.batch(f, [0])]
 )
 def test_derived_texts_do_not_warn_of_their_own_conditions(derive: Callable[[Any], str]) -> None:
-    """0.4: the conditions that tc writes decide no range that it does not write."""
+    """0.4: conditions in derived texts decide no ranges, as tc writes these ranges out."""
     f = tc.compile(DERIVED, backend="interpret")
     x = X.astype(float)
 

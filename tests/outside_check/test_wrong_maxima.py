@@ -144,7 +144,7 @@ def test_ties_of_what_is_rounded(type: str, backend: str) -> None:
 
 
 def test_ties_of_halves_that_rounding_makes() -> None:
-    """Two products that are one half share, as those of torch do."""
+    """Two terms that round to the same half share the gradient, as terms in torch do."""
     x = np.array([1.0, 1.0], "float16")
     w = np.array([1.0009765625, 1.0], "float16")
     c = np.array([0.0, 0.0009765625 * 0.75], "float16")

@@ -192,7 +192,7 @@ def test_wrong_numbers_are_found_counted_and_told() -> None:
 
 
 def searched(asked: list[tc.Options], inputs: dict[str, np.ndarray[Any, Any]]) -> TuningResult:
-    """What a search finds that asks for these."""
+    """The result of a search that asks for these options."""
     backend = FaultyBackend()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SEARCHES, "faulty", FaultySearch)

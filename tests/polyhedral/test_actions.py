@@ -1,4 +1,4 @@
-"""Each action on small trees: what it makes of them, and what it refuses."""
+"""Each action on small trees: the tree that the action makes, and the trees that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dimensions that become one: which do and which do not, and that every element stays."""
+"""Coalescing: which dimensions become one and which do not, and that no element is lost."""
 
 from __future__ import annotations
 

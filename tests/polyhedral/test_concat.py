@@ -17,7 +17,7 @@ EXTENTS = (2, 3, 2)
 
 
 def concat(rank: int, parts: int) -> tuple[str, dict[str, Any]]:
-    """A program that joins tensors of one rank, and its inputs."""
+    """A program that joins `parts` tensors of rank `rank`, and inputs for the program."""
     rng = np.random.default_rng(10 * rank + parts)
     outer = "ABC"[: rank - 1]
     names = [f"x{n}" for n in range(parts)]

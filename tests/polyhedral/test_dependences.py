@@ -150,7 +150,8 @@ def pairs_of(dependence: module.Dependence) -> list[tuple[Instance, Instance]]:
 
 
 def meeting_pairs(scop: object) -> dict[Instance, set[Instance]]:
-    """Instances of different statements, in text order, that touch one element that one writes."""
+    """Pairs of instances of different statements, in text order, that touch one element, which at
+    least one of the two writes."""
     before: dict[object, list[tuple[Instance, bool]]] = defaultdict(list)
     found: dict[Instance, set[Instance]] = defaultdict(set)
     for statement in scop.statements:  # type: ignore[attr-defined]

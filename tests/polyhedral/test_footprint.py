@@ -50,7 +50,7 @@ def members_of(draw: st.DrawFn) -> tuple[Digits, list[Member]]:
 
 @given(members_of(), st.data())
 def test_digits_in_any_order(case: tuple[Digits, list[Member]], data: st.DataObject) -> None:
-    """Against all values of the variable, one by one."""
+    """The footprint is compared with all values of the variable, one by one."""
     digits, members = case
     begin, end = digits.limits
     left = set(range(begin, end))

@@ -25,8 +25,8 @@ WEIGHTS = 4 * (6 * 5 + 7 * 6)
 def accepts(
     cache: int, text: str, first: str, second: str, shared: str, *, outer: str = "", **sizes: Any
 ) -> bool:
-    """Whether two statements may share the loops along the variables `shared`, inside of those
-    along `outer`, where the cache has so many bytes."""
+    """Whether two statements may share the loops along the variables `shared`, inside the loops
+    along `outer`, with a cache of `cache` bytes."""
     scop = scop_of(text, **sizes)
 
     def columns(variables: str) -> tuple[Column, ...]:

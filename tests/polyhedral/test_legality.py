@@ -1,4 +1,4 @@
-"""What `respects` accepts and rejects, and with which reason."""
+"""The trees that `respects` accepts, and the reasons with which it rejects others."""
 
 from __future__ import annotations
 

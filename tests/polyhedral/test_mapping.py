@@ -110,8 +110,8 @@ def test_transposes_go_through_blocks() -> None:
     ],
 )
 def test_transposes_run_in_strips(l1: int, loops: str) -> None:
-    """Several blocks of what is read, for each block of the target: as many as begin so many
-    lines of it that half of the first cache holds them."""
+    """Each block of the target takes several blocks of the source: as many as begin lines that fill
+    half of the first cache."""
     shaped = infer_ranges(checked(TRANSPOSE), {"x": (64, 64, 1000)}, {})
     device = replace(DEVICE, l1=l1)
     lowering = trace_lowering(shaped, {}, initial=frozenset(), check=True, device=device)

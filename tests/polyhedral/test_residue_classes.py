@@ -214,7 +214,7 @@ def test_a_gradient_of_pooling_is_one_loop(device: Device, extra: int) -> None:
 
 @pytest.mark.parametrize(("filters", "is_shared"), [(1, True), (3, True), (5, False)])
 def test_longer_sums_have_loops_of_their_own(filters: int, is_shared: bool) -> None:
-    """Those of few terms share theirs, so that whole vectors are stored."""
+    """Sums of few terms share one loop, so that whole vectors are stored."""
     program = shape(STRIDED, F=filters, W=20, C=2, K=4, X=42)
     kernel = lower(program, {}, initial=frozenset(), check=True, device=Device(vector_bits=256))
     stores = [s for s in every_statement(kernel) if isinstance(s, Store)]

@@ -137,7 +137,7 @@ HEAD = "def f(float(A,B) x, float(N,N) y, float(T) t) -> (z)"
     ],
 )
 def test_short_periods_stay(text: str, least: int) -> None:
-    """But for those whose vectors are one load each."""
+    """Short periods stay, except the periods whose vectors are one load each."""
     for period in (2, 3, 15, 16):
         program = shape(text, T=period, A=8, B=32, N=160)
         found = linearise(program, Thresholds(residues=0))

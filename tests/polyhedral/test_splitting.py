@@ -289,7 +289,8 @@ def test_parts_of_shared_reads_are_few() -> None:
 
 @pytest.mark.parametrize(("n", "is_split"), [(128, True), (129, False)])
 def test_how_many_elements_are_few(n: int, is_split: bool) -> None:
-    """Those that fit, so that all parts of them still do; none where each has reads of its own."""
+    """A sum is split while all parts of its elements fit the cache; a sum whose elements have reads
+    of their own is not."""
     product = "def f(float(K,N) X, float(K,N) Y) -> (s) { s(i,j) +=! X(k,i) * Y(k,j) }"
     assert (len(split(shape(product, K=40_000, N=n)).statements) > 1) == is_split
     rows = "def f(float(K,N) X, float(K) y) -> (s) { s(i) +=! X(k,i) * X(k,i) }"

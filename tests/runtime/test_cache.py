@@ -1,4 +1,4 @@
-"""The store on disk: what it keeps, what it refuses to read, and what it survives."""
+"""The store of kernels on disk: entries kept, entries refused, and faults survived."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_nor_one_in_a_directory_that_others_can_write_to(
 def test_nor_one_below_a_directory_of_another_user(
     store: KernelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its owner may change the mode, and replace what is in it."""
+    """The other user owns the parent, and may change its mode and replace the directory."""
     store.put(KEY, b"evil")
     parent, looked_at = store.directory.parent, Path.stat
 
@@ -202,7 +202,7 @@ def test_nor_one_below_a_directory_of_another_user(
 
 @posix
 def test_a_link_that_is_turned_later_leads_nowhere(store: KernelStore, tmp_path: Path) -> None:
-    """What was looked at is what is used."""
+    """The store uses the directory that it examined, not the new target of the link."""
     store.put(KEY, b"code")
     evil = KernelStore(tmp_path / "evil")
     evil.put(KEY, b"evil")

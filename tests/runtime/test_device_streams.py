@@ -323,7 +323,7 @@ def test_a_library_without_memory(name: str, use: Use, stand_in: StandInDriver) 
 
 
 OUT_OF_MEMORY = type("MemoryError", (Exception,), {})
-"""As PyCUDA has one, that is not Python's."""
+"""An error of that name that is not Python's, as PyCUDA has one."""
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -171,7 +171,8 @@ test_the_twins_decide_alike = NATIVE(test_the_twins_decide_alike)
 
 @KINDS
 def test_what_runs(kind: Any) -> None:
-    """With what arguments, whether it failed, and not while it may not."""
+    """The guard passes the arguments, reports a failure, and does not call while its word forbids
+    calls."""
     seen: list[tuple[int, ...]] = []
     results = [0, 1, 0]
 

@@ -204,7 +204,7 @@ assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
 
 @POOLS
 def test_a_launch_that_a_signal_handler_breaks_off_has_ended(pool: str) -> None:
-    """Its caller frees the memory that the parts write."""
+    """The caller of the launch frees the memory that its parts write, so no part may go on."""
     run_script(
         """
 import signal

@@ -22,13 +22,13 @@ SILENCE_SECONDS = 120
 process may take as long until its first record, as it starts slowly on a busy machine."""
 
 WARM = 25
-"""Actions after which a worker has all threads and files that it needs."""
+"""Actions after which a worker has opened all the threads and files that later actions need."""
 
 GROWTH = 400 << 10
-"""KiB that a worker may grow by after that: what it keeps is bounded, and so is this."""
+"""KiB by which a worker may grow after `WARM` actions, as everything that tc keeps is bounded."""
 
 THREADS, FILES = 8, 8
-"""More than when it was warm."""
+"""Threads and files that a worker may have more than after `WARM` actions."""
 
 _STACKS = 5  # seconds to write stacks
 _LAST = 60  # lines of a worker that a finding shows
@@ -54,7 +54,7 @@ class Watched:
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST))
 
     def end(self) -> int:
-        """Ends it and all that it has started."""
+        """Ends the process and all processes that it has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         return self.process.wait()
@@ -85,7 +85,8 @@ class Campaign:
         self.log: Any = None
 
     def run(self, *, end: float | None = None, starts: int | None = None) -> None:
-        """Until then, or until so many workers have been started and are done."""
+        """Runs workers until the time `end`, or until `starts` workers have been started and have
+        ended."""
         watched: list[Watched] = []
         try:
             while True:

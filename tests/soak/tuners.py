@@ -204,8 +204,9 @@ def _kill_worker(draw: random.Random, counts: Counter[str]) -> None:
 
 
 class Campaign:
-    """Runs tuners one after the other, some two at a time on one database, until there were so many
-    faults; interrupts some, kills some, and judges each by what it says and what is kept."""
+    """Runs tuners one after the other, some two at a time on one database, until `faults` faults
+    have been injected; interrupts some, kills some, and judges each by its output and the
+    database."""
 
     def __init__(self, folder: Path, *, seed: int, faults: int) -> None:
         self.folder, self.seed, self.faults = folder, seed, faults

@@ -27,7 +27,7 @@ SECONDS = 0.2
 
 
 EVERY = 100
-"""Programs after which it says how far it is."""
+"""Programs after which the campaign prints its counts."""
 
 
 class Campaign:

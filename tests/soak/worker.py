@@ -1,7 +1,7 @@
 """The process that acts: `python -m tests.soak.worker SEED ACTIONS SECONDS`.
 
-It writes a record, one line of JSON, before each thing that it does. Who started it reads them,
-and knows what it was doing should it die. What else it writes are its last words.
+The worker writes a record, one line of JSON, before each action. The campaign reads the records,
+and so knows the action at which a worker died. All other output of a worker is about its death.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Worker:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     def affinity(self, draw: random.Random) -> None:
-        """Of this thread, and of those that it starts from now on."""
+        """Sets the processors of this thread, and of the threads that it starts from now on."""
         number = draw.randrange(1, len(self.processors) + 1)
         chosen = set(draw.sample(self.processors, number))
         note("affinity", processors=sorted(chosen))

@@ -143,7 +143,7 @@ class Adopting(ModuleType):
 
 
 def on_host(array: Any, stream: int = 7) -> np.ndarray:
-    """A numpy array on the memory that an array lends, which says that it is on a device."""
+    """A numpy array on the memory of an array that claims to be on a device."""
     capsule = array.__dlpack__(stream=stream)
     (ctypes.c_int32 * 2).from_address(_POINTER(capsule, _OLD) + 8)[:] = (1, 0)
 

@@ -53,7 +53,7 @@ class FakeEvent:
 
 
 class FakeTorch:
-    """What `GpuDevice` asks of torch beside its clock."""
+    """The parts of torch that `GpuDevice` uses, without the clock."""
 
     int8 = "int8"
     backends = SimpleNamespace(

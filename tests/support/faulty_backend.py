@@ -165,12 +165,13 @@ FAULTS = [
 
 
 def while_compiling(what: str, again: int = 0) -> Options:
-    """Options whose kernel does that when it is loaded; with `again` it is another kernel."""
+    """Options whose kernel does `what` when the kernel is loaded; another `again` makes another
+    kernel."""
     return _numbered(_COMPILING + 1 + _NAMES.index(what), again)
 
 
 def while_running(what: str, again: int = 0) -> Options:
-    """Options whose kernel does that when it is called."""
+    """Options whose kernel does `what` when the kernel is called."""
     return _numbered(1 + _NAMES.index(what), again)
 
 

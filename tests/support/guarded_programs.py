@@ -20,7 +20,7 @@ Ranges = Mapping[str, range]
 
 
 class Beyond(Exception):
-    """A read that is made leaves its tensor."""
+    """A read that is evaluated leaves its tensor."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class GuardedProgramRead:
 
 @dataclass
 class GuardedProgram:
-    """One statement over `variables`, those on its left side first."""
+    """One statement over `variables`, the variables of its left side first."""
 
     sizes: dict[str, int]
     shapes: dict[str, tuple[str, ...]]

@@ -88,7 +88,8 @@ def address(array: Array) -> int:
 
 
 def fresh(kernel: Kernel, given: Mapping[str, Array]) -> dict[str, Array]:
-    """Arrays for all buffers; those not given are filled with ones, so that gaps show."""
+    """Arrays for all buffers: the given ones, and arrays of ones, so that elements not written
+    show."""
     return {
         b.name: given[b.name] if b.name in given else np.ones(b.shape, b.dtype.numpy)
         for b in kernel.buffers

@@ -71,8 +71,8 @@ def run(backend: Backend, kernel: Kernel, given: Mapping[str, Array]) -> dict[st
 def check(
     backend: Backend, kernel: Kernel, given: Mapping[str, Array], *, ulps: int = 0
 ) -> dict[str, Array]:
-    """Runs a kernel, whose results must be those of `evaluate`: the same numbers, or floats at
-    most so many units in the last place from them. Returns the arguments."""
+    """Runs a kernel and returns the arguments. The results must be equal to the results of
+    `evaluate`, or floats within `ulps` units in the last place."""
     found, expected = run(backend, kernel, given), arguments(kernel, given)
     assert evaluate(kernel, expected) is None
     for buffer in kernel.arguments:

@@ -136,13 +136,13 @@ def _promoted(tree: Node, scop: Scop, rng: random.Random) -> Node:
 
 
 def without_each_barrier(tree: Node) -> Iterator[Node]:
-    """The tree without its first barrier, without its second, and so on."""
+    """Copies of the tree, each without one of its barriers."""
     for number in range(sum(isinstance(node, Sync) for node in nodes(tree))):
         yield _without(tree, [number])
 
 
 def _without(node: Node, left: list[int]) -> Node:
-    """A node without the barrier before which there are so many."""
+    """The node without one barrier: the one with `left[0]` barriers before it."""
     if not isinstance(node, Sequence):
         return map_children(node, lambda child: _without(child, left))
     kept = []

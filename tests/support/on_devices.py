@@ -87,7 +87,8 @@ def _jax(patch: pytest.MonkeyPatch) -> Library:
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Library]]:
-    """A library by its name, for one test: what tc has found out of it is forgotten."""
+    """A function from the name of a library to the library, for one test; tc forgets the library
+    afterwards."""
     arrays._family_of_type.cache_clear()
     yield lambda name: library_of(name, monkeypatch)
     arrays._family_of_type.cache_clear()

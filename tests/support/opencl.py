@@ -80,7 +80,8 @@ class OneThreadBackend(OpenCLBackend):
 
 
 class Pocl:
-    """The process that runs tests, started with the first and anew after one that ends it."""
+    """The process that runs tests, started with the first test and anew after a test that ends
+    it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

@@ -51,8 +51,8 @@ class PaperKernel:
         return rng.standard_normal(shape, np.float32)
 
     def expected(self, inputs: Arrays) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The outputs in float64, and how far from them float32 may be: each of so many operations
-        rounds what is at most the sum of the magnitudes of all terms (R5)."""
+        """The outputs in float64, and the largest error of float32: each of `terms` operations
+        rounds a number that is at most the sum of the magnitudes of all terms (R5)."""
         exact = {n: a.astype(np.float64) if a.dtype.kind == "f" else a for n, a in inputs.items()}
         sums = self.formula({n: np.abs(a) for n, a in exact.items()})
         bounds = (2 * (self.terms + 4) * np.finfo(np.float32).eps * s for s in sums)

@@ -1,4 +1,4 @@
-"""Memory that nobody wrote holds what no result survives."""
+"""Memory is filled with poison, so that a result that reads unwritten memory is wrong."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ STATUS = {
     "CUDA_ERROR_NOT_FOUND": (500, "named symbol not found"),
     "CUDA_ERROR_ILLEGAL_ADDRESS": (700, "an illegal memory access was encountered"),
 }
-"""What the driver reports, with its numbers and texts."""
+"""Errors that the driver reports, with their numbers and texts."""
 
 
 class Fault(Exception):
-    """What the driver reports instead of doing what was asked."""
+    """An error that the driver reports instead of doing its work."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

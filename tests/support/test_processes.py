@@ -1,4 +1,4 @@
-"""What is told of processes that fail or hang."""
+"""The reports about processes that fail or hang."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def test_words_on_stderr_are_no_good_end() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_what_hangs_is_ended_with_its_stacks() -> None:
-    """And what it has started: its pipes would never close."""
+    """Processes that a hanging process has started are ended too, as their pipes would never
+    close."""
     for limit in (1, 10, 100):  # one of these is long enough to get there
         done = run_python(HANGS, limit=limit)
         assert done.stderr.startswith(f"no end within {limit} s\n")

@@ -66,7 +66,7 @@ def edited(draw: st.DrawFn, tree: Node, scop: Scop) -> Node:
 
 
 def places(node: Node, put: Edit = lambda new: new) -> Iterator[tuple[Node, Edit]]:
-    """Every node with what puts another in its place."""
+    """Every node of a tree, with a function from another node to the tree with it in this place."""
     yield node, put
     match node:
         case Band(child=child):

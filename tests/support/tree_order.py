@@ -125,7 +125,7 @@ def digit(member: Member, name: str, point: Mapping[str, int]) -> int:
 
 
 def touches_of(scop: Scop, name: str, point: dict[str, int]) -> Iterator[Touch]:
-    """What an instance touches, its key left open."""
+    """The touches of an instance, without their keys."""
     statement = scop.statement(name)
     shaped = scop.shaped
     known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars).at(point)
@@ -202,7 +202,7 @@ def _pairs(group: list[Touch], scop: Scop) -> Iterator[tuple[list[Touch], list[T
 
 
 def _accumulating(group: list[Touch], scop: Scop) -> Iterator[tuple[Touch, ...]]:
-    """The writes of one element by one statement that accumulates."""
+    """Groups of writes of one element by one accumulating statement."""
     for name, own in _grouped(group, lambda t: t.statement).items():
         if scop.statement(name).accumulates:
             yield tuple(t for t in own if t.writes)

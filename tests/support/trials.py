@@ -56,7 +56,7 @@ class Trials:
     def problem(
         self, text: str, inputs_or_sizes: object, *, entry: str | None = None, check: bool = True
     ) -> Problem:
-        """The problem that `tc.autotune` makes of such a call."""
+        """The problem that `tc.autotune` makes for a text and inputs or sizes."""
         program = check_module(parse_source(Source(text)), entry)
         sizes = resolve_sizes(program, inputs_or_sizes)
         given = frozenset(program.needs_initial)
@@ -69,9 +69,9 @@ class Trials:
         candidates: int = 0,
         seed: int = 0,
     ) -> Iterator[tuple[tc.Options, str | None]]:
-        """What tc chooses itself, and so many candidates at random, each with the reason why its
-        trial failed, None where it did not. Each is checked on all `inputs`, which are real ones by
-        name, or None for those that the tuner draws; errors of the program on these are raised."""
+        """The default options and `candidates` random candidates, each with the reason why its
+        trial failed, or None. Each is checked on all `inputs`: arrays by name, or None for inputs
+        that the tuner draws. Errors of the program on these inputs are raised."""
         space = SearchSpace(problem, self.backend)
         search = RandomSearch(space, seed)
         os.ftruncate(self._memory, 0)

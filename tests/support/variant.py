@@ -30,7 +30,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Variant:
-    """An `Arithmetic[Value, tuple[str, Array]]` that takes its liberties at random."""
+    """An `Arithmetic[Value, tuple[str, Array]]` that draws each liberty of R5 at random."""
 
     rng: np.random.Generator
 

@@ -164,7 +164,7 @@ NOT_FOLLOWED = {"hessian"} if torch.__version__.startswith(("2.7.", "2.8.")) els
 @pytest.mark.drawn(2)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_transforms_are_parts_of_a_graph(transform: str) -> None:
-    """Of the one graph, which is differentiated again."""
+    """A transform is a part of the one graph, and the graph is differentiated again."""
     layer = BY_NAME["matmul"]
     if transform in NOT_FOLLOWED:
         with pytest.raises(torch._dynamo.exc.Unsupported):

@@ -132,7 +132,7 @@ def test_replicas_in_threads() -> None:
 
 
 def test_autocast_leaves_a_layer_alone() -> None:
-    """What it computes in stands in its text; a layer of torch before it may give it halves."""
+    """The text of a layer fixes its types; a layer of torch before may give halves to the layer."""
     layer, x = conv(), torch.rand(2, 3, 6, 6)
     wanted = layer(x)
     with torch.autocast("cpu", torch.bfloat16):

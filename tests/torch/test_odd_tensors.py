@@ -175,7 +175,7 @@ def resized(tensor: Any, size: int) -> Any:
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "numbers"])
 @pytest.mark.parametrize("kind", ODD)
 def test_what_is_no_input(kind: str, way: str, function: tc.Compiled) -> None:
-    """That plain calls refuse it is tested elsewhere."""
+    """Ways other than plain calls, which are tested elsewhere, refuse the tensor too."""
     make, cause = ODD[kind]
     a, b = operands()
     for _ in range(2):

@@ -185,7 +185,7 @@ class Plain(torch.Tensor):  # type: ignore[misc]
 
 
 class Counted(torch.Tensor):  # type: ignore[misc]
-    """A subclass that sees what is done to it."""
+    """A subclass of Tensor that records the functions called on it."""
 
     seen: ClassVar[list[Any]] = []
 

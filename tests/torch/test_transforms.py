@@ -332,7 +332,7 @@ def test_ensembles() -> None:
 
 
 def test_autograd_around_a_transform() -> None:
-    """Of what a function has beside its inputs."""
+    """Autograd derives parameters that a function holds beside its inputs."""
     layer, x = linear(), torch.rand(5, 4)
     grads = []
     for call in (lambda x: layer(x), lambda x: same_linear(dict(layer.named_parameters()), x)):

@@ -120,7 +120,7 @@ UNREADABLE: list[Any] = [
 
 
 def forget_exact(path: Path) -> None:
-    """So that a call looks at sizes near its own."""
+    """Removes the plans for the exact sizes, so that a call looks at sizes near its own."""
     execute(path, "DELETE FROM trials WHERE problem = 1")
 
 

@@ -25,7 +25,7 @@ def database(tmp_path: Path) -> TuningDatabase:
 
 
 def sizes_of(found: StoredPlan | None) -> tuple[int, ...] | None:
-    """Those of the one tiled loop of a plan that `tiled` has made."""
+    """The sizes of the one tiled loop in a plan made by `tiled`."""
     if found is None:
         return None
     assert found.options.plan is not None

@@ -37,7 +37,7 @@ for number in range(first, first + count):
 
 @contextmanager
 def writer(path: Path, first: int, count: int) -> Iterator[subprocess.Popen[str]]:
-    """A process that waits for a line, and then keeps tiles of so many sizes, each once."""
+    """A process that waits for a line, and then keeps plans with `count` tile sizes, each once."""
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path), str(first), str(count)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,

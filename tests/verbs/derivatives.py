@@ -31,7 +31,8 @@ def known_of(case: Case) -> dict[str, Any]:
 
 
 def floating(text: str, entry: str | None = None) -> list[str]:
-    """What a program is derived by: its floating inputs, and what its outputs hold before."""
+    """The names of the values that a program is derived by: floating inputs, and old contents of
+    outputs."""
     program = _program(text, entry)
     names = [*program.inputs, *program.needs_initial]
     given = [n for n in names if program.tensors[n].dtype.is_float]
@@ -114,7 +115,7 @@ def batch(case: Case) -> None:
 
 
 def grad_in_torch(case: Case) -> None:
-    """`backward` of a call with tensors that require it."""
+    """`backward` of a call with tensors that require gradients."""
     import torch
 
     text, known = as_double(case.text), known_of(case)

@@ -1,8 +1,8 @@
 """The table: all that users do with programs, and for which programs that is refused.
 
 A verb is a function from a program of `tests.support.programs` that raises where something is
-wrong. It runs on every program; on all of them in each run of the tests, or on every so many, where
-that takes long (`make soak` runs them all). A hole says what is refused, and the test of a hole
+wrong. A verb runs on every program in each run of the tests, or, if the verb takes long, on one of
+several programs (`make soak` runs all). A hole says what is refused, and the test of a hole
 fails where that is refused no more.
 """
 

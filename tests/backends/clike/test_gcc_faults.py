@@ -153,7 +153,7 @@ NOT_BACKWARDS = {
     ["l", "14 - 2*l", "-(l*2) + 14", "14 - 4*l/2", "14 - l*2 % 100", "14 - 2*max(l, 0)"],
 )
 def test_no_load_goes_before_arrays_that_are_read_backwards(subscript: str) -> None:
-    """In a process of its own: one that is too wide ends it."""
+    """The kernel runs in a process of its own, as a load that is too wide ends the process."""
     command = [sys.executable, "-c", BACKWARDS.format(subscript=subscript)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

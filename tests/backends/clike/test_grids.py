@@ -57,7 +57,7 @@ def test_results(number: int) -> None:
 
 @pytest.mark.parametrize("case", [*GRIDS, *AT_ONCE], ids=str)
 def test_kernels_keep_their_promises(case: GridCase) -> None:
-    """The machine finds nothing, so that what these tests run is well defined."""
+    """`evaluate` finds no fault, so that these kernels are well defined."""
     verify(case.kernel)
     given = case.inputs(np.random.default_rng(0))
     arrays = {b.name: np.full(b.shape, 3, b.dtype.numpy) for b in case.kernel.arguments}

@@ -35,7 +35,7 @@ def streaming(m: Any, a: Any, o: Any) -> None:
 
 
 def looping(trips: int, vectors: int, read: Callable[[Any, Any, Any], Any]) -> Any:
-    """Stores the sum of so many that are read, as often."""
+    """A region that reads `vectors` vectors and stores their sum, `trips` times."""
 
     def body(m: Any, a: Any, o: Any) -> None:
         for i in m.range(trips):

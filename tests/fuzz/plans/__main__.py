@@ -14,7 +14,7 @@ from tests.fuzz.workers import ROOT, Worker
 
 
 def again(files: list[Path]) -> int:
-    """Judges plans that were found, each beside its case."""
+    """Judges stored plans, each with the case beside it."""
     worker = Worker(seconds=SECONDS)
     wrong = 0
     for file in files:

@@ -169,7 +169,7 @@ def reason_of(text: str) -> str:
 
 
 def signature_of(verdict: Verdict) -> str:
-    """What failures of one cause have in common."""
+    """A text that is equal for failures of one cause."""
     if verdict.kind == "wrong":
         return "wrong"
     text = (verdict.detail.splitlines() or [""])[0]

@@ -86,8 +86,8 @@ class LaunchDrawer(Drawer):
         return actions
 
     def _threads(self, node: Node) -> Sequence[Action]:
-        """A loop for threads, whole, in turns, or each of so many iterations; the iterations of a
-        thread inside of all else or, rarely, where they are."""
+        """Actions that give a loop to threads: whole, in turns, or tiled. The iterations of one
+        thread become the innermost loop or, rarely, stay in their place."""
         found = self._coincident(node)
         if found is None:
             return ()

@@ -33,7 +33,7 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A program with all that is known before it is mapped; `first` is what tc makes of it."""
+    """A program with everything known before mapping; `first` is tc's own lowering."""
 
     given: Arrays
     expected: Expected | Refusal

@@ -209,7 +209,7 @@ def test_forms_keep_the_promise_of_the_table() -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=ids)
 @pytest.mark.parametrize("function", ["sin", "cos", "tan"])
 def test_large_angles(function: str, dtype: Any) -> None:
-    """The lanes that need it are computed one by one, and the others are what they were."""
+    """Lanes with large angles are computed one by one, and the other lanes are unchanged."""
     common = points(dtype, 5, 30.0, seed=6)
     common = common[np.abs(common) < 100.0]
     large = np.exp(np.linspace(21.0, np.log(float(np.finfo(dtype).max)), 40, endpoint=False))

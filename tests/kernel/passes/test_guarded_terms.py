@@ -1,4 +1,4 @@
-"""Terms that are not run where their guard fails: that it is so, and what is added all the same."""
+"""Terms are skipped where their guard fails, except where skipping would change the sum."""
 
 from __future__ import annotations
 

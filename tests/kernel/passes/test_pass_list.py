@@ -146,7 +146,7 @@ def stores_lines_past_the_caches(kernel: Kernel) -> bool:
 
 
 def copies_by_vectors(kernel: Kernel) -> bool:
-    """A, which is packed with its columns as rows."""
+    """Whether A, whose columns are packed as rows, is read by vectors alone and shuffled."""
     loads = [e for s in every_statement(kernel) for e in expressions(s) if isinstance(e, Load)]
     shuffles = evaluated(kernel, lambda e: isinstance(e, Shuffle))
     return all(e.dtype.lanes > 1 for e in loads if e.buffer == "A") and shuffles > 0

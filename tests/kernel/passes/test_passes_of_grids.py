@@ -133,7 +133,8 @@ def test_unrolling_copies_barriers_for_all_threads() -> None:
 
 
 def test_numbers_of_blocks_and_threads_have_bounds() -> None:
-    """What they decide is gone, and that of the only one is 0."""
+    """Conditions that the bounds decide are gone, and the index of a single block or thread is
+    0."""
     row = add(times(B0, 4), T1, T0)
     body = (
         If(less(row, 8), (Store("s", (T1,), add(T0, B0)),)),
@@ -272,7 +273,7 @@ SWAPPED = load("s", MIRRORED)
 
 
 def test_what_others_write_is_read_again_behind_a_barrier() -> None:
-    """It may be there that they have written it, in a branch that this thread does not take."""
+    """Another thread may have written the element in a branch that this thread does not take."""
     write = If(equal(T0, ZERO), (Store("s", (integer(3),), integer(7)),))
     square = Binary("*", SWAPPED, SWAPPED, INT64)
     both = add(square, load("a"), load("a"), load("p"), load("p"))

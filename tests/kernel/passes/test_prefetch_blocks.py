@@ -66,7 +66,7 @@ def computes(
 
 
 def own_row(width: int = 1) -> Expr:
-    """What a loop that computes reads of another input: of each row so many elements."""
+    """A read of another input in the computing loop: `width` elements of each row."""
     index: Expr = integer(0) if width == 1 else Binary("%", K, integer(width), INT64)
     return Broadcast(Load("y", (B, K, index), FLOAT32), VECTOR)
 
@@ -229,7 +229,7 @@ def test_blocks_whose_place_is_not_known_then(block: Expr) -> None:
 
 
 def test_locals_are_replaced_by_their_values() -> None:
-    """Those of statements before the host in what comes behind it, too."""
+    """Locals of statements before the host are replaced in the statements behind the host, too."""
     same = Let("same", plus(B, 0))
     assert hints(kernel_of(same, copies(block=Var("same", INT64)), computes())) == [INPUT]
     behind = copies(block=Var("same", INT64))
@@ -349,7 +349,7 @@ def test_loops_of_unknown_length() -> None:
 
 
 def test_loops_however_long() -> None:
-    """Their iterations are not counted one by one."""
+    """The pass does not visit the iterations of a loop one by one."""
     kernel, many = kernel_of(), 1 << 48
     x, *others = kernel.buffers
     blocks = loop("b", many, Let("s", Const(0.0, VECTOR)), copies(), computes())

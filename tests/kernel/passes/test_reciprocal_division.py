@@ -33,7 +33,8 @@ def at(number: int) -> Expr:
 
 
 def kernel(count: int, *, dtype: DType = FLOAT32, source: str = "x", extra: str = "") -> Kernel:
-    """Quotients of so many vectors by y; with `extra`, a store to that buffer before them."""
+    """A kernel of quotients of `count` vectors by y, with a store to the buffer `extra` before
+    them."""
     wide = dtype.vector(LANES)
     size = count * LANES
     buffers = (

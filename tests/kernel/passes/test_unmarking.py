@@ -190,7 +190,8 @@ def test_what_a_pass_breaks_is_found_behind_it(name: str) -> None:
 
 @pytest.mark.parametrize("bits", [0, 512])
 def test_finished_kernels_stay_the_same_object(bits: int) -> None:
-    """So that what nothing changed is not verified again, and shown as unchanged."""
+    """An unchanged kernel stays the same object, so it is not verified again, and shown as
+    unchanged."""
     context = PassContext(lanes_bits=bits, fma=True)
     done = run_passes(tiled_matmul(19, 3, 50), context, PASSES)
     again = [result.of.name for result in trace_passes(done, context, PASSES) if result.is_changed]

@@ -249,7 +249,7 @@ def test_a_shared_half() -> None:
 
 
 def test_a_condition_of_a_condition_that_reads() -> None:
-    """Long conditions, and those that read, are computed once."""
+    """Long conditions, and conditions that read, are computed once."""
     test, load = outside()
     second = Compare("<", load, integer(2))
     value = Select(Logical("&&", (test, second)), a(add(load, integer(9))), integer(1), INT64)

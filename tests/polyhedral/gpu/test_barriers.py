@@ -99,7 +99,7 @@ band [b div 2 block x *, b mod 2 *] permutable
 
 
 def test_a_pinned_reduction() -> None:
-    """What one thread sums up all divide by."""
+    """One thread computes the sum by which all threads divide."""
     dependences = dependences_of(
         """def norm(float(N,D) I) -> (s, O) {
   s(n) +=! I(n,d)

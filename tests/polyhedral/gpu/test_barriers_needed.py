@@ -71,7 +71,7 @@ def without_each(kernel: Kernel) -> Iterator[tuple[int, Kernel]]:
 
 
 def without(body: tuple[Stmt, ...], left: list[int]) -> tuple[Stmt, ...]:
-    """Statements without the barrier before which there are so many."""
+    """The statements without one barrier: the one with `left[0]` barriers before it."""
     kept = []
     for stmt in body:
         if isinstance(stmt, Barrier):

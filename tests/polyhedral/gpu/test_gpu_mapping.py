@@ -87,7 +87,7 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], dict[str, Any]]] = {
 def lowered(
     text: str, shapes: dict[str, tuple[int, ...]], gpu: tc.Gpu | None = None, **options: Any
 ) -> Lowering:
-    """Without rewriting, so that tiles are those of the text's loops."""
+    """The lowering without rewriting, so that tiles are tiles of the loops of the text."""
     wanted = tc.Options(schedule=tc.ScheduleOptions(rewrite=False), gpu=tc.GpuOptions(**options))
     shaped = shaped_by(checked(text), shapes)
     given = {"initial": frozenset[str](), "check": False, "options": wanted}

@@ -68,7 +68,7 @@ def test_all_blocks_wait_for_tiles() -> None:
 
 
 def test_all_blocks_wait_before_a_clash() -> None:
-    """As late as they can, so that one barrier serves for several."""
+    """The blocks wait as late as possible, so that one barrier serves for several clashes."""
     text = """def chain(float(N) a) -> (b, c, d, e) {
       b(i) = a(i)
       c(i) = a(i)
@@ -114,7 +114,7 @@ def test_what_is_bound_to_no_blocks_runs_in_the_first() -> None:
 
 
 def test_blocks_that_take_turns() -> None:
-    """Of 8 iterations, 3 blocks run those that are equal mod 3."""
+    """Block b of 3 runs the iterations b, b + 3, b + 6 of 8."""
     dependences = dependences_of(PAIR.replace("N - 1 - i", "i"), N=8)
     for other, why in (
         (3, None),
@@ -228,7 +228,7 @@ def test_a_fetch_and_its_readers() -> None:
 
 
 def test_a_write_back_and_later_readers() -> None:
-    """The threads that wrote copy it; others read it afterwards."""
+    """The threads that wrote the tile copy it back; other threads read the tensor afterwards."""
     held = promoted("b", SHARED, 8, copied="out")
     parts: tuple[Node, ...] = (Promotion((held,), bound("S0", THREAD)), bound("S1", THREAD))
     assert fault(Sequence(parts), pair()) == (

@@ -135,7 +135,7 @@ def test_rule_R5_zeros_lose_nothing() -> None:
 
 
 def test_rule_R5_a_loss_below_the_roundings_is_part_of_the_bound() -> None:
-    """One term has products that underflow; beside the others nobody sees it."""
+    """One term has products that underflow, and is too small to be seen beside the other terms."""
     a, b, c = (decades(0, *s) for s in ((2, 5), (5, 4), (4, 3)))
     a[0, 0], b[0] = 1e-30, 1e-12
     c[:] *= 1e5

@@ -1,4 +1,5 @@
-"""The bound of whole programs (R5): what it covers, where it is 0, and where it is infinite."""
+"""The error bound of whole programs (R5): it covers every order, and is 0 or infinite where it
+must."""
 
 from __future__ import annotations
 
