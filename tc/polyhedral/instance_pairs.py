@@ -55,8 +55,8 @@ class Condition:
     form: Form[Digit, int]
 
     @property
-    def holds(self) -> bool:
-        """Whether one without terms does."""
+    def is_true(self) -> bool:
+        """Whether a condition without terms is true."""
         return _HOLDS[self.op](self.form.constant, 0)
 
 
@@ -72,7 +72,7 @@ def find(relation: Relation, conditions: Iterable[Condition]) -> InstancePair | 
         simple = _simplified(condition, relation)
         if simple.form.terms:
             left.append(simple)
-        elif not simple.holds:
+        elif not simple.is_true:
             return None
     found = next(_tried(relation, left), None)
     if found is not None or not (left or relation.rest):

@@ -276,14 +276,14 @@ class LaunchEvents:
             is_exact = is_simple and seen.isdisjoint(terms)
             is_exact = is_exact and (bool(terms) or held == 1 or is_whole)
             is_exact = is_exact and all(
-                self._holds(held, tile.scope, loops, name, variable, is_whole=is_whole)
+                self._is_copied_whole(held, tile.scope, loops, name, variable, is_whole=is_whole)
                 for variable in terms
             )
             subscripts.append(subscript if is_exact else None)
             seen.update(terms)
         return replace(access, subscripts=tuple(subscripts), bounds=limits)
 
-    def _holds(
+    def _is_copied_whole(
         self,
         held: int,
         scope: str,
@@ -293,8 +293,8 @@ class LaunchEvents:
         *,
         is_whole: bool,
     ) -> bool:
-        """Whether so many elements along a variable are just those of its values, in iterations
-        that are full; `is_whole`: nothing else is copied."""
+        """Whether the `held` elements along a variable are exactly the elements at its values, in
+        iterations that are full; `is_whole`: nothing else is copied."""
         fixed, free = self.loops.split(name, variable, loops, scope)
         if fixed:
             return held == prod(digit.count for digit in free)

@@ -193,7 +193,7 @@ class TreePlace:
     around: tuple[EnclosingLoop, ...]
     put: Callable[[Node], Node]
 
-    def below(self, number: int) -> TreePlace:
+    def child_place(self, number: int) -> TreePlace:
         """The place of a child of the node."""
         node, child = self.node, children(self.node)[number]
 
@@ -209,7 +209,7 @@ class TreePlace:
         some = [i for i, child in enumerate(found) if statements & set(leaves(child))]
         first, last = some[0], some[-1] + 1
         if len(some) == 1:
-            return self.below(first)
+            return self.child_place(first)
 
         def put(new: Node) -> Node:
             return self.put(sequence_of((*found[:first], new, *found[last:])))
@@ -270,4 +270,4 @@ def _inside(place: TreePlace, loop: LoopName) -> Iterator[TreePlace]:
                 yield place.inside(number)
     for number, child in enumerate(children(node)):
         if not isinstance(child, Leaf | Sync):
-            yield from _inside(place.below(number), loop)
+            yield from _inside(place.child_place(number), loop)

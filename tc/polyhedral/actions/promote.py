@@ -92,7 +92,7 @@ def _place(tree: Node, action: Promote) -> TreePlace:
     place = place_inside(tree, inside, action.statements)
     if action.inside is None and action.scope != PACKED:
         while isinstance(place.node, Promotion) and place.node.is_packed:
-            place = place.below(0)
+            place = place.child_place(0)
     return place
 
 
