@@ -14,14 +14,14 @@ from tc.semantics.ranges.guarded_ranges import (
     run_where_made,
     usable_guards,
 )
-from tc.semantics.ranges.rounds import Bound, Situation
+from tc.semantics.ranges.rounds import Bound, ShapingContext
 from tc.semantics.ranges.symbolic import bounds_inside
 from tc.semantics.ranges.where_repairs import size_text
 from tc.semantics.size_values import MAX_OFFSET, evaluate
 
 
 def feasible_range(
-    situation: Situation,
+    context: ShapingContext,
     name: str,
     bounds: tuple[Bound, ...],
     ranges: Mapping[str, Range],
@@ -32,28 +32,28 @@ def feasible_range(
     What reads behind conditions leave open ends where they would leave their tensors, and what
     they alone bound, with the tensor that they read.
     """
-    guards = usable_guards(situation)
+    guards = usable_guards(context)
     begin, end = 0, MAX_OFFSET
     begin_text = end_text = ""
     for bound in bounds:
         access = bound.access
         box = affine.box_of(ranges, access.others(name))
-        first, last = _allowed(situation, access, name, box)
-        extent = situation.symbolic_extent(access)
-        found = bounds_inside(access.subscript, name, extent, ranges, situation.symbols)
+        first, last = _allowed(context, access, name, box)
+        extent = context.symbolic_extent(access)
+        found = bounds_inside(access.subscript, name, extent, ranges, context.symbols)
         if access.number in guards:
-            made = run_where_made(situation, access, name, guards[access.number], ranges)
+            made = run_where_made(context, access, name, guards[access.number], ranges)
             if made is not None:
                 first, last = made[0], last if made[1] is None else made[1]
         if first >= begin:
-            begin, begin_text = first, _if_equal(situation, found and found[0], first)
+            begin, begin_text = first, _if_equal(context, found and found[0], first)
         if last <= end:
-            end, end_text = last, _if_equal(situation, found and found[1], last)
+            end, end_text = last, _if_equal(context, found and found[1], last)
     if all(bound.access.number in guards for bound in bounds):
-        whole = extent_of_one_tensor(situation, [bound.access for bound in bounds], name)
+        whole = extent_of_one_tensor(context, [bound.access for bound in bounds], name)
         if whole is not None and begin < whole < end:
-            extent = situation.symbolic_extent(bounds[0].access)
-            end, end_text = whole, _if_equal(situation, extent, whole)
+            extent = context.symbolic_extent(bounds[0].access)
+            end, end_text = whole, _if_equal(context, extent, whole)
     if begin >= end:
         return None
     if end == MAX_OFFSET:  # nothing says how far
@@ -61,18 +61,18 @@ def feasible_range(
     return f"{begin_text}:{end_text}"
 
 
-def _if_equal(situation: Situation, expr: Expr | None, value: int) -> str:
-    if expr is not None and evaluate(expr, situation.known) != value:
+def _if_equal(context: ShapingContext, expr: Expr | None, value: int) -> str:
+    if expr is not None and evaluate(expr, context.known) != value:
         expr = None
-    return size_text(situation, expr, value)
+    return size_text(context, expr, value)
 
 
 def shrunk_range(
-    situation: Situation, access: SubscriptAccess, name: str, box: Box[str]
+    context: ShapingContext, access: SubscriptAccess, name: str, box: Box[str]
 ) -> dict[str, str]:
     """A smaller range of another variable with which the first can at least be 0."""
     for other in access.others(name):
-        begin, end = _allowed(situation, access, other, {**box, name: (0, 0)})
+        begin, end = _allowed(context, access, other, {**box, name: (0, 0)})
         begin, end = max(begin, box[other][0]), min(end, box[other][1] + 1)
         if begin < end:
             return {other: f"{begin}:{end}"}
@@ -80,13 +80,13 @@ def shrunk_range(
 
 
 def widest_ranges(
-    situation: Situation, access: SubscriptAccess, ranges: Mapping[str, Range]
+    context: ShapingContext, access: SubscriptAccess, ranges: Mapping[str, Range]
 ) -> dict[str, str]:
     """Ranges that keep an access in bounds, one of a variable of each subscript that leaves."""
     clauses: dict[str, str] = {}
-    for other in situation.accesses.all:
+    for other in context.accesses.all:
         if other is access or (access.read is not None and other.read is access.read):
-            found = _widest(situation, other, ranges)
+            found = _widest(context, other, ranges)
             if found is not None:
                 clauses.setdefault(*found)
             elif other is access:
@@ -95,7 +95,7 @@ def widest_ranges(
 
 
 def _widest(
-    situation: Situation, access: SubscriptAccess, ranges: Mapping[str, Range]
+    context: ShapingContext, access: SubscriptAccess, ranges: Mapping[str, Range]
 ) -> tuple[str, str] | None:
     """A variable, and the range of it that keeps an access in bounds; None where none does, or
     where all are.
@@ -107,29 +107,29 @@ def _widest(
     for name in access.variables:
         own = ranges[name]
         box = affine.box_of(ranges, access.others(name))
-        first, last = _allowed(situation, access, name, box)
+        first, last = _allowed(context, access, name, box)
         begin, end = max(first, own.begin), min(last, own.end)
         if begin >= end:
             continue
         if (begin, end) == (own.begin, own.end):
             return None
-        extent = situation.symbolic_extent(access)
-        texts = bounds_inside(access.subscript, name, extent, ranges, situation.symbols)
+        extent = context.symbolic_extent(access)
+        texts = bounds_inside(access.subscript, name, extent, ranges, context.symbols)
         low = own.symbolic_begin if begin == own.begin else texts and texts[0]
         high = own.symbolic_end if end == own.end else texts and texts[1]
-        bounds = f"{_if_equal(situation, low, begin)}:{_if_equal(situation, high, end)}"
+        bounds = f"{_if_equal(context, low, begin)}:{_if_equal(context, high, end)}"
         lost = 1 - (end - begin) / own.extent
-        reduced = name not in situation.statement.outer
+        reduced = name not in context.statement.outer
         found.append((reduced, lost, name, bounds))
     return min(found)[2:] if found else None
 
 
 def _allowed(
-    situation: Situation, access: SubscriptAccess, name: str, box: Box[str]
+    context: ShapingContext, access: SubscriptAccess, name: str, box: Box[str]
 ) -> tuple[int, int]:
     """The first run of values >= 0 of a variable for which an access stays in bounds, whatever
     the others are; empty where there is none."""
-    known, extent = situation.known, situation.extent(access)
+    known, extent = context.known, context.extent(access)
     if extent is None or is_empty(box):
         return 0, 0
     form = affine.linear_form(access.subscript, known)
@@ -146,16 +146,16 @@ def _allowed(
         return 0, 0
     try:
         with sets.bounded():
-            return _allowed_exactly(situation, access, name, box, extent)
+            return _allowed_exactly(context, access, name, box, extent)
     except sets.TooComplex:
         return 0, 0
 
 
 def _allowed_exactly(
-    situation: Situation, access: SubscriptAccess, name: str, box: Box[str], extent: int
+    context: ShapingContext, access: SubscriptAccess, name: str, box: Box[str], extent: int
 ) -> tuple[int, int]:
     space, subscript = affine.function_on(
-        access.subscript, situation.known, access.variables, {**box, name: (0, None)}
+        access.subscript, context.known, access.variables, {**box, name: (0, None)}
     )
     bad = sets.leaving(space, subscript, extent)
     for begin in range(64):

@@ -26,8 +26,8 @@ from tc.semantics.ranges.preconditions import LeavesTensor, check_accesses, is_u
 from tc.semantics.ranges.rounds import (
     Bound,
     NoRange,
-    Rounds,
-    Situation,
+    RangeFixpoint,
+    ShapingContext,
     bounds_of_round,
     resolve,
     where_ranges,
@@ -67,12 +67,12 @@ class MadeBound:
         return self.strict.access
 
 
-def usable_guards(situation: Situation) -> dict[int, tuple[Guard, ...]]:
+def usable_guards(context: ShapingContext) -> dict[int, tuple[Guard, ...]]:
     """The affine conditions on index variables behind which reads stand, by the numbers of their
     accesses. A bare read inside of pad counts wherever it stands (G9)."""
     found: dict[int, tuple[Guard, ...]] = {}
-    known = situation.known
-    for read in situation.accesses.reads:
+    known = context.known
+    for read in context.accesses.reads:
         if read.read.bare_only or not read.guards or not read.accesses:
             continue
         guards = []
@@ -86,56 +86,56 @@ def usable_guards(situation: Situation) -> dict[int, tuple[Guard, ...]]:
     return found
 
 
-def wider_ranges(situation: Situation) -> tuple[WrittenRange, ...]:
+def wider_ranges(context: ShapingContext) -> tuple[WrittenRange, ...]:
     """The ranges of as few variables as give a statement the ranges that it would have if reads
     counted only where they are made; where these are none, if that were so for those variables
     alone that have no range otherwise. Empty where there are none such either."""
-    guards = usable_guards(situation)
-    if not guards or not situation.accesses.tensors <= situation.known.shapes.keys():
+    guards = usable_guards(context)
+    if not guards or not context.accesses.tensors <= context.known.shapes.keys():
         return ()
-    return _written(situation, guards, False) or _written(situation, guards, True)
+    return _written(context, guards, False) or _written(context, guards, True)
 
 
 def _written(
-    situation: Situation, guards: Mapping[int, tuple[Guard, ...]], only_for_want: bool
+    context: ShapingContext, guards: Mapping[int, tuple[Guard, ...]], only_for_want: bool
 ) -> tuple[WrittenRange, ...]:
     try:
-        return _checked(situation, _resolve_as_made(situation, guards, only_for_want))
+        return _checked(context, _resolve_as_made(context, guards, only_for_want))
     except NoRange:
         return ()
 
 
-def _checked(situation: Situation, wide: Mapping[str, p.Range]) -> tuple[WrittenRange, ...]:
+def _checked(context: ShapingContext, wide: Mapping[str, p.Range]) -> tuple[WrittenRange, ...]:
     """Ranges as those of as few variables as they follow from, none where a read that is made
     leaves its tensor."""
-    chosen = _clauses(situation, wide)
+    chosen = _clauses(context, wide)
     try:
-        rounds = resolve(situation, _given(situation, chosen))
-        if any(name not in rounds.ranges for name in situation.statement.variables):
+        rounds = resolve(context, _given(context, chosen))
+        if any(name not in rounds.ranges for name in context.statement.variables):
             return ()
-        check_accesses(_with_shape(situation, rounds), rounds)
+        check_accesses(_with_shape(context, rounds), rounds)
     except (NoRange, LeavesTensor):
         return ()
     return tuple(WrittenRange(name, found) for name, found in chosen.items())
 
 
-def _with_shape(situation: Situation, rounds: Rounds) -> Situation:
-    """The situation with the shape that the ranges give to the target, where it has none (G4)."""
-    known, statement = situation.known, situation.statement
+def _with_shape(context: ShapingContext, rounds: RangeFixpoint) -> ShapingContext:
+    """The context with the shape that the ranges give to the target, where it has none (G4)."""
+    known, statement = context.known, context.statement
     if statement.target in known.shapes:
-        return situation
+        return context
     shape = tuple(rounds.ranges[name].end for name in statement.outer)
     known = replace(known, shapes={**known.shapes, statement.target: shape})
-    return replace(situation, known=known)
+    return replace(context, known=known)
 
 
-def _clauses(situation: Situation, wide: Mapping[str, p.Range]) -> dict[str, p.Range]:
+def _clauses(context: ShapingContext, wide: Mapping[str, p.Range]) -> dict[str, p.Range]:
     """Those of the ranges that do not follow from the others."""
     chosen = dict(wide)
     for name in wide:
         fewer = {n: r for n, r in chosen.items() if n != name}
         try:
-            found = resolve(situation, _given(situation, fewer)).ranges
+            found = resolve(context, _given(context, fewer)).ranges
         except NoRange:
             continue
         if all(n in found and found[n].end == r.end for n, r in wide.items()):
@@ -143,42 +143,42 @@ def _clauses(situation: Situation, wide: Mapping[str, p.Range]) -> dict[str, p.R
     return chosen
 
 
-def _given(situation: Situation, chosen: Mapping[str, p.Range]) -> Rounds:
-    return Rounds({**where_ranges(situation), **chosen})
+def _given(context: ShapingContext, chosen: Mapping[str, p.Range]) -> RangeFixpoint:
+    return RangeFixpoint({**where_ranges(context), **chosen})
 
 
 def _resolve_as_made(
-    situation: Situation, guards: Mapping[int, tuple[Guard, ...]], only_for_want: bool
+    context: ShapingContext, guards: Mapping[int, tuple[Guard, ...]], only_for_want: bool
 ) -> dict[str, p.Range]:
     """The ranges without those of the statement's own `where`, in the order of their rounds. A
     variable that cannot have one yet waits for others.
 
     Raises NoRange where there are none, or empty ones.
     """
-    given = where_ranges(situation)
+    given = where_ranges(context)
     ranges = dict(given)
     found: dict[str, p.Range] = {}
-    while len(ranges) < len(situation.statement.variables):
-        bounds = bounds_of_round(situation, ranges)
-        waiting = {clause.variable for clause in situation.statement.where}
+    while len(ranges) < len(context.statement.variables):
+        bounds = bounds_of_round(context, ranges)
+        waiting = {clause.variable for clause in context.statement.where}
         bounds = {name: own for name, own in bounds.items() if name not in waiting}
         failed: NoRange | None = None
         count = len(found)
-        for name in (n for n in situation.statement.variables if n in bounds):
+        for name in (n for n in context.statement.variables if n in bounds):
             has_range = not any(bound.problem for bound in bounds[name])
             usable = {} if only_for_want and has_range else guards
             try:
-                found[name] = _chosen(situation, name, bounds[name], usable, ranges)
+                found[name] = _chosen(context, name, bounds[name], usable, ranges)
             except NoRange as failure:  # perhaps for want of the range of another
                 failed = failure
         if len(found) == count:
-            raise failed or NoRange("", (), Rounds(ranges))
+            raise failed or NoRange("", (), RangeFixpoint(ranges))
         ranges = {**given, **found}
     return found
 
 
 def _chosen(
-    situation: Situation,
+    context: ShapingContext,
     name: str,
     bounds: tuple[Bound, ...],
     guards: Mapping[int, tuple[Guard, ...]],
@@ -188,7 +188,7 @@ def _chosen(
     reads that are made allow; else as `_end_of_guarded` says."""
     plain = [b for b in bounds if b.access.number not in guards]
     made = [
-        _as_made(situation, b, name, guards[b.access.number], ranges)
+        _as_made(context, b, name, guards[b.access.number], ranges)
         for b in bounds
         if b.access.number in guards
     ]
@@ -196,18 +196,18 @@ def _chosen(
     fails = any(b.problem for b in plain) or any(m.strict.problem and m.made_end == 0 for m in made)
     end: int | None = min([*(b.end for b in plain), *ends], default=None)
     if not plain:
-        end = _end_of_guarded(situation, name, made, end, ranges)
+        end = _end_of_guarded(context, name, made, end, ranges)
     if fails or not end or end > MAX_OFFSET:
-        raise NoRange(name, bounds, Rounds(ranges))
+        raise NoRange(name, bounds, RangeFixpoint(ranges))
     deciding = {m.access.number for m in made if m.made_end == end}
     deciding |= {b.access.number for b in plain if b.end == end}
-    symbolic = _symbolic(situation, name, bounds, deciding, end, ranges)
-    number = situation.symbols.number
+    symbolic = _symbolic(context, name, bounds, deciding, end, ranges)
+    number = context.symbols.number
     return p.Range(0, end, number(0), symbolic or number(end))
 
 
 def _as_made(
-    situation: Situation,
+    context: ShapingContext,
     bound: Bound,
     name: str,
     guards: tuple[Guard, ...],
@@ -218,7 +218,7 @@ def _as_made(
     if bound.access.others(name) and is_empty(affine.box_of(ranges, bound.access.others(name))):
         return MadeBound(bound, guards, bound.end)
     try:
-        made = _Made(situation, bound.access, name, guards, ranges)
+        made = _Made(context, bound.access, name, guards, ranges)
         return MadeBound(bound, guards, made.first_outside())
     except sets.TooComplex:
         return MadeBound(bound, guards, bound.end)
@@ -230,19 +230,19 @@ class _Made:
 
     def __init__(
         self,
-        situation: Situation,
+        context: ShapingContext,
         access: SubscriptAccess,
         name: str,
         guards: tuple[Guard, ...],
         ranges: Mapping[str, p.Range],
     ) -> None:
         mentioned = {*access.variables, *(n for c, _ in guards for n in p.index_names(c))}
-        names = tuple(n for n in situation.statement.variables if n in mentioned)
+        names = tuple(n for n in context.statement.variables if n in mentioned)
         box: dict[str, tuple[int, int | None]] = {
             n: (ranges[n].begin, ranges[n].end - 1) if n in ranges and n != name else (0, None)
             for n in names
         }
-        known, extent = situation.known, situation.extent(access)
+        known, extent = context.known, context.extent(access)
         assert extent is not None
         self.name = name
         self.is_of_one = len(names) == 1
@@ -285,7 +285,7 @@ class _Made:
 
 
 def run_where_made(
-    situation: Situation,
+    context: ShapingContext,
     access: SubscriptAccess,
     name: str,
     guards: tuple[Guard, ...],
@@ -294,7 +294,7 @@ def run_where_made(
     """The first run of values from 0 of a variable with which a read leaves its tensor nowhere that
     it is made; None as its end where nothing ends it, and in all where isl gives up."""
     try:
-        made = _Made(situation, access, name, guards, ranges)
+        made = _Made(context, access, name, guards, ranges)
         return made.first_run()
     except sets.TooComplex:
         return None
@@ -304,7 +304,7 @@ def run_where_made(
 
 
 def _end_of_guarded(
-    situation: Situation,
+    context: ShapingContext,
     name: str,
     made: list[MadeBound],
     end: int | None,
@@ -319,37 +319,37 @@ def _end_of_guarded(
     """
     plain = [m.strict.end for m in made if not m.strict.problem]
     least = min(plain) if len(plain) == len(made) else 0
-    extents = [e for m in made if (e := _extent_by_one(situation, m.access, name)) is not None]
+    extents = [e for m in made if (e := _extent_by_one(context, m.access, name)) is not None]
     if end is None:
-        return max([*plain, *extents, *_ends_made(situation, name, made, ranges)], default=None)
+        return max([*plain, *extents, *_ends_made(context, name, made, ranges)], default=None)
     caps = [m.strict.end for m in made if m.access.is_bare and m.made_end is not None]
-    whole = extent_of_one_tensor(situation, [m.access for m in made], name)
+    whole = extent_of_one_tensor(context, [m.access for m in made], name)
     if whole is not None:
         caps.append(whole)
     for cap in sorted(caps):
-        if least <= cap < end and _all_made(situation, name, made, cap, ranges):
+        if least <= cap < end and _all_made(context, name, made, cap, ranges):
             return cap
     return end
 
 
 def extent_of_one_tensor(
-    situation: Situation, accesses: Sequence[SubscriptAccess], name: str
+    context: ShapingContext, accesses: Sequence[SubscriptAccess], name: str
 ) -> int | None:
     """The extent that all of some accesses walk through in steps of one element, if it is one
     dimension of one tensor."""
-    extents = {_extent_by_one(situation, access, name) for access in accesses}
+    extents = {_extent_by_one(context, access, name) for access in accesses}
     is_one = len({(access.tensor, access.axis) for access in accesses}) == 1
     return extents.pop() if is_one and len(extents) == 1 else None
 
 
-def _extent_by_one(situation: Situation, access: SubscriptAccess, name: str) -> int | None:
+def _extent_by_one(context: ShapingContext, access: SubscriptAccess, name: str) -> int | None:
     """The extent of what a subscript walks through in steps of one element."""
-    form = linear_form(access.subscript, situation.known)
-    return situation.extent(access) if form and form.terms.get(name) in (1, -1) else None
+    form = linear_form(access.subscript, context.known)
+    return context.extent(access) if form and form.terms.get(name) in (1, -1) else None
 
 
 def _all_made(
-    situation: Situation,
+    context: ShapingContext,
     name: str,
     made: list[MadeBound],
     end: int,
@@ -360,21 +360,21 @@ def _all_made(
         return True
     try:
         return all(
-            _Made(situation, m.access, name, m.guards, ranges).is_made_below(end) for m in made
+            _Made(context, m.access, name, m.guards, ranges).is_made_below(end) for m in made
         )
     except sets.TooComplex:
         return False
 
 
 def _ends_made(
-    situation: Situation, name: str, made: list[MadeBound], ranges: Mapping[str, p.Range]
+    context: ShapingContext, name: str, made: list[MadeBound], ranges: Mapping[str, p.Range]
 ) -> Iterator[int]:
     """Where the values end with which reads are made that mention this variable alone. Where they
     are just those with which the read stays in its tensor, and others come before, as in
     `i > 0 && i <= N ? x(i-1) : 0`, as many others come behind."""
     for m in made:
         try:
-            points = _Made(situation, m.access, name, m.guards, ranges)
+            points = _Made(context, m.access, name, m.guards, ranges)
             run = points.run() if points.is_of_one else None
         except sets.TooComplex:
             continue
@@ -382,8 +382,8 @@ def _ends_made(
             continue
         begin, end = run
         yield end
-        form = linear_form(m.access.subscript, situation.known)
-        extent = situation.extent(m.access)
+        form = linear_form(m.access.subscript, context.known)
+        extent = context.extent(m.access)
         if form is None or form.terms.get(name) != 1 or extent is None:
             continue
         is_one = all(o.access.subscript == m.access.subscript for o in made)
@@ -392,7 +392,7 @@ def _ends_made(
 
 
 def _symbolic(
-    situation: Situation,
+    context: ShapingContext,
     name: str,
     bounds: tuple[Bound, ...],
     deciding: Container[int],
@@ -401,10 +401,10 @@ def _symbolic(
 ) -> p.Expr | None:
     """The end as an expression of the sizes: what a deciding access allows, an extent, or what
     another access allows; where both sides are padded, with the offset once more."""
-    symbols = situation.symbols
+    symbols = context.symbols
     first, extents, texts, padded = list[p.Expr](), list[p.Expr](), list[p.Expr](), list[p.Expr]()
     for bound in sorted(bounds, key=lambda b: not b.access.is_bare):
-        extents.append(situation.symbolic_extent(bound.access))
+        extents.append(context.symbolic_extent(bound.access))
         found = bounds_inside(bound.access.subscript, name, extents[-1], ranges, symbols)
         if found is not None:
             (first if bound.access.number in deciding else texts).append(found[1])
@@ -414,37 +414,37 @@ def _symbolic(
         for by, text, op in itertools.product((1, 2), (*extents, *texts), "+-")
     )
     found_texts = itertools.chain(first, extents, texts, padded, sums)
-    return next((t for t in found_texts if evaluate(t, situation.known) == end), None)
+    return next((t for t in found_texts if evaluate(t, context.known) == end), None)
 
 
 # --- the warning --------------------------------------------------------------------------------
 
 
 def cut_ranges(
-    situation: Situation, ranges: Mapping[str, p.Range]
+    context: ShapingContext, ranges: Mapping[str, p.Range]
 ) -> Iterator[tuple[SubscriptAccess, tuple[Guard, ...], str, tuple[WrittenRange, ...]]]:
     """The guarded reads that cut the range of a variable for points where they are not made, each
     with its guards, the variable, and the ranges that do without."""
-    guards = usable_guards(situation)
+    guards = usable_guards(context)
     suspects = {
         name: access
         for name, own in ranges.items()
-        for access in situation.accesses.all
+        for access in context.accesses.all
         if access.number in guards and access.span in own.fixed_by and name in access.variables
-        if not _is_bound_alike(situation, name)
+        if not _is_bound_alike(context, name)
     }
     if not suspects:
         return
-    wide = wider_ranges(situation)
+    wide = wider_ranges(context)
     told = {w.variable for w in wide if w.range.end > ranges[w.variable].end}
     for name, access in suspects.items():
-        found = wide if name in told else _widened_alone(situation, name, guards, ranges)
+        found = wide if name in told else _widened_alone(context, name, guards, ranges)
         if found:
             yield access, guards[access.number], name, found
 
 
 def _widened_alone(
-    situation: Situation,
+    context: ShapingContext,
     name: str,
     guards: Mapping[int, tuple[Guard, ...]],
     ranges: Mapping[str, p.Range],
@@ -455,26 +455,26 @@ def _widened_alone(
     if any(own.extent == 0 for own in ranges.values()):
         return ()
     try:
-        bounds = bounds_of_round(situation, others)[name]
-        wide = _chosen(situation, name, bounds, guards, others)
+        bounds = bounds_of_round(context, others)[name]
+        wide = _chosen(context, name, bounds, guards, others)
     except NoRange:
         return ()
     if wide.end <= ranges[name].end:
         return ()
-    given = {clause.variable for clause in situation.statement.where}
+    given = {clause.variable for clause in context.statement.where}
     free = {n: r for n, r in ranges.items() if n not in given}
-    found = _checked(situation, {**free, name: wide})
+    found = _checked(context, {**free, name: wide})
     return found if name in {w.variable for w in found} else ()
 
 
-def _is_bound_alike(situation: Situation, name: str) -> bool:
+def _is_bound_alike(context: ShapingContext, name: str) -> bool:
     """Whether a variable stands alone in all its subscripts, of one extent: no range is wider."""
-    own = [access for access in situation.accesses.all if name in access.variables]
-    return all(a.is_bare for a in own) and len({situation.extent(a) for a in own}) == 1
+    own = [access for access in context.accesses.all if name in access.variables]
+    return all(a.is_bare for a in own) and len({context.extent(a) for a in own}) == 1
 
 
-def without_own_shape(situation: Situation) -> Situation:
-    """The situation as it was before the statement fixed the shape of its target."""
-    known = situation.known
-    shapes = {n: s for n, s in known.shapes.items() if n != situation.statement.target}
-    return replace(situation, known=replace(known, shapes=shapes))
+def without_own_shape(context: ShapingContext) -> ShapingContext:
+    """The context as it was before the statement fixed the shape of its target."""
+    known = context.known
+    shapes = {n: s for n, s in known.shapes.items() if n != context.statement.target}
+    return replace(context, known=replace(known, shapes=shapes))

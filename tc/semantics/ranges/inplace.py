@@ -19,7 +19,7 @@ from tc.semantics import affine
 from tc.semantics.program import Index, Range
 from tc.semantics.ranges.accesses import GuardedRead
 from tc.semantics.ranges.preconditions import is_exact, is_usable
-from tc.semantics.ranges.rounds import Situation
+from tc.semantics.ranges.rounds import ShapingContext
 from tc.semantics.size_values import evaluate
 from tc.semantics.suggest import before, element, unused
 from tc.source import Span
@@ -27,34 +27,34 @@ from tc.source import Span
 _OTHER = "'"  # the second instance of a pair has primed variables
 
 
-def check_in_place(situation: Situation, ranges: Mapping[str, Range]) -> None:
+def check_in_place(context: ShapingContext, ranges: Mapping[str, Range]) -> None:
     """Raises RangeError for the first read of the statement's own target that P1 forbids.
 
     A statement of at most one instance may read anything.
     """
-    statement, known = situation.statement, situation.known
-    own = [r for r in situation.accesses.reads if r.read.tensor == statement.target]
+    statement, known = context.statement, context.known
+    own = [r for r in context.accesses.reads if r.read.tensor == statement.target]
     if not own or math.prod(r.extent for r in ranges.values()) <= 1:
         return
     space = affine.box_of(ranges, statement.variables)
     for read in own:
-        if _is_pointwise(situation, read, ranges):
+        if _is_pointwise(context, read, ranges):
             continue
         subscripts = read.read.subscripts
         if not all(is_exact(s, known, space) for s in subscripts):
-            raise _error(situation, read, _not_affine(situation, read))
+            raise _error(context, read, _not_affine(context, read))
         try:
-            pair = _conflict(situation, read, space)
+            pair = _conflict(context, read, space)
         except sets.TooComplex:
-            raise _error(situation, read, "is too complex to show that no other instance writes "
+            raise _error(context, read, "is too complex to show that no other instance writes "
                          "what it reads") from None  # fmt: skip
         if pair is not None:
-            raise _error(situation, read, _described(situation, read, *pair))
+            raise _error(context, read, _described(context, read, *pair))
 
 
-def _not_affine(situation: Situation, read: GuardedRead) -> str:
+def _not_affine(context: ShapingContext, read: GuardedRead) -> str:
     for subscript in read.read.subscripts:
-        if affine.has_too_many_pieces(subscript, situation.known):
+        if affine.has_too_many_pieces(subscript, context.known):
             return (
                 f"reads a place with {affine.pieces(subscript)} of / % min max ?: and conditions, "
                 f"and with more than {affine.MAX_PIECES} it does not count as affine: another "
@@ -63,9 +63,9 @@ def _not_affine(situation: Situation, read: GuardedRead) -> str:
     return "reads a place that is not affine: another instance may write there"
 
 
-def _is_pointwise(situation: Situation, read: GuardedRead, ranges: Mapping[str, Range]) -> bool:
+def _is_pointwise(context: ShapingContext, read: GuardedRead, ranges: Mapping[str, Range]) -> bool:
     """Whether each instance reads exactly the element that only it writes."""
-    statement = situation.statement
+    statement = context.statement
     return (
         all(ranges[name].extent <= 1 for name in statement.reduction)
         and read.read.subscripts == statement.subscripts
@@ -74,10 +74,10 @@ def _is_pointwise(situation: Situation, read: GuardedRead, ranges: Mapping[str, 
 
 
 def _conflict(
-    situation: Situation, read: GuardedRead, space: Box[str]
+    context: ShapingContext, read: GuardedRead, space: Box[str]
 ) -> tuple[dict[str, int], dict[str, int]] | None:
     """Two different instances of which the first reads what the second writes."""
-    statement, known = situation.statement, situation.known
+    statement, known = context.statement, context.known
     guards = tuple(g for g in read.guards if is_usable(g, known, space))
     names = tuple(space)
     others = tuple(name + _OTHER for name in names)
@@ -101,11 +101,11 @@ def _conflict(
 
 
 def _described(
-    situation: Situation, read: GuardedRead, first: dict[str, int], second: dict[str, int]
+    context: ShapingContext, read: GuardedRead, first: dict[str, int], second: dict[str, int]
 ) -> str:
-    known = situation.known.at(first)
+    known = context.known.at(first)
     indices = ", ".join(str(evaluate(s, known)) for s in read.read.subscripts)
-    place = f"{_name(situation)}({indices})" if indices else _name(situation)
+    place = f"{_name(context)}({indices})" if indices else _name(context)
 
     def listed(point: dict[str, int]) -> str:
         return ", ".join(f"{name} = {value}" for name, value in point.items())
@@ -116,16 +116,16 @@ def _described(
     )
 
 
-def _error(situation: Situation, read: GuardedRead, what: str) -> RangeError:
+def _error(context: ShapingContext, read: GuardedRead, what: str) -> RangeError:
     """The error for a read that P1 forbids. That `a(i,j) = a(j,i)` is meant to read what `a` held
     is plain; of `a(i) = a(i-1)` it is not, which may be meant as a recurrence."""
-    name, statement = _name(situation), situation.statement
+    name, statement = _name(context), context.statement
     rank = len(read.read.subscripts)
     at = read.read.span
     old = unused(f"{name}_old", at)
     copy = f"{element(old, rank)} = {element(name, rank)}"
     error = functools.partial(RangeError, f"'{at.line}' {what}", rule="P1", span=at)
-    if _is_transposed(situation, read) and at.text.startswith(name):
+    if _is_transposed(context, read) and at.text.startswith(name):
         first = Span(at.source, at.start, at.start + len(name))
         return error(
             repair=f"{copy}, before this statement, and read {old} here",
@@ -137,14 +137,14 @@ def _error(situation: Situation, read: GuardedRead, what: str) -> RangeError:
     )
 
 
-def _is_transposed(situation: Situation, read: GuardedRead) -> bool:
+def _is_transposed(context: ShapingContext, read: GuardedRead) -> bool:
     """Whether the subscripts of a read are those of the left side in another order."""
-    statement = situation.statement
+    statement = context.statement
     own = [s.name for s in read.read.subscripts if isinstance(s, Index)]
     left = [s.name for s in statement.subscripts if isinstance(s, Index)]
     return not statement.reduction and len(own) == len(left) and sorted(own) == sorted(left)
 
 
-def _name(situation: Situation) -> str:
+def _name(context: ShapingContext) -> str:
     """The target as its def writes it."""
-    return situation.statement.target.rpartition(".")[2]
+    return context.statement.target.rpartition(".")[2]

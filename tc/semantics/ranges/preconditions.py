@@ -16,7 +16,7 @@ from tc.semantics.affine import Guard, linear_form
 from tc.semantics.program import Expr, Precondition
 from tc.semantics.ranges.accesses import Comparison, Division, GuardedRead, SubscriptAccess
 from tc.semantics.ranges.index_intervals import interval_of
-from tc.semantics.ranges.rounds import Rounds, Situation
+from tc.semantics.ranges.rounds import RangeFixpoint, ShapingContext
 from tc.semantics.size_values import KnownSizes, evaluate
 
 
@@ -32,42 +32,42 @@ class LeavesTensor(Exception):
 
 
 def check_accesses(
-    situation: Situation, rounds: Rounds
+    context: ShapingContext, rounds: RangeFixpoint
 ) -> tuple[tuple[Precondition, ...], frozenset[int]]:
     """The preconditions of a statement, and the sites to check at run time.
 
     Raises LeavesTensor where a precondition fails.
     """
-    statement, found = situation.statement, situation.accesses
+    statement, found = context.statement, context.accesses
     space = affine.box_of(rounds.ranges, statement.variables)
     preconditions = []
     written = affine.box_of(rounds.ranges, statement.outer) if statement.init else space
     for access in found.written:
         if access.number not in rounds.used:
-            preconditions.append(_precondition(situation, access))
+            preconditions.append(_precondition(context, access))
             if not is_empty(written):
-                _check(situation, access, (), written)
+                _check(context, access, (), written)
     checked = set()
     for read in found.reads:
-        before, is_proven = _check_read(situation, rounds, read, space)
+        before, is_proven = _check_read(context, rounds, read, space)
         preconditions += before
         if not is_proven:
             checked.add(read.read.site)
     for division in found.divisions:
-        if not is_empty(space) and not _is_nonzero(situation.known, division, space):
+        if not is_empty(space) and not _is_nonzero(context.known, division, space):
             checked.add(division.node.site)
     return tuple(dict.fromkeys(preconditions)), frozenset(checked)
 
 
-def _precondition(situation: Situation, access: SubscriptAccess) -> Precondition:
-    return Precondition(situation.statement.name, access.text, span=access.span)
+def _precondition(context: ShapingContext, access: SubscriptAccess) -> Precondition:
+    return Precondition(context.statement.name, access.text, span=access.span)
 
 
 def _check_read(
-    situation: Situation, rounds: Rounds, read: GuardedRead, space: Box[str]
+    context: ShapingContext, rounds: RangeFixpoint, read: GuardedRead, space: Box[str]
 ) -> tuple[list[Precondition], bool]:
     """The preconditions of a read, and whether nothing is left to check at run time."""
-    known, has_no_points = situation.known, is_empty(space)
+    known, has_no_points = context.known, is_empty(space)
     guards = read.guards
     preconditions = []
     is_proven = True
@@ -83,8 +83,8 @@ def _check_read(
             continue
         usable = tuple(g for g in guards if is_usable(g, known, space))
         if exact and len(usable) == len(guards) and not read.read.late and not is_used:
-            preconditions.append(_precondition(situation, access))
-            if has_no_points or _check(situation, access, usable, space):
+            preconditions.append(_precondition(context, access))
+            if has_no_points or _check(context, access, usable, space):
                 continue
         if not has_no_points and not _is_proven(access, exact, usable, known, space):
             is_proven = False
@@ -109,13 +109,13 @@ def is_usable(guard: Guard, known: KnownSizes, space: Box[str]) -> bool:
 
 
 def _check(
-    situation: Situation,
+    context: ShapingContext,
     access: SubscriptAccess,
     guards: tuple[Guard, ...],
     space: Box[str],
 ) -> bool:
     """Whether an affine access was decided; raises LeavesTensor where it leaves its tensor."""
-    extent, known = situation.extent(access), situation.known
+    extent, known = context.extent(access), context.known
     assert extent is not None
     if _stays_in_box(access.subscript, known, space, extent):
         return True

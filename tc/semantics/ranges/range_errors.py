@@ -23,7 +23,14 @@ from tc.semantics.ranges.guarded_ranges import (
     wider_ranges,
 )
 from tc.semantics.ranges.preconditions import LeavesTensor
-from tc.semantics.ranges.rounds import NEGATIVE, Bound, NoRange, Rounds, Situation, resolve
+from tc.semantics.ranges.rounds import (
+    NEGATIVE,
+    Bound,
+    NoRange,
+    RangeFixpoint,
+    ShapingContext,
+    resolve,
+)
 from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.ranges.where_repairs import (
     behind_parameters,
@@ -37,14 +44,14 @@ from tc.semantics.suggest import listed, number_written, one_line, respelled, un
 # --- a variable without a range (G5) ----------------------------------------------------------
 
 
-def no_range(situation: Situation, failure: NoRange) -> RangeError:
+def no_range(context: ShapingContext, failure: NoRange) -> RangeError:
     """A variable whose bounds leave it no range that starts at 0."""
     name, ranges = failure.variable, failure.rounds.ranges
     worst = next((b for b in failure.bounds if b.problem), failure.bounds[0])
     access, box = worst.access, affine.box_of(ranges, worst.access.others(name))
     notes = (
         *_least_bound(name, worst, failure.bounds),
-        *shape_notes(situation, (b.access for b in failure.bounds)),
+        *shape_notes(context, (b.access for b in failure.bounds)),
     )
     error = functools.partial(RangeError, rule="G5", span=access.span, notes=notes)
     if not worst.problem:
@@ -53,34 +60,34 @@ def no_range(situation: Situation, failure: NoRange) -> RangeError:
             repair="give it a range that ends before that",
         )
     below = worst.problem == NEGATIVE
-    place = _place_outside(situation, access, {**box, name: (0, 0)}, highest=below)
+    place = _place_outside(context, access, {**box, name: (0, 0)}, highest=below)
     starts = f"the range of '{name}' would have a size below 0" if below else (
         f"'{name}' cannot start at 0"
     )  # fmt: skip
     cause = f"{starts}: {place}"
-    guards = usable_guards(situation).get(access.number, ())
+    guards = usable_guards(context).get(access.number, ())
     if guards:
-        cause += f"; that it is read only where {_held(guards)} counts for nothing in ranges (Y6)"
-    if wide := wider_ranges(situation):
-        where, edits = written_where(situation, _texts(situation, wide))
+        cause += f"; {_held(guards)} where this is read, but conditions do not change ranges (Y6)"
+    if wide := wider_ranges(context):
+        where, edits = written_where(context, _texts(context, wide))
         return error(cause, repair=f"say which values '{name}' takes: {where}", edits=edits)
-    shrunk = shrunk_range(situation, access, name, box) if below else {}
+    shrunk = shrunk_range(context, access, name, box) if below else {}
     if shrunk:
-        place = f"{access.tensor}.{access.axis}, which is {situation.extent(access)}"
-        where, edits = written_where(situation, shrunk)
+        place = f"{access.tensor}.{access.axis}, which is {context.extent(access)}"
+        where, edits = written_where(context, shrunk)
         repair = f"make {place}, as large as the offsets, or say which of them count: {where}"
         return error(cause, repair=repair, edits=edits)
-    bounds = feasible_range(situation, name, failure.bounds, ranges)
+    bounds = feasible_range(context, name, failure.bounds, ranges)
     if bounds is None:
         target = [b for b in failure.bounds if b.access.read is None]
-        whole = whole_shape(situation, ranges) if target else None
+        whole = whole_shape(context, ranges) if target else None
         if whole is not None:
             return error(f"{cause}, and '{target[0].access.text}' ends before", repair=whole[0],
                          edits=whole[1])  # fmt: skip
         return error(cause, idiom=_padded(access))
-    where, edits = written_where(situation, {name: bounds})
-    if not below and _falls_from_the_size(situation, access, name):
-        size = _size(situation, access)
+    where, edits = written_where(context, {name: bounds})
+    if not below and _falls_from_the_size(context, access, name):
+        size = _size(context, access)
         idiom = f"{size}-1-{name}, to read from the end; {where}, for what is written"
         return error(cause, idiom=idiom)
     return error(cause, repair=f"say which values '{name}' takes: {where}", edits=edits)
@@ -101,9 +108,9 @@ def _padded(access: SubscriptAccess) -> str:
 
 
 def _held(guards: tuple[Guard, ...]) -> str:
-    """What has to hold, in words.
+    """The conditions of a read in words: "'i > 0' holds and 'j > 0' does not hold".
 
-    The conditions are those of a read, each with the value that it has where the read is made.
+    Each guard is a condition with the value that it has where the read is made.
     """
     parts = []
     for wanted, words in ((True, ("holds", "hold")), (False, ("does not hold", "do not hold"))):
@@ -113,21 +120,21 @@ def _held(guards: tuple[Guard, ...]) -> str:
     return " and ".join(parts)
 
 
-def _texts(situation: Situation, ranges: Iterable[WrittenRange]) -> dict[str, str]:
+def _texts(context: ShapingContext, ranges: Iterable[WrittenRange]) -> dict[str, str]:
     """Ranges as the bounds of a `where`, by variable."""
     return {
-        w.variable: f"0:{size_text(situation, w.range.symbolic_end, w.range.end)}" for w in ranges
+        w.variable: f"0:{size_text(context, w.range.symbolic_end, w.range.end)}" for w in ranges
     }
 
 
-def cut_warnings(situation: Situation, ranges: Mapping[str, Range]) -> Iterator[ProgramWarning]:
+def cut_warnings(context: ShapingContext, ranges: Mapping[str, Range]) -> Iterator[ProgramWarning]:
     """Reads that cut the range of a variable for the sake of points where they are not made."""
-    for access, guards, name, wide in cut_ranges(situation, ranges):
+    for access, guards, name, wide in cut_ranges(context, ranges):
         of_name = tuple(g for g in guards if name in index_names(g[0]))
         longer = next(w.range for w in wide if w.variable == name)
         own = [WrittenRange(w.variable, ranges[w.variable]) for w in wide]
-        where, _ = written_where(situation, _texts(situation, wide))
-        kept, _ = written_where(situation, _texts(situation, own))
+        where, _ = written_where(context, _texts(context, wide))
+        kept, _ = written_where(context, _texts(context, own))
         yield ProgramWarning(
             "Y6",
             f"'{access.text}' is read only where {_held(of_name or guards)}, and yet cuts the "
@@ -138,30 +145,30 @@ def cut_warnings(situation: Situation, ranges: Mapping[str, Range]) -> Iterator[
         )
 
 
-def _falls_from_the_size(situation: Situation, access: SubscriptAccess, name: str) -> bool:
+def _falls_from_the_size(context: ShapingContext, access: SubscriptAccess, name: str) -> bool:
     """Whether the subscript is the size less the variable, whose first value is one too many."""
-    form = linear_form(access.subscript, situation.known)
-    start = situation.extent(access)
+    form = linear_form(access.subscript, context.known)
+    start = context.extent(access)
     return form is not None and form.terms == {name: -1} and form.constant == start
 
 
-def _size(situation: Situation, access: SubscriptAccess) -> str:
-    return to_text(situation.symbolic_extent(access), compact=True)
+def _size(context: ShapingContext, access: SubscriptAccess) -> str:
+    return to_text(context.symbolic_extent(access), compact=True)
 
 
-def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
+def unresolved(context: ShapingContext, rounds: RangeFixpoint) -> RangeError:
     """Variables that no access bounds (G5)."""
-    statement = situation.statement
+    statement = context.statement
     names = [v for v in statement.variables if v not in rounds.ranges]
     span = statement.variable_spans.get(names[0], statement.span)
-    empty = _empty_that_leaves_open(situation, rounds, names)
+    empty = _empty_that_leaves_open(context, rounds, names)
     nothing = f"no access mentions {'it' if len(names) == 1 else 'them'}"
-    reasons = list(dict.fromkeys(_reasons(situation, names)))[:4] or [nothing]
+    reasons = list(dict.fromkeys(_reasons(context, names)))[:4] or [nothing]
     kind = "range" if len(names) == 1 else "ranges"
     cause = empty or f"the {kind} of {listed(names)} cannot be inferred: {'; '.join(reasons)}"
-    notes = shape_notes(situation, situation.accesses.all)
+    notes = shape_notes(context, context.accesses.all)
     error = functools.partial(RangeError, rule="G5", span=span, notes=notes)
-    products = _products_of(situation, names)
+    products = _products_of(context, names)
     if products:
         are = "are names" if len(products) > 1 else "is a name"
         return error(
@@ -169,63 +176,63 @@ def unresolved(situation: Situation, rounds: Rounds) -> RangeError:
             edits=within(statement.span, respelled(statement.span, products)),
         )
     takes = "it takes" if len(names) == 1 else "they take"
-    suggested = _suggested(situation, rounds)
-    if _is_of_caller(situation, names):
+    suggested = _suggested(context, rounds)
+    if _is_of_caller(context, names):
         sizes = [unused(size, span) for size in ("N", "M", "K", "L", "P", "Q")[: len(names)]]
         suggested = {n: f"0:{size}" for n, size in zip(names, sizes, strict=False)}
         inputs = ", ".join(f"int {size}" for size in sizes)
-        where, edits = written_where(situation, suggested)
+        where, edits = written_where(context, suggested)
         repair = f"say which values {takes}: {inputs} as input, and {where}"
         return error(cause, repair=repair, edits=(*edits, *behind_parameters(span, inputs)))
-    where, edits = written_where(situation, suggested)
+    where, edits = written_where(context, suggested)
     repair = f"say which values {takes}, for example: {where}"
     return error(cause, repair=repair, example=edits)
 
 
-def _is_of_caller(situation: Situation, names: list[str]) -> bool:
+def _is_of_caller(context: ShapingContext, names: list[str]) -> bool:
     """Whether open variables index nothing but an output that the caller passes."""
-    statement = situation.statement
-    own = [a for a in situation.accesses.all if set(a.variables) & set(names)]
+    statement = context.statement
+    own = [a for a in context.accesses.all if set(a.variables) & set(names)]
     reads = any(a.read is not None for a in own) or statement.continues == "caller"
     return reads and all(a.tensor == statement.target for a in own)
 
 
-def _products_of(situation: Situation, names: list[str]) -> dict[str, str]:
+def _products_of(context: ShapingContext, names: list[str]) -> dict[str, str]:
     """The reduction variables that were meant as products of open ones, `2i` of `i`."""
-    statement = situation.statement
+    statement = context.statement
     given = {clause.variable for clause in statement.where}
     spelled = {n: number_written(n, names) for n in statement.reduction if n not in given}
     return {name: text for name, text in spelled.items() if text}
 
 
-def _reasons(situation: Situation, names: list[str]) -> Iterator[str]:
+def _reasons(context: ShapingContext, names: list[str]) -> Iterator[str]:
     """Why the subscripts that mention open variables do not bound them."""
     unknown: dict[str, str] = {}
     explained: set[str] = set()
-    for access in situation.accesses.all:
+    for access in context.accesses.all:
         free = [v for v in access.variables if v in names]
         if not free:
             continue
-        if situation.extent(access) is None:
+        if context.extent(access) is None:
             unknown[access.text] = access.tensor
             continue
         explained.update(free)
-        yield _reason(situation, access, free)
+        yield _reason(context, access, free)
     if not explained.issuperset(names):
         for text, tensor in unknown.items():
             yield f"nothing fixes the shape of {tensor} in '{text}'"
 
 
-def _reason(situation: Situation, access: SubscriptAccess, free: list[str]) -> str:
+def _reason(context: ShapingContext, access: SubscriptAccess, free: list[str]) -> str:
     subscript = f"subscript {access.axis} of '{access.text}'"
     if not access.constrains:
         return f"{subscript}, inside pad, is no bare variable (G9)"
-    if affine.has_too_many_pieces(access.subscript, situation.known):
+    if affine.has_too_many_pieces(access.subscript, context.known):
         return (
             f"{subscript} has {affine.pieces(access.subscript)} of / % min max ?: and conditions, "
             f"and with more than {affine.MAX_PIECES} it does not count as affine (G7)"
         )
-    if not affine.is_affine(access.subscript, situation.known):
+    if not affine.is_affine(access.subscript, context.known):
         return f"{subscript} is not affine (G7)"
     if len(free) > 1:
         return f"{subscript} leaves {' and '.join(free)} open"
@@ -234,8 +241,10 @@ def _reason(situation: Situation, access: SubscriptAccess, free: list[str]) -> s
     return f"no value of {free[0]} leads out of bounds in {subscript}"
 
 
-def _empty_that_leaves_open(situation: Situation, rounds: Rounds, names: list[str]) -> str | None:
-    for access in situation.accesses.all:
+def _empty_that_leaves_open(
+    context: ShapingContext, rounds: RangeFixpoint, names: list[str]
+) -> str | None:
+    for access in context.accesses.all:
         free = [v for v in access.variables if v in names]
         for name in access.variables:
             found = rounds.ranges.get(name)
@@ -248,37 +257,37 @@ def _empty_that_leaves_open(situation: Situation, rounds: Rounds, names: list[st
     return None
 
 
-def _suggested(situation: Situation, rounds: Rounds) -> dict[str, str]:
+def _suggested(context: ShapingContext, rounds: RangeFixpoint) -> dict[str, str]:
     """Ranges for as few open variables as settle the statement, reduction variables first."""
-    statement = situation.statement
+    statement = context.statement
     clauses: dict[str, str] = {}
     for _ in statement.variables:
         names = [v for v in statement.variables if v not in rounds.ranges]
         if not names:
             break
         name = next((v for v in names if v not in statement.outer), names[0])
-        end, text = _suggested_end(situation, name, names)
+        end, text = _suggested_end(context, name, names)
         clauses[name] = f"0:{text}"
-        number = situation.symbols.number
-        given = Rounds({**rounds.ranges, name: Range(0, end, number(0), number(end))})
+        number = context.symbols.number
+        given = RangeFixpoint({**rounds.ranges, name: Range(0, end, number(0), number(end))})
         try:
-            rounds = resolve(situation, given)
+            rounds = resolve(context, given)
         except NoRange:
             rounds = given
     return clauses
 
 
-def _suggested_end(situation: Situation, name: str, names: list[str]) -> tuple[int, str]:
+def _suggested_end(context: ShapingContext, name: str, names: list[str]) -> tuple[int, str]:
     """The size of what a variable alone indexes (inside pad), or else a window that fits: the
     step of what slides over it, 2 in `2*i + k`."""
-    for access in situation.accesses.all:
-        extent = situation.extent(access)
-        form = linear_form(access.subscript, situation.known)
+    for access in context.accesses.all:
+        extent = context.extent(access)
+        form = linear_form(access.subscript, context.known)
         if extent is None or form is None or name not in form.terms:
             continue
         steps = [abs(c) for v, c in form.terms.items() if v in names and v != name]
         if not steps and extent > 0:
-            return extent, _size(situation, access)
+            return extent, _size(context, access)
         end = max(1, min(max([2, *steps]), extent))
         return end, str(end)
     return 2, "2"
@@ -287,23 +296,25 @@ def _suggested_end(situation: Situation, name: str, names: list[str]) -> tuple[i
 # --- an access out of bounds (G3, G6) ---------------------------------------------------------
 
 
-def outside(situation: Situation, failure: LeavesTensor, ranges: Mapping[str, Range]) -> RangeError:
+def outside(
+    context: ShapingContext, failure: LeavesTensor, ranges: Mapping[str, Range]
+) -> RangeError:
     """An access that leaves its tensor at a point of the iteration space. Where a condition stands
     before it, a `where` would lose what the other branch says there."""
     access, point = failure.access, failure.point
-    value = evaluate(access.subscript, situation.known.at(point))
-    extent, size = situation.extent(access) or 0, _size(situation, access)
-    widest = {} if failure.is_guarded else widest_ranges(situation, access, ranges)
+    value = evaluate(access.subscript, context.known.at(point))
+    extent, size = context.extent(access) or 0, _size(context, access)
+    widest = {} if failure.is_guarded else widest_ranges(context, access, ranges)
     repair = idiom = None
     edits: tuple[Edit, ...] = ()
     if extent == 1 and access.is_bare and access.at_zero is not None:
         repair = f"{access.at_zero} for {access.text}, which takes that element for all"
     elif widest:
-        where, edits = written_where(situation, widest)
+        where, edits = written_where(context, widest)
         repair = f"let the index stay in bounds: {where}"
     elif value == extent and not access.variables and _names_size(access, size):
         idiom = f"{size}-1, for the last element; pad({access.text}, 0), for 0 there"
-    elif access.read is None and (whole := whole_shape(situation, ranges)) is not None:
+    elif access.read is None and (whole := whole_shape(context, ranges)) is not None:
         repair, edits = whole
     elif value is not None and value >= extent:
         repair = f"give dimension {access.axis} of {access.tensor} at least the size {value + 1}"
@@ -313,13 +324,13 @@ def outside(situation: Situation, failure: LeavesTensor, ranges: Mapping[str, Ra
         repair = f"pad the read: pad({access.text}, 0)"
         edits = (Edit(access.span, f"pad({access.text}, 0)"),) if access.read else ()
     return RangeError(
-        _place(situation, access, point),
+        _place(context, access, point),
         rule="G3" if access.read is None else "G6",
         span=access.span,
         repair=repair,
         idiom=idiom,
         edits=edits,
-        notes=shape_notes(situation, (access,)),
+        notes=shape_notes(context, (access,)),
     )
 
 
@@ -328,46 +339,44 @@ def _names_size(access: SubscriptAccess, size: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(size)}(?!\w)", access.text) is not None
 
 
-def shape_notes(situation: Situation, accesses: Iterable[SubscriptAccess]) -> Notes:
+def shape_notes(context: ShapingContext, accesses: Iterable[SubscriptAccess]) -> Notes:
     """Notes on the statements and declarations that fixed the shapes of tensors accessed."""
     notes = []
     for name in dict.fromkeys(access.tensor for access in accesses):
-        shape, span = situation.known.shapes.get(name), situation.fixed_by.get(name)
-        if situation.tensors[name].role == "input":
+        shape, span = context.known.shapes.get(name), context.fixed_by.get(name)
+        if context.tensors[name].role == "input":
             continue
-        if shape is not None and span is not None and span != situation.statement.span:
+        if shape is not None and span is not None and span != context.statement.span:
             notes.append((span, f"the shape of {name}, {shape}, is fixed here"))
     return tuple(notes)
 
 
-def _place(situation: Situation, access: SubscriptAccess, point: Mapping[str, int]) -> str:
+def _place(context: ShapingContext, access: SubscriptAccess, point: Mapping[str, int]) -> str:
     """Where an access leaves its tensor, in words."""
-    value = evaluate(access.subscript, situation.known.at(point))
-    extent = situation.extent(access)
+    value = evaluate(access.subscript, context.known.at(point))
+    extent = context.extent(access)
     values = ", ".join(f"{name} = {point[name]}" for name in access.variables)
     at = f"at {values} " if values else ""
     size = f"{access.tensor}.{access.axis} is {extent}"
-    text = to_text(situation.symbolic_extent(access))
+    text = to_text(context.symbolic_extent(access))
     if text not in (str(extent), f"{access.tensor}.{access.axis}"):
         size = f"{access.tensor}.{access.axis} is {text} = {extent}"
     return f"{at}subscript {access.axis} of '{access.text}' is {value}, but {size}"
 
 
 def _place_outside(
-    situation: Situation, access: SubscriptAccess, box: Box[str], highest: bool = False
+    context: ShapingContext, access: SubscriptAccess, box: Box[str], highest: bool = False
 ) -> str:
     """A point of a small box where an access leaves its tensor, in words."""
-    form = linear_form(access.subscript, situation.known)
+    form = linear_form(access.subscript, context.known)
     if form is not None:
         low, _ = form.interval(box)
         point = {
             v: box[v][1] if (form.terms.get(v, 0) > 0) == (highest or low >= 0) else box[v][0]
             for v in access.variables
         }
-        return _place(situation, access, point)
-    found, extent = None, situation.extent(access) or 0
+        return _place(context, access, point)
+    found, extent = None, context.extent(access) or 0
     with contextlib.suppress(sets.TooComplex):
-        found = affine.first_outside(
-            access.subscript, extent, situation.known, access.variables, box
-        )
-    return _place(situation, access, found or {v: b for v, (b, _) in box.items()})
+        found = affine.first_outside(access.subscript, extent, context.known, access.variables, box)
+    return _place(context, access, found or {v: b for v, (b, _) in box.items()})

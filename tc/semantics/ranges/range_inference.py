@@ -22,7 +22,7 @@ from tc.semantics.ranges.inplace import check_in_place
 from tc.semantics.ranges.integer_sums import integer_warnings
 from tc.semantics.ranges.preconditions import LeavesTensor, check_accesses
 from tc.semantics.ranges.range_errors import cut_warnings, no_range, outside, unresolved
-from tc.semantics.ranges.rounds import NoRange, Rounds, Situation, resolve
+from tc.semantics.ranges.rounds import NoRange, RangeFixpoint, ShapingContext, resolve
 from tc.semantics.ranges.symbolic import Symbols, in_symbols
 from tc.semantics.size_values import (
     KnownSizes,
@@ -43,7 +43,7 @@ class Shaping:
     known: KnownSizes
     symbolic: Mapping[str, tuple[p.Expr | None, ...]]
     fixed_by: Mapping[str, Span]
-    rounds: Mapping[str, Rounds]  # of the statements that fixed a shape, by name
+    rounds: Mapping[str, RangeFixpoint]  # of the statements that fixed a shape, by name
 
 
 def infer_ranges(
@@ -110,19 +110,19 @@ class RangeInference:
         statements: list[p.ShapedStatement] = []
         preconditions: list[p.Precondition] = []
         warnings: list[p.ProgramWarning] = []
-        for situation, rounds in self._resolved(shaping):
-            statement = situation.statement
+        for context, rounds in self._resolved(shaping):
+            statement = context.statement
             ranges = {name: rounds.ranges[name] for name in statement.variables}
             try:
-                before, checked = check_accesses(situation, rounds)
+                before, checked = check_accesses(context, rounds)
             except LeavesTensor as failure:
-                raise outside(situation, failure, ranges) from None
-            check_in_place(situation, ranges)
+                raise outside(context, failure, ranges) from None
+            check_in_place(context, ranges)
             statements.append(p.ShapedStatement(statement, ranges, checked))
             preconditions += before
             if warns:
                 fixes_shape = statement.name in shaping.rounds
-                own = without_own_shape(situation) if fixes_shape else situation
+                own = without_own_shape(context) if fixes_shape else context
                 warnings += _warnings(own, rounds, ranges, shaping)
         return p.ShapedProgram(
             program,
@@ -159,27 +159,27 @@ class RangeInference:
         shaping = _with_declared(Shaping(self.program, known, {}, {}, {}))
         return _fix_shapes(shaping, self.accesses)
 
-    def _resolved(self, shaping: Shaping) -> Iterator[tuple[Situation, Rounds]]:
+    def _resolved(self, shaping: Shaping) -> Iterator[tuple[ShapingContext, RangeFixpoint]]:
         """The statements with the ranges of all their variables."""
         for statement in self.program.statements:
-            situation = _situation(shaping, statement, self.accesses[statement.name])
-            yield situation, _finish(situation, shaping.rounds.get(statement.name))
+            context = _situation(shaping, statement, self.accesses[statement.name])
+            yield context, _finish(context, shaping.rounds.get(statement.name))
 
 
-def _are_same(rounds: Rounds, wanted: p.ShapedStatement) -> bool:
+def _are_same(rounds: RangeFixpoint, wanted: p.ShapedStatement) -> bool:
     ends = {name: (found.begin, found.end) for name, found in wanted.ranges.items()}
     return {n: (r.begin, r.end) for n, r in rounds.ranges.items()} == ends
 
 
 def _warnings(
-    situation: Situation, rounds: Rounds, ranges: Mapping[str, p.Range], shaping: Shaping
+    context: ShapingContext, rounds: RangeFixpoint, ranges: Mapping[str, p.Range], shaping: Shaping
 ) -> Iterator[p.ProgramWarning]:
-    """The warnings of one statement, in the situation in which it got its ranges."""
-    statement, known = situation.statement, shaping.known
+    """The warnings of one statement, in the context in which it got its ranges."""
+    statement, known = context.statement, shaping.known
     yield from rounds.warnings
-    yield from cut_warnings(situation, ranges)
+    yield from cut_warnings(context, ranges)
     yield from value_warnings(statement, known)
-    yield from integer_warnings(statement, situation.tensors[statement.target], ranges, known)
+    yield from integer_warnings(statement, context.tensors[statement.target], ranges, known)
 
 
 # --- shapes (G3) ------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def _is_ready(accesses: Accesses, known: KnownSizes) -> bool:
     return accesses.tensors <= known.shapes.keys() and accesses.sizes <= known.sizes.keys()
 
 
-def _with_shape(shaping: Shaping, statement: p.Statement, rounds: Rounds) -> Shaping:
+def _with_shape(shaping: Shaping, statement: p.Statement, rounds: RangeFixpoint) -> Shaping:
     """The shaping after a statement has fixed the shape of its target (G4)."""
     tensor = shaping.program.tensors[statement.target]
     ranges = [rounds.ranges[name] for name in statement.outer]
@@ -280,35 +280,35 @@ def _stuck(shaping: Shaping, accesses: Mapping[str, Accesses]) -> RangeError:
     candidates: list[tuple[int, int, RangeError]] = []
     for position, statement in enumerate(_open_statements(shaping)):
         found = accesses[statement.name]
-        situation = _situation(shaping, statement, found)
+        context = _situation(shaping, statement, found)
         try:
-            rounds = resolve(situation)
+            rounds = resolve(context)
         except NoRange as failure:
-            return no_range(situation, failure)
+            return no_range(context, failure)
         except RangeError as error:
             return error
         names = {name for name in statement.outer if name not in rounds.ranges}
         mentioned = any(names & set(a.variables) for r in found.reads for a in r.accesses)
         rank = 2 * (not _is_ready(found, shaping.known)) + (not mentioned)
-        candidates.append((rank, position, unresolved(situation, rounds)))
+        candidates.append((rank, position, unresolved(context, rounds)))
     return min(candidates, key=lambda c: c[:2])[2]
 
 
 # --- one statement ----------------------------------------------------------------------------
 
 
-def _situation(shaping: Shaping, statement: p.Statement, accesses: Accesses) -> Situation:
+def _situation(shaping: Shaping, statement: p.Statement, accesses: Accesses) -> ShapingContext:
     program, known = shaping.program, shaping.known
     symbols = Symbols(shaping.symbolic, program.sizes, known, statement.span)
-    return Situation(statement, accesses, known, symbols, shaping.fixed_by, program.tensors)
+    return ShapingContext(statement, accesses, known, symbols, shaping.fixed_by, program.tensors)
 
 
-def _finish(situation: Situation, rounds: Rounds | None) -> Rounds:
+def _finish(context: ShapingContext, rounds: RangeFixpoint | None) -> RangeFixpoint:
     """The ranges of all variables of a statement, now that all shapes are known."""
     try:
-        rounds = resolve(situation, rounds)
+        rounds = resolve(context, rounds)
     except NoRange as failure:
-        raise no_range(situation, failure) from None
-    if any(name not in rounds.ranges for name in situation.statement.variables):
-        raise unresolved(situation, rounds)
+        raise no_range(context, failure) from None
+    if any(name not in rounds.ranges for name in context.statement.variables):
+        raise unresolved(context, rounds)
     return rounds

@@ -26,8 +26,8 @@ NEGATIVE = "negative"
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """A statement to shape, and what is known around it.
+class ShapingContext:
+    """A statement whose ranges are sought, and the shapes, sizes and symbols known around it.
 
     `fixed_by` tells for each tensor which statement or declaration fixed its shape.
     """
@@ -40,7 +40,7 @@ class Situation:
     tensors: Mapping[str, p.Tensor]
 
     def extent(self, access: SubscriptAccess) -> int | None:
-        """Below what an access must stay; None where the shape is not known."""
+        """The extent below which an access must stay; None where the shape is not known."""
         return self.known.extent(access.tensor, access.axis)
 
     def symbolic_extent(self, access: SubscriptAccess) -> p.Expr:
@@ -49,7 +49,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What one subscript says of a variable: it must stay below `end`.
+    """The bound that one subscript gives to a variable: the variable must stay below `end`.
 
     `problem` is INFEASIBLE where 0 itself is out of bounds, NEGATIVE where the range would have a
     size below 0 (G5).
@@ -61,7 +61,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class RangeFixpoint:
     """The ranges resolved so far, the numbers of the accesses that bounded them, and warnings."""
 
     ranges: Mapping[str, p.Range]
@@ -73,68 +73,68 @@ class Rounds:
 class NoRange(Exception):
     """A variable cannot have a range; `tc.semantics.ranges.range_errors` says it in words."""
 
-    def __init__(self, variable: str, bounds: tuple[Bound, ...], rounds: Rounds) -> None:
+    def __init__(self, variable: str, bounds: tuple[Bound, ...], rounds: RangeFixpoint) -> None:
         super().__init__(variable)
         self.variable = variable
         self.bounds = bounds
         self.rounds = rounds
 
 
-def resolve(situation: Situation, start: Rounds | None = None) -> Rounds:
+def resolve(context: ShapingContext, start: RangeFixpoint | None = None) -> RangeFixpoint:
     """As many ranges as follow from what is known; those of `start` stay.
 
     Raises NoRange where a range is impossible, whatever else becomes known, and RangeError where
     it is because of a where clause.
     """
-    statement = situation.statement
-    rounds = start or Rounds({})
+    statement = context.statement
+    rounds = start or RangeFixpoint({})
     if statement.where:
-        ranges = where_ranges(situation, rounds.ranges)
-        rounds = Rounds(ranges, rounds.used, rounds.warnings, rounds.count)
+        ranges = where_ranges(context, rounds.ranges)
+        rounds = RangeFixpoint(ranges, rounds.used, rounds.warnings, rounds.count)
     given = {clause.variable for clause in statement.where}
     while len(rounds.ranges) < len(statement.variables):
-        bounds = bounds_of_round(situation, rounds.ranges)
+        bounds = bounds_of_round(context, rounds.ranges)
         bounds = {name: found for name, found in bounds.items() if name not in given}
         if not bounds:
             break
-        rounds = _intersect(situation, rounds, bounds)
+        rounds = _intersect(context, rounds, bounds)
     return rounds
 
 
 def where_ranges(
-    situation: Situation, start: Mapping[str, p.Range] | None = None
+    context: ShapingContext, start: Mapping[str, p.Range] | None = None
 ) -> dict[str, p.Range]:
     """The ranges of `start`, and of the statement's `where` as far as their bounds are known."""
     ranges = dict(start or {})
-    for clause in situation.statement.where:
+    for clause in context.statement.where:
         if clause.variable not in ranges:
-            found = _where_range(situation, clause)
+            found = _where_range(context, clause)
             if found is not None:
                 ranges[clause.variable] = found
     return ranges
 
 
 def bounds_of_round(
-    situation: Situation, ranges: Mapping[str, p.Range]
+    context: ShapingContext, ranges: Mapping[str, p.Range]
 ) -> dict[str, tuple[Bound, ...]]:
     """What the subscripts with one open variable say of it, by variable."""
     bounds: dict[str, tuple[Bound, ...]] = {}
-    for access in situation.accesses.all:
+    for access in context.accesses.all:
         free = [name for name in access.variables if name not in ranges]
         if len(free) == 1 and free[0] in access.boundable and access.constrains:
-            bound = _bound_of(access, free[0], situation, ranges)
+            bound = _bound_of(access, free[0], context, ranges)
             if bound is not None:
                 bounds[free[0]] = (*bounds.get(free[0], ()), bound)
     return bounds
 
 
 def _intersect(
-    situation: Situation, rounds: Rounds, bounds: Mapping[str, tuple[Bound, ...]]
-) -> Rounds:
+    context: ShapingContext, rounds: RangeFixpoint, bounds: Mapping[str, tuple[Bound, ...]]
+) -> RangeFixpoint:
     number = rounds.count + 1
     ranges = dict(rounds.ranges)
     warnings = list(rounds.warnings)
-    for name in situation.statement.variables:
+    for name in context.statement.variables:
         if name not in bounds:
             continue
         found = bounds[name]
@@ -144,30 +144,30 @@ def _intersect(
         ranges[name] = p.Range(
             0,
             end,
-            situation.symbols.number(0),
-            _symbolic_end(situation, name, found, end, rounds.ranges),
+            context.symbols.number(0),
+            _symbolic_end(context, name, found, end, rounds.ranges),
             tuple(dict.fromkeys(b.access.span for b in found if b.end == end)),
             number,
         )
-        warning = _lesser_size(situation, name, found)
+        warning = _lesser_size(context, name, found)
         if warning is not None:
             warnings.append(warning)
     used = rounds.used | {b.access.number for found in bounds.values() for b in found}
-    return Rounds(ranges, used, tuple(warnings), number)
+    return RangeFixpoint(ranges, used, tuple(warnings), number)
 
 
 # --- one subscript ----------------------------------------------------------------------------
 
 
 def _bound_of(
-    access: SubscriptAccess, variable: str, situation: Situation, ranges: Mapping[str, p.Range]
+    access: SubscriptAccess, variable: str, context: ShapingContext, ranges: Mapping[str, p.Range]
 ) -> Bound | None:
     """How a subscript bounds its one unresolved variable, None where it does not.
 
     It does not where the tensor's shape is unknown, the subscript is not affine or too complex,
     another variable in it has an empty range, or no value of the variable leads out of bounds.
     """
-    known, extent = situation.known, situation.extent(access)
+    known, extent = context.known, context.extent(access)
     if extent is None:
         return None
     if access.is_bare:
@@ -243,9 +243,9 @@ def _falls(access: SubscriptAccess, variable: str, known: KnownSizes, box: Box[s
 # --- where clauses, expressions, warnings -----------------------------------------------------
 
 
-def _where_range(situation: Situation, clause: p.WhereRange) -> p.Range | None:
+def _where_range(context: ShapingContext, clause: p.WhereRange) -> p.Range | None:
     """The range of a where clause (G8), None where it waits for a shape."""
-    known, name = situation.known, clause.variable
+    known, name = context.known, clause.variable
 
     def refused(cause: str, repair: str, rule: str = "G8") -> RangeError:
         return RangeError(cause, rule=rule, span=clause.span, repair=repair)
@@ -265,17 +265,17 @@ def _where_range(situation: Situation, clause: p.WhereRange) -> p.Range | None:
             "write the lesser bound first; for a falling index, T(N - 1 - i) reads from the end",
             "G5",
         )
-    if begin < 0 and name in situation.statement.outer:
+    if begin < 0 and name in context.statement.outer:
         raise refused(
             f"'{name}' is on the left side, and its range {begin}:{end} starts below 0, where "
-            f"{situation.statement.target} has no elements",
+            f"{context.statement.target} has no elements",
             f"let '{name}' start at 0, and write {name} - {-begin} for {name} on the right",
         )
     if end > MAX_OFFSET or begin < -MAX_OFFSET:
         raise refused(
             f"the range of '{name}' is {begin}:{end}, beyond 2**62", "write bounds below 2**62"
         )
-    symbols = situation.symbols.at(clause.span)
+    symbols = context.symbols.at(clause.span)
 
     def simplified(bound: p.Expr, value: int) -> p.Expr:
         found = in_symbols(bound, symbols)
@@ -292,16 +292,16 @@ def _waits(expr: p.Expr, known: KnownSizes) -> bool:
 
 
 def _symbolic_end(
-    situation: Situation,
+    context: ShapingContext,
     variable: str,
     bounds: tuple[Bound, ...],
     end: int,
     ranges: Mapping[str, p.Range],
 ) -> p.Expr | None:
-    symbols = situation.symbols
+    symbols = context.symbols
     ends: list[p.Expr] = []
     for bound in bounds:
-        extent = situation.symbolic_extent(bound.access)
+        extent = context.symbolic_extent(bound.access)
         if bound.access.is_bare:
             ends.append(extent)
             continue
@@ -310,11 +310,11 @@ def _symbolic_end(
             return None
         ends.append(found[1])
     symbolic = least(ends, symbols)
-    return symbolic if evaluate(symbolic, situation.known) == end else None
+    return symbolic if evaluate(symbolic, context.known) == end else None
 
 
 def _lesser_size(
-    situation: Situation, variable: str, bounds: tuple[Bound, ...]
+    context: ShapingContext, variable: str, bounds: tuple[Bound, ...]
 ) -> p.ProgramWarning | None:
     """The warning that two bare subscripts of one variable have different extents (G2)."""
     bare = [b for b in bounds if b.access.is_bare and not b.access.is_made]
@@ -325,7 +325,7 @@ def _lesser_size(
     end = min(b.end for b in bounds)
 
     def described(bound: Bound) -> str:
-        text = to_text(situation.symbolic_extent(bound.access))
+        text = to_text(context.symbolic_extent(bound.access))
         size = text if text == str(bound.end) else f"{text} = {bound.end}"
         return f"'{bound.access.text}', of size {size} in dimension {bound.access.axis}"
 

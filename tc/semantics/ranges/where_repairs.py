@@ -8,20 +8,22 @@ from collections.abc import Mapping
 from tc.edits import Edit, merged
 from tc.semantics import program as p
 from tc.semantics.ranges.polynomials import Symbols, to_poly
-from tc.semantics.ranges.rounds import Situation
+from tc.semantics.ranges.rounds import ShapingContext
 from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.suggest import before
 from tc.source import Span
 
 
-def written_where(situation: Situation, ranges: Mapping[str, str]) -> tuple[str, tuple[Edit, ...]]:
+def written_where(
+    context: ShapingContext, ranges: Mapping[str, str]
+) -> tuple[str, tuple[Edit, ...]]:
     """The whole `where` of a statement once it has these ranges (texts such as "1:N", by variable),
     and the edits that give it them; no edits where the statement is one that has no `where`."""
-    statement = situation.statement
+    statement = context.statement
     clauses = {clause.variable: clause for clause in statement.where}
     texts = {name: f"{name} in {bounds}" for name, bounds in ranges.items()}
     alone = f"where {', '.join(texts.values())}"
-    if any(access.is_made for access in situation.accesses.written):
+    if any(access.is_made for access in context.accesses.written):
         return alone, ()
     source, (start, end) = statement.span.source, _where_of(statement.span)
     edits = [Edit(clauses[n].span, text) for n, text in texts.items() if n in clauses]
@@ -38,17 +40,17 @@ def written_where(situation: Situation, ranges: Mapping[str, str]) -> tuple[str,
 
 
 def whole_shape(
-    situation: Situation, ranges: Mapping[str, p.Range]
+    context: ShapingContext, ranges: Mapping[str, p.Range]
 ) -> tuple[str, tuple[Edit, ...]] | None:
     """What gives the target of a statement the shape that it needs, where another statement, which
     writes a part, has fixed a lesser one: its declaration as an output, or a statement that writes
     all of a temporary. None where no size is known to serve."""
-    statement = situation.statement
-    target = situation.tensors[statement.target]
-    fixed = situation.fixed_by.get(target.name)
+    statement = context.statement
+    target = context.tensors[statement.target]
+    fixed = context.fixed_by.get(target.name)
     if target.shape is not None or fixed is None or target.span.text != target.name:
         return None
-    dims = [_dimension(situation, name, ranges) for name in statement.outer]
+    dims = [_dimension(context, name, ranges) for name in statement.outer]
     if not all(dims) or fixed == statement.span or fixed.source != statement.span.source:
         return None
     if target.role == "output":
@@ -59,16 +61,16 @@ def whole_shape(
     return f"write all of it before: {zero}", (before(fixed, zero),)
 
 
-def _dimension(situation: Situation, name: str, ranges: Mapping[str, p.Range]) -> str | None:
+def _dimension(context: ShapingContext, name: str, ranges: Mapping[str, p.Range]) -> str | None:
     """A size or a number to declare for what a variable walks through: the end of its range, or
     the extent of what it alone indexes elsewhere."""
     found = ranges.get(name)
     exprs = [(found.symbolic_end, found.end)] if found is not None else [
-        (situation.symbolic_extent(a), situation.extent(a) or 0)
-        for a in situation.accesses.all
-        if a.is_bare and name in a.variables and a.tensor != situation.statement.target
+        (context.symbolic_extent(a), context.extent(a) or 0)
+        for a in context.accesses.all
+        if a.is_bare and name in a.variables and a.tensor != context.statement.target
     ]  # fmt: skip
-    texts = (size_text(situation, expr, value) for expr, value in exprs)
+    texts = (size_text(context, expr, value) for expr, value in exprs)
     return next((text for text in texts if re.fullmatch(r"\w+", text)), None)
 
 
@@ -96,16 +98,16 @@ def _where_of(span: Span) -> tuple[int | None, int]:
     return None if where is None else span.start + where.start(), span.start + end
 
 
-def size_text(situation: Situation, expr: p.Expr | None, value: int) -> str:
+def size_text(context: ShapingContext, expr: p.Expr | None, value: int) -> str:
     """An expression of the sizes as a bound that the def of the statement can write, else the
     number: the sizes of a def that another one calls are its own."""
     if expr is None:
         return str(value)
-    symbols = situation.symbols
-    span = situation.statement.span
+    symbols = context.symbols
+    span = context.statement.span
     names = {n.name for n in p.walk(expr) if isinstance(n, p.Size)}
     names |= {n.tensor for n in p.walk(expr) if isinstance(n, p.Extent | p.Read)}
-    if situation.statement.target in names:
+    if context.statement.target in names:
         return str(value)
     entry = {size.span for size in symbols.sizes.values() if "." not in size.name}
     if not any("." in name for name in symbols.sizes) or _def_at(span) in map(_def_at, entry):
