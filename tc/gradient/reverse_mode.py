@@ -208,7 +208,7 @@ class _Reverse:
         value = None
         if step.statement.op == "=" and self._is_stored(step):
             value = self._read(step.version, step.statement)
-        is_held = step.version in self.stored.held and self.stored.holds(step)
+        is_held = step.version in self.stored.held and self.stored.is_right_side_alone(step)
         is_held &= not {*self.program.inputs, *self.given}.issuperset(reads)
         held = value if is_held else None
         found = [
@@ -233,7 +233,11 @@ class _Reverse:
         """What the reads of a sum get. Where the factors that its cotangent has in all of its terms
         make it what an output holds, they are taken out of the cotangent."""
         used = (read.tensor for w in self.cotangents.written for read in reads_of(w.rhs))
-        if step.statement.op != "+" or not self.stored.holds(step) or cotangent in used:
+        if (
+            step.statement.op != "+"
+            or not self.stored.is_right_side_alone(step)
+            or cotangent in used
+        ):
             return found  # what else reads it wants the cotangent as it is
         if not self.cotangents.is_owned(cotangent):
             return found

@@ -90,7 +90,7 @@ class StoredValues:
     steps: Sequence[VersionStep]
     held: frozenset[str]
 
-    def holds(self, step: VersionStep) -> bool:
+    def is_right_side_alone(self, step: VersionStep) -> bool:
         """Whether the version of a step is its right side, or the sum of it, and nothing else."""
         alone = not any(s is not step and s.version == step.version for s in self.steps)
         kind = step.statement.op == "=" or (step.statement.op == "+" and step.is_anew)
@@ -101,7 +101,7 @@ class StoredValues:
     ) -> tuple[VersionStep, Contribution] | None:
         """What a read gets of a statement, by the value that the statement has stored: without the
         variables of its sum."""
-        if not self.holds(step) or version.dtype == FLOAT16:
+        if not self.is_right_side_alone(step) or version.dtype == FLOAT16:
             return None
         statement = step.statement
         term = Product.of(statement.rhs)
@@ -124,7 +124,7 @@ class StoredValues:
         for other in self.steps:
             if other.version not in self.held or other.statement.op != "=":
                 continue
-            if not self.holds(other) or other.version == step.version:
+            if not self.is_right_side_alone(other) or other.version == step.version:
                 continue
             term = Product.of(other.statement.rhs)
             if len(term.factors) < 2 or not any(isinstance(f, p.Call) for _, f in term.factors):

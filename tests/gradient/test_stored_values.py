@@ -98,7 +98,7 @@ def inputs(seed: int) -> dict[str, Any]:
 def without_recognition(text: str, **options: Any) -> str:
     """The gradient in which nothing counts as stored."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StoredValues, "holds", lambda *_: False)
+        patch.setattr(StoredValues, "is_right_side_alone", lambda *_: False)
         patch.setattr(_Reverse, "_is_stored", lambda *_: False)
         return tc.grad(text, **options)
 

@@ -8,11 +8,12 @@ vectors are another language, of `tc.backends.numba.traced_printer`.
 
 from __future__ import annotations
 
+import builtins
+import keyword
 import re
 from collections.abc import Iterator
 from functools import partial
 
-from tc.backends.numba.reserved import HELPER_NAMES, NUMPY_NAMES, RUNTIME_NAMES, spell
 from tc.backends.numba.traced_printer import block_lines, is_vector_region, vector_region_lines
 from tc.backends.printing import (
     TextContext,
@@ -23,7 +24,7 @@ from tc.backends.printing import (
     short,
     used_buffers,
 )
-from tc.backends.spellings import Spellings
+from tc.backends.spellings import Speller, Spellings, words
 from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
 from tc.errors import InternalError
@@ -37,12 +38,32 @@ _RELATION, _SUM, _PRODUCT = (LEVEL[op] for op in ("==", "+", "*"))
 _SIGN, _ATOM = UNARY_LEVEL, ATOM_LEVEL
 _RING = ("+", "-", "*")
 
+_RUNTIME_NAMES = ("read_only", "record", "region", "share", "writable")
+_HELPER_NAMES = (
+    "floor_divide", "floor_modulo", "from_half", "maximum", "minimum", "to_half", "truncate",
+)  # fmt: skip
+_NUMPY_NAMES = (
+    "bool_", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
+    "uint16", "uint32", "uint64",
+)  # fmt: skip
+_VECTOR_NAMES = ("deeper", "m", "vector_region")
+_LOCAL_NAMES = ("arguments", "failure", "part", "parts", "first", "last", "inf", "math", "nan")
+MAX_NAME_LETTERS = 200
+"""Letters of a name that are kept: LLVM merges names whose first thousand letters or so agree."""
+
+_RESERVED = frozenset(
+    (
+        *keyword.kwlist, *keyword.softkwlist, *dir(builtins), *_RUNTIME_NAMES, *_HELPER_NAMES,
+        *_NUMPY_NAMES, *_LOCAL_NAMES, "REGIONS",
+    )
+)  # fmt: skip
+
 _MODULES = (
     ("math", ("inf", "nan")),
-    ("numpy", NUMPY_NAMES),
+    ("numpy", _NUMPY_NAMES),
     ("tc.backends.numba", ("math",)),
-    ("tc.backends.numba.math", HELPER_NAMES),
-    ("tc.backends.numba.intrinsics", RUNTIME_NAMES),
+    ("tc.backends.numba.math", _HELPER_NAMES),
+    ("tc.backends.numba.intrinsics", _RUNTIME_NAMES),
     ("tc.backends.numba.tracing", ("vector_region",)),
 )
 """What texts import of which modules."""
@@ -51,7 +72,7 @@ _MODULES = (
 def print_kernel(kernel: ir.Kernel) -> str:
     """The text of a kernel; equal kernels give equal texts."""
     traced = [is_vector_region(region, kernel) for region in kernel.regions]
-    names = spell(kernel, vectors=any(traced))
+    names = _spell(kernel, vectors=any(traced))
     functions = [
         vector_region_lines(i, kernel, names) if vectors else _region(i, kernel, names)
         for i, vectors in enumerate(traced)
@@ -69,11 +90,11 @@ def print_kernel(kernel: ir.Kernel) -> str:
 def _imports(body: str) -> Iterator[str]:
     """The imports of a text: of all names that modules have to offer, those that occur in the
     text."""
-    words = set(re.findall(r"(?<![.\w])\w+", body))  # attributes are not imported
+    occurring = set(re.findall(r"(?<![.\w])\w+", body))  # attributes are not imported
 
     yield ""
     for module, names in _MODULES:
-        if used := [name for name in names if name in words]:
+        if used := [name for name in names if name in occurring]:
             yield f"from {module} import {', '.join(used)}"
             if not module.startswith("tc."):
                 yield ""
@@ -284,3 +305,23 @@ def _element(buffer: str, indices: tuple[ir.Expr, ...], context: TextContext) ->
     strides, levels = context.buffers[buffer].strides, (_SUM, _PRODUCT, _SIGN)
     text = offset_text(indices, strides, partial(_at_least, context=context), levels)
     return f"{context.names.buffers[buffer]}[{text}]"
+
+
+# --- names ------------------------------------------------------------------------------------
+
+
+def _spell(kernel: ir.Kernel, *, vectors: bool = False) -> Spellings:
+    """The names in the text of a kernel; `vectors` says that some region is traced.
+
+    >>> _spell(ir.Kernel("2LUT", (), ((), ()))).functions
+    ('_2LUT_0', '_2LUT_1')
+    """
+    speller = Speller(_plain, (*_RESERVED, *(_VECTOR_NAMES if vectors else ())))
+    buffers, variables = speller.buffers(kernel), speller.variables(kernel)
+    regions = tuple(speller.spell(f"{kernel.name}_{i}") for i in range(len(kernel.regions)))
+    return Spellings(regions, buffers, variables)
+
+
+def _plain(name: str) -> str:
+    plain = words(name)
+    return (f"_{plain}" if not plain or plain[0].isdigit() else plain)[:MAX_NAME_LETTERS]
