@@ -2,7 +2,7 @@
 
 A fork copies one thread. What another one held at that moment nobody releases in the child: locks
 of LLVM, of numba and of Python's imports. So whoever needs such takes a `step`, and a fork waits
-until no other thread is in one. Where that takes longer than `PATIENCE_SECONDS`, the process forks
+until no other thread is in one. Where that takes longer than `FORK_WAIT_SECONDS`, the process forks
 all the same, and the child refuses to take steps (`check_child`), where it would wait for ever.
 
 This is registered when `tc` is imported, before anything that it would have to wait for.
@@ -22,7 +22,7 @@ from typing import Any
 
 from tc.errors import BackendError
 
-PATIENCE_SECONDS = 30.0
+FORK_WAIT_SECONDS = 30.0
 """The seconds that a fork waits for threads that compile."""
 
 _PACKAGES = ("tc", "numba", "llvmlite", "numpy", "scipy", "islpy")
@@ -41,7 +41,7 @@ class _Fork:
     `locks` are the locks that the fork has taken, and `log` is the lock of `logging` where the fork
     has given that back while it waits."""
 
-    end: float = field(default_factory=lambda: time.monotonic() + PATIENCE_SECONDS)
+    end: float = field(default_factory=lambda: time.monotonic() + FORK_WAIT_SECONDS)
     lacking: str | None = _THREAD
     ready: bool = False
     locks: list[Any] = field(default_factory=list)

@@ -31,7 +31,7 @@ from tc.runtime.thread_pool_llvm import CODE, RUN_REGIONS
 
 MACHINES = ("x86_64",)
 
-PATIENCE_TICKS = 200_000
+SPIN_TICKS = 200_000
 """Ticks of the processor's clock (2 to 4 GHz) for which a thread spins before it sleeps."""
 
 SLOTS = 4
@@ -129,7 +129,7 @@ class NativePool:
         with self.starting:
             if not self.is_ready:
                 threads = thread_count()
-                memory.patience = PATIENCE_TICKS if len(available()) >= threads else 0
+                memory.patience = SPIN_TICKS if len(available()) >= threads else 0
                 memory.process = os.getpid()
                 for number in os.sched_getaffinity(os.getpid()):
                     if number < PROCESSORS:
@@ -154,7 +154,7 @@ def compile_pool() -> PoolCode:
         "SLOTS": SLOTS,
         "BYTES": PROCESSORS // 8,
         "BITS": PROCESSORS,
-        "PATIENCE": PATIENCE_TICKS,
+        "SPIN_TICKS": SPIN_TICKS,
     }
     text = CODE
     for name, number in numbers.items():

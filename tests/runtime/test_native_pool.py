@@ -109,7 +109,7 @@ def test_the_workers_sleep_only_after_a_while() -> None:
         """
 pool.launch(count, *[Work(2).counts.ctypes.data] * 2, 0, 2)
 memory = pool.code.memory
-assert memory.patience == (PATIENCE_TICKS if len(os.sched_getaffinity(0)) >= 2 else 0)
+assert memory.patience == (SPIN_TICKS if len(os.sched_getaffinity(0)) >= 2 else 0)
 assert memory.workers == 1
 until_all_sleep()
 if memory.patience:
@@ -123,7 +123,7 @@ if memory.patience:
     until(stays_awake)  # once it has been scheduled in time to help
     time.sleep(0.05)
     assert memory.asleep == 0
-    memory.patience = PATIENCE_TICKS
+    memory.patience = SPIN_TICKS
     until_all_sleep()
 """,
         "native",
@@ -176,7 +176,7 @@ def follow(processors):
 follow(one)
 assert pool.code.memory.patience == 0
 follow(everywhere)
-assert pool.code.memory.patience == (PATIENCE_TICKS if len(everywhere) >= 4 else 0)
+assert pool.code.memory.patience == (SPIN_TICKS if len(everywhere) >= 4 else 0)
 """,
         "native",
         threads=4,

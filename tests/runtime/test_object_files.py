@@ -166,7 +166,7 @@ import tc
 import tc.process.forks
 
 tc.cache.disable()
-tc.process.forks.PATIENCE_SECONDS = 400
+tc.process.forks.FORK_WAIT_SECONDS = 400
 f = tc.compile("def f(float(N,M) A, float(M,K) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }")
 a, b = np.ones((90, 40), np.float32), np.ones((40, 30), np.float32)
 stop = threading.Event()
@@ -209,7 +209,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import tc
 import tc.process.forks
-tc.process.forks.PATIENCE_SECONDS = 400  # and not the fork gives up
+tc.process.forks.FORK_WAIT_SECONDS = 400  # and not the fork gives up
 tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }")(np.ones(3, np.float32))
 from numba.core.compiler_lock import global_compiler_lock
 import logging  # not before tc
