@@ -111,7 +111,7 @@ def _steps(
 ) -> _Steps:
     """How much farther in memory an access is where a variable is greater by one."""
     steps: _Steps = Counter()
-    for term, factor in lane_offsets(indices, strides, 1, {}).scalars.items():
+    for term, factor in lane_offsets(indices, strides, 1, {}).scalars.terms.items():
         match term:
             case ir.Var(name=name):
                 for inner, step in locals_.get(name, Counter({name: 1})).items():

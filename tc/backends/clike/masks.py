@@ -173,7 +173,7 @@ def _distance(expr: ir.Compare, context: Context) -> LaneOffsets | None:
         return None
     places = [lane_offsets((side,), (1,), lanes, context.lets) for side in sides]
     reach = sum(_reach(place, context) for place in places)
-    if any(place.vectors for place in places) or reach > limits(INT64)[1]:
+    if any(place.vectors.terms for place in places) or reach > limits(INT64)[1]:
         return None
     return lane_offsets(sides, (1, -1), lanes, context.lets)
 
@@ -182,9 +182,9 @@ def _reach(place: LaneOffsets, context: Context) -> int:
     """No sum of terms of a place is farther from 0."""
     terms = (
         abs(factor) * max(map(abs, interval(term, context.known)))
-        for term, factor in place.scalars.items()
+        for term, factor in place.scalars.terms.items()
     )
-    return abs(place.constant) + max(map(abs, place.distances)) + sum(terms)
+    return abs(place.scalars.constant) + max(map(abs, place.distances)) + sum(terms)
 
 
 def _compare_lanes(op: str, place: LaneOffsets, mask: DType, context: Context) -> Printed:
@@ -196,7 +196,7 @@ def _compare_lanes(op: str, place: LaneOffsets, mask: DType, context: Context) -
     lane = mask_type(next(narrow), mask.lanes)
     name = c_type(lane)
     family = "broadcast" if lane.bits == 64 else "nearest"
-    terms = {**place.scalars, ir.Const(1, INT64): place.constant}
+    terms = {**place.scalars.terms, ir.Const(1, INT64): place.scalars.constant}
     number = sum_text(tuple(terms), [-factor for factor in terms.values()], context)
     sides = f"tc_ramp_{name}(0, {step})", f"tc_{family}_{name}({number})"
     if lane.bytes * lane.lanes > MAX_COMPARED_BYTES:

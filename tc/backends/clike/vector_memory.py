@@ -62,10 +62,10 @@ def prefetch_lines(stmt: Prefetch, context: Context) -> Iterator[str]:
     places without a pattern."""
     place = context.place(stmt.buffer, stmt.indices, stmt.lanes)
     size = memory_type(context.buffers[stmt.buffer].dtype).bytes
-    if place.vectors:
+    if place.vectors.terms:
         return
-    offset: Expr = _unsigned(place.constant * size)
-    for term, factor in place.scalars.items():
+    offset: Expr = _unsigned(place.scalars.constant * size)
+    for term, factor in place.scalars.terms.items():
         product = binary("*", cast(term, UINT64), _unsigned(factor * size), {})
         offset = binary("+", product, offset, {})
     base = f"(uintptr_t){context.names.buffers[stmt.buffer]}"
@@ -87,8 +87,8 @@ def _unsigned(value: int) -> Const:
 
 def _first(access: Load | Store, place: LaneOffsets, context: Context) -> str:
     """The element from which the distances count."""
-    terms, one = place.scalars, Const(1, INT64)
-    indices, factors = (*terms, one), (*terms.values(), place.constant)
+    terms, one = place.scalars.terms, Const(1, INT64)
+    indices, factors = (*terms, one), (*terms.values(), place.scalars.constant)
     return element_text(access.buffer, indices, factors, context)
 
 
@@ -96,13 +96,13 @@ def _step(place: LaneOffsets) -> int | None:
     """The elements from each lane to the next, None where they differ."""
     step = place.distances[1]
     is_even = place.distances == [step * lane for lane in range(len(place.distances))]
-    return step if is_even and not place.vectors else None
+    return step if is_even and not place.vectors.terms else None
 
 
 def _distances(place: LaneOffsets, context: Context) -> str:
     """Of all lanes, from the first element, as a vector."""
     vector, total = INT64.vector(len(place.distances)), None
-    for index, factor in place.vectors.items():
+    for index, factor in place.vectors.terms.items():
         term = index if factor == 1 else Binary("*", index, Const(factor, vector), vector)
         total = term if total is None else Binary("+", total, term, vector)
     common: Expr = Ramp(Const(0, INT64), place.distances[1], vector)

@@ -320,7 +320,7 @@ def _load(expr: ir.Load, context: _Context) -> str:
     if lanes == 1:
         return f"{name}[{base}]"
     mask = "" if expr.mask is None else f", mask={_text(expr.mask, context)}"
-    if place.vectors:
+    if place.vectors.terms:
         return f"m.gather({name}, {base}, {_distances(place, context)}{mask})"
     aligned = _aligned(expr.buffer, place, context)
     if place.distances == list(range(lanes)):
@@ -336,7 +336,7 @@ def _store(stmt: ir.Store, context: _Context) -> str:
         return f"{name}[{base}] = {_number_or_text(stmt.value, context)}"
     value = _text(stmt.value, context)
     mask = "" if stmt.mask is None else f", mask={_text(stmt.mask, context)}"
-    if place.vectors:
+    if place.vectors.terms:
         return f"m.scatter({name}, {base}, {_distances(place, context)}, {value}{mask})"
     if place.distances == list(range(lanes)):
         if stmt.non_temporal and _is_multiple(stmt.buffer, place, context):
@@ -348,7 +348,7 @@ def _store(stmt: ir.Store, context: _Context) -> str:
 
 def _prefetch(stmt: ir.Prefetch, context: _Context) -> str:
     place = context.place(stmt.buffer, stmt.indices, stmt.lanes)
-    if place.vectors:
+    if place.vectors.terms:
         return "pass  # nothing for places without a pattern"
     name = context.names.buffers[stmt.buffer]
     return f"m.prefetch({name}, {_base(place, context)}, {_sequence(place.distances)})"
@@ -370,11 +370,11 @@ def _is_multiple(buffer: str, place: LaneOffsets, context: _Context) -> bool:
 
 
 def _base(place: LaneOffsets, context: _Context) -> str:
-    return _sum(_terms(place.scalars, context), place.constant)
+    return _sum(_terms(place.scalars.terms, context), place.scalars.constant)
 
 
 def _distances(place: LaneOffsets, context: _Context) -> str:
-    terms = _terms(place.vectors, context)
+    terms = _terms(place.vectors.terms, context)
     if any(place.distances):
         terms.append((f"m.lanes({_sequence(place.distances)})", False))
     return _sum(terms, 0)

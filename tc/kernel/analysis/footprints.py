@@ -4,9 +4,11 @@ lane by lane in lines of a cache."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
+from tc.affine.forms import Form
+from tc.affine.intervals import scaled
 from tc.dtypes import INT64
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
@@ -19,28 +21,24 @@ Indices: TypeAlias = "tuple[ir.Expr, ...]"
 
 @dataclass(frozen=True)
 class AffineSpan:
-    """What is touched along one dimension: from `low` to `high`, behind the sum of `terms`, which
-    are expressions and their factors."""
+    """The indices that are touched along one dimension: `extent` of them, from `first` on."""
 
-    terms: Mapping[ir.Expr, int]
-    low: int
-    high: int
-
-    @property
-    def extent(self) -> int:
-        """The number of indices."""
-        return self.high - self.low + 1
+    first: Form[ir.Expr, int]
+    extent: int
 
     def around(self, other: AffineSpan) -> AffineSpan | None:
-        """Both; None where their terms differ."""
-        if self.terms != other.terms:
+        """Both; None where they are not a number of indices apart."""
+        apart = other.first - self.first
+        if apart.terms:
             return None
-        return AffineSpan(self.terms, min(self.low, other.low), max(self.high, other.high))
+        low = min(apart.constant, 0)
+        high = max(self.extent, apart.constant + other.extent)
+        return AffineSpan(self.first.shifted(low), high - low)
 
     def start(self, values: Mapping[str, ir.Expr]) -> ir.Expr:
         """The first index, at these values of variables."""
-        start: ir.Expr = ir.Const(self.low, INT64)
-        for term, factor in self.terms.items():
+        start: ir.Expr = ir.Const(self.first.constant, INT64)
+        for term, factor in self.first.terms.items():
             start = binary("+", times(substitute(term, values, {}), factor), start, {})
         return start
 
@@ -66,8 +64,8 @@ class BufferFootprint:
         begin = iterations(loop).start
         now, then = ({loop.var: ir.Const(value, INT64)} for value in (begin, begin + 1))
         for span in self.spans:
-            terms = {t: f for t, f in span.terms.items() if loop.var in names_in(t)}
-            moving = replace(span, terms=terms, low=0)
+            terms = {t: f for t, f in span.first.terms.items() if loop.var in names_in(t)}
+            moving = AffineSpan(Form(0, terms), span.extent)
             match moving.start(now), moving.start(then):
                 case ir.Const(value=before), ir.Const(value=after):
                     if abs(after - before) >= span.extent:
@@ -152,21 +150,25 @@ class _Spans:
         for index, size in zip(indices, self.buffer.shape, strict=True):
             index = self.scope.in_loop_variables(index)
             place = lane_offsets((index,), (1,), index.dtype.lanes, {})
-            low = place.constant + min(place.distances)
-            high = place.constant + max(place.distances)
+            first = place.scalars
+            low, high = min(place.distances), max(place.distances)
             for loop in inner:
-                factor, values = place.scalars.pop(ir.Var(loop.var, INT64), 0), iterations(loop)
+                variable, values = ir.Var(loop.var, INT64), iterations(loop)
+                factor = first.terms.get(variable, 0)
                 if factor and not values:
                     return None
-                ends = [factor * v for v in (values[0], values[-1])] if factor else [0]
-                low, high = low + min(ends), high + max(ends)
-            names = {name for term in place.scalars for name in names_in(term)}
-            is_loaded = any(isinstance(e, ir.Load) for term in place.scalars for e in ir.walk(term))
-            if place.vectors or not names <= outer or is_loaded:
+                if factor:
+                    first = first.without(variable)
+                    least, greatest = scaled((values[0], values[-1]), factor)
+                    low, high = low + least, high + greatest
+            names = {name for term in first.terms for name in names_in(term)}
+            is_loaded = any(isinstance(e, ir.Load) for term in first.terms for e in ir.walk(term))
+            if place.vectors.terms or not names <= outer or is_loaded:
                 return None
-            if not place.scalars:  # masks keep to the buffer
-                low, high = max(low, 0), min(high, size - 1)
-            spans.append(AffineSpan(place.scalars, low, high))
+            if not first.terms:  # masks keep to the buffer
+                low = max(low, -first.constant)
+                high = min(high, size - 1 - first.constant)
+            spans.append(AffineSpan(first.shifted(low), high - low + 1))
         return spans
 
 
@@ -252,4 +254,5 @@ def _distance(one: Indices, other: Indices) -> int | None:
     if not one or one[:-1] != other[:-1]:
         return None
     first, second = (lane_offsets((place[-1],), (1,), 1, {}) for place in (one, other))
-    return second.constant - first.constant if first.scalars == second.scalars else None
+    apart = second.scalars - first.scalars
+    return None if apart.terms else apart.constant

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tc.affine.forms import Form
 from tc.dtypes import INT64
 from tc.kernel.ir import Binary, Broadcast, Const, Expr, Ramp, Unary, Var
 from tc.kernel.walk import is_steady
@@ -15,22 +16,22 @@ Lets: TypeAlias = "Mapping[str, Expr]"
 """Locals that keep the value of an expression as long as both are visible."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class LaneOffsets:
-    """The offset of lane l from element (0, ..., 0) is the sum of all terms times their factors,
-    `constant` and `distances[l]`: `scalars` are alike in all lanes, `vectors` are not, and not
-    known before the kernel runs.
+    """The offset of lane l from element (0, ..., 0) is `scalars`, whose terms are alike in all
+    lanes, plus `vectors`, whose terms are not and are not known before the kernel runs, plus
+    `distances[l]`.
     """
 
     distances: list[int]
-    constant: int = 0
-    scalars: dict[Expr, int] = field(default_factory=dict)
-    vectors: dict[Expr, int] = field(default_factory=dict)
+    scalars: Form[Expr, int]
+    vectors: Form[Expr, int]
 
     def divisor(self, lets: Lets) -> int:
         """A number that divides the offset of lane 0; 0 where that is 0."""
-        terms = (factor * divisor(term, lets) for term, factor in self.scalars.items())
-        return math.gcd(self.constant + self.distances[0], *terms) if not self.vectors else 1
+        terms = (factor * divisor(term, lets) for term, factor in self.scalars.terms.items())
+        first = self.scalars.constant + self.distances[0]
+        return 1 if self.vectors.terms else math.gcd(first, *terms)
 
 
 def lane_offsets(
@@ -40,14 +41,19 @@ def lane_offsets(
 
     >>> i, lanes = Var("i", INT64), INT64.vector(4)
     >>> rows = Binary("+", i, Const(3, INT64), INT64)
-    >>> lane_offsets((rows, Ramp(Const(8, INT64), 1, lanes)), (100, 2), 4, {})
-    LaneOffsets(distances=[0, 2, 4, 6], constant=316, scalars={Var(name='i', ...): 100}, vectors={})
+    >>> place = lane_offsets((rows, Ramp(Const(8, INT64), 1, lanes)), (100, 2), 4, {})
+    >>> place.distances, place.scalars
+    ([0, 2, 4, 6], Form(constant=316, terms={Var(name='i', ...): 100}))
     """
-    place = LaneOffsets([0] * lanes)
+    sums = _Sums([0] * lanes)
     for index, stride in zip(indices, strides, strict=True):
         if stride:
-            _add(place, index, stride, lets)
-    return place
+            sums.add(index, stride, lets)
+    scalars, vectors = (
+        {term: factor for term, factor in terms.items() if factor}
+        for terms in (sums.scalars, sums.vectors)
+    )
+    return LaneOffsets(sums.distances, Form(sums.constant, scalars), Form(0, vectors))
 
 
 def remembered(value: Expr, assigned: frozenset[str]) -> bool:
@@ -55,30 +61,39 @@ def remembered(value: Expr, assigned: frozenset[str]) -> bool:
     return value.dtype.scalar == INT64 and is_steady(value, assigned.__contains__)
 
 
-def _add(place: LaneOffsets, index: Expr, factor: int, lets: Lets) -> None:
-    match index:
-        case Const(value=value):
-            place.constant += factor * int(value)
-        case Binary(op="+" | "-" as op, left=left, right=right):
-            _add(place, left, factor, lets)
-            _add(place, right, factor if op == "+" else -factor, lets)
-        case Binary(op="*", left=left, right=right) if (number := _number(right)) is not None:
-            _add(place, left, factor * number, lets)
-        case Binary(op="*", left=left, right=right) if (number := _number(left)) is not None:
-            _add(place, right, factor * number, lets)
-        case Unary(operand=operand):
-            _add(place, operand, -factor, lets)
-        case Broadcast(operand=operand):
-            _add(place, operand, factor, lets)
-        case Ramp(base=base, step=step):
-            _add(place, base, factor, lets)
-            for lane in range(len(place.distances)):
-                place.distances[lane] += factor * step * lane
-        case Var(name=name) if index.dtype.lanes > 1 and name in lets:
-            _add(place, lets[name], factor, lets)
-        case _:
-            terms = place.scalars if index.dtype.lanes == 1 else place.vectors
-            terms[index] = terms.get(index, 0) + factor
+@dataclass
+class _Sums:
+    """What indices times their strides add up to."""
+
+    distances: list[int]
+    constant: int = 0
+    scalars: dict[Expr, int] = field(default_factory=dict)
+    vectors: dict[Expr, int] = field(default_factory=dict)
+
+    def add(self, index: Expr, factor: int, lets: Lets) -> None:
+        match index:
+            case Const(value=value):
+                self.constant += factor * int(value)
+            case Binary(op="+" | "-" as op, left=left, right=right):
+                self.add(left, factor, lets)
+                self.add(right, factor if op == "+" else -factor, lets)
+            case Binary(op="*", left=left, right=right) if (number := _number(right)) is not None:
+                self.add(left, factor * number, lets)
+            case Binary(op="*", left=left, right=right) if (number := _number(left)) is not None:
+                self.add(right, factor * number, lets)
+            case Unary(operand=operand):
+                self.add(operand, -factor, lets)
+            case Broadcast(operand=operand):
+                self.add(operand, factor, lets)
+            case Ramp(base=base, step=step):
+                self.add(base, factor, lets)
+                for lane in range(len(self.distances)):
+                    self.distances[lane] += factor * step * lane
+            case Var(name=name) if index.dtype.lanes > 1 and name in lets:
+                self.add(lets[name], factor, lets)
+            case _:
+                terms = self.scalars if index.dtype.lanes == 1 else self.vectors
+                terms[index] = terms.get(index, 0) + factor
 
 
 def _number(expr: Expr) -> int | None:

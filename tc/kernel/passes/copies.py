@@ -178,14 +178,16 @@ def _first_offset(
     if buffer.strides != ir.row_major(buffer.shape) or buffer.dtype in (BOOL, FLOAT16):
         return None
     place = lane_offsets(access.indices, buffer.strides, 1, {})
-    terms = dict(place.scalars)
+    terms = dict(place.scalars.terms)
     for loop, step in zip(loops, ir.row_major((1, *sizes)), strict=True):
         if terms.pop(ir.Var(loop.var, INT64), None) != step:
             return None
     names = {loop.var for loop in loops}
     if any(isinstance(e, ir.Var) and e.name in names for term in terms for e in ir.walk(term)):
         return None
-    return _sum(integer(place.constant), *(_times(t, factor) for t, factor in terms.items()))
+    return _sum(
+        integer(place.scalars.constant), *(_times(t, factor) for t, factor in terms.items())
+    )
 
 
 @dataclass

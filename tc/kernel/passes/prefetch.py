@@ -557,8 +557,8 @@ def _gathered(
                 strides = large[load.buffer].strides
                 for place in _elements(load, then):
                     offset = lane_offsets(place, strides, 1, {})
-                    terms = frozenset(offset.scalars.items())
-                    found[load.buffer, terms].setdefault(offset.constant, place)
+                    terms = frozenset(offset.scalars.terms.items())
+                    found[load.buffer, terms].setdefault(offset.scalars.constant, place)
         then.learn(stmt)
     return [(buffer, places) for (buffer, _), places in found.items()]
 

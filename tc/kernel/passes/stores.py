@@ -249,16 +249,16 @@ class _Interleaver:
         place = lane_offsets((store.indices[axis],), (1,), lanes, self.scope.lets)
         step = place.distances[1] - place.distances[0]
         if (
-            place.vectors
+            place.vectors.terms
             or not 2 <= step <= MAX_INTERLEAVED
             or place.distances != [step * lane for lane in range(lanes)]
             or self.kernel.buffer(store.buffer).strides[axis] != 1
         ):
             return
         others = tuple(None if a == axis else index for a, index in enumerate(store.indices))
-        terms = frozenset(place.scalars.items())
+        terms = frozenset(place.scalars.terms.items())
         row = _Row(store.buffer, others, terms, step, lanes)
-        rows[row].append(_Part(position, place.constant, axis, store))
+        rows[row].append(_Part(position, place.scalars.constant, axis, store))
 
     def _may_move(self, group: Sequence[_Part], stmts: Stmts) -> bool:
         """Whether nothing between the first and the last of some stores reads or writes what they
@@ -286,9 +286,13 @@ class _Interleaver:
                 lane_offsets((index,), (1,), index.dtype.lanes, self.scope.lets) for index in pair
             ]
             first, second = places
-            if first.vectors or second.vectors or first.scalars != second.scalars:
+            if (
+                first.vectors.terms
+                or second.vectors.terms
+                or first.scalars.terms != second.scalars.terms
+            ):
                 continue
-            values = [{place.constant + d for d in place.distances} for place in places]
+            values = [{place.scalars.constant + d for d in place.distances} for place in places]
             if values[0].isdisjoint(values[1]):
                 return True
         return False
@@ -504,15 +508,15 @@ class _LineMarker:
             return None
         strides, lets = self.outputs[store.buffer].strides, self.scope.lets
         place = lane_offsets(store.indices, strides, lanes, lets)
-        if place.vectors or place.distances != list(range(lanes)):
+        if place.vectors.terms or place.distances != list(range(lanes)):
             return None
-        terms = {term: factor * element for term, factor in place.scalars.items()}
+        terms = {term: factor * element for term, factor in place.scalars.terms.items()}
         innermost = ir.Var(loops[-1], INT64) if loops else None
         others = (term for term in terms if term != innermost)
         start = gcd(*(terms[term] * divisor(term, lets) for term in others))
         step = terms.get(innermost, 0) if innermost else 0
         row = _LineRow(store.buffer, frozenset(terms.items()), step, start)
-        first = place.constant * element
+        first = place.scalars.constant * element
         return row, _Stretch(first, first + size, position)
 
 

@@ -268,7 +268,7 @@ def test_places_in_locals() -> None:
 
 def test_lanes_that_are_moved_apart() -> None:
     lanes = INT64.vector(16)
-    apart = Binary("*", Load("p", (Ramp(times(J, 16), 1, lanes),), lanes), Const(0, lanes), lanes)
+    apart = Binary("*", Load("p", (Ramp(times(J, 16), 1, lanes),), lanes), Const(2, lanes), lanes)
     place = Binary("+", Ramp(times(J, 16), 1, lanes), apart, lanes)
     store = Store("o", (I, place), Const(0.0, FLOAT32.vector(16)))
     kernel = kernel_of(rows(loop("j", 6, store)), more=())
