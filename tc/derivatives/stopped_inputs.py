@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tc.errors import GradError
-from tc.gradient.asked import inputs_without_derivatives
+from tc.gradient.request import inputs_without_derivatives
 from tc.semantics.program import Program
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tc.dtypes import INT64, DType
 from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
-from tc.gradient.asked import TextOrFunction, program_of
+from tc.gradient.call_free_def import CallFreeDef, call_free, is_spelled
 from tc.gradient.def_text import (
     Comprehension,
     FreshNames,
@@ -20,7 +20,7 @@ from tc.gradient.def_text import (
     declaration,
     reads_of,
 )
-from tc.gradient.plain_program import PlainProgram, is_spelled, plain
+from tc.gradient.request import TextOrFunction, program_of
 from tc.semantics import program as p
 from tc.semantics.suggest import counted, listed, nearest
 from tc.source import ShownText
@@ -67,7 +67,7 @@ def batched_outputs(
 class _Batch:
     """`axes` has the dimension of the batch for each tensor that is batched."""
 
-    program: PlainProgram
+    program: CallFreeDef
     axes: dict[str, int]
     variable: str
     size: p.Expr
@@ -78,7 +78,7 @@ class _Batch:
     @classmethod
     def of(cls, src: TextOrFunction, in_axes: InAxes, entry: str | None) -> _Batch:
         checked = program_of(src, entry)
-        program = plain(checked)
+        program = call_free(checked)
         axes = axes_of(checked, in_axes)
         while True:
             before = len(axes)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tc.errors import ends_at_caller
-from tc.gradient.asked import InputNames, TextOrFunction
 from tc.gradient.gradient_def import EACH_VERSION, forward_and_backward
+from tc.gradient.request import InputNames, TextOrFunction
 from tc.gradient.reverse_mode import SAVE, check_option, derivation
 
 

@@ -11,18 +11,9 @@ from tc.dtypes import INT32, DType
 from tc.errors import ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.adjoints import contributions
-from tc.gradient.asked import (
-    InputNames,
-    TextOrFunction,
-    constant_tensors,
-    program_of,
-    repaired,
-    wanted_inputs,
-)
-from tc.gradient.counterparts import Counterparts, is_bounded
+from tc.gradient.call_free_def import CallFreeDef, call_free, is_spelled, with_given_outputs
 from tc.gradient.def_text import (
     Comprehension,
-    ExprBounds,
     FreshNames,
     Joined,
     TextStep,
@@ -31,8 +22,17 @@ from tc.gradient.def_text import (
 )
 from tc.gradient.maxima import is_exact
 from tc.gradient.nested import Parts, is_short
-from tc.gradient.plain_program import PlainProgram, is_spelled, plain, with_given_outputs
+from tc.gradient.paired_ranges import PairedRanges, is_bounded
+from tc.gradient.request import (
+    InputNames,
+    TextOrFunction,
+    constant_tensors,
+    program_of,
+    repaired,
+    wanted_inputs,
+)
 from tc.gradient.tangents import Weight, tangent
+from tc.gradient.term_positions import TermPositions, other_term
 from tc.semantics import program as p
 from tc.source import ShownText
 
@@ -93,7 +93,7 @@ def _forward(
     alone: bool = False,
 ) -> str:
     checked = program_of(src, entry)
-    program = _in_parts(with_given_outputs(plain(checked)))
+    program = _in_parts(with_given_outputs(call_free(checked)))
     floating = [name for name in program.inputs if program.dtypes[name].is_float]
     fixed = constant_tensors(checked, constant)
     asked = wanted_inputs(checked, program.inputs, floating, wrt, fixed)
@@ -106,13 +106,13 @@ def _forward(
 class _Forward:
     """What is known and made so far of one text."""
 
-    program: PlainProgram
+    program: CallFreeDef
     wrt: tuple[str, ...]
     fresh: FreshNames
     names: dict[str, str]
     """The tangents of tensors that have one other than 0, and of `wrt` and outputs."""
     active: set[str]
-    counterparts: Counterparts
+    paired: PairedRanges
     dtypes: dict[str, DType]
     steps: list[TextStep] = field(default_factory=list)
     started: set[str] = field(default_factory=set)
@@ -127,7 +127,7 @@ class _Forward:
     @classmethod
     def of(
         cls,
-        program: PlainProgram,
+        program: CallFreeDef,
         wrt: tuple[str, ...],
         constant: set[str],
     ) -> _Forward:
@@ -139,8 +139,8 @@ class _Forward:
         dtypes = dict(program.dtypes) | {t: program.dtypes[n] for n, t in names.items()}
         written = Counter(step.target for step in program.steps)
         several = frozenset(name for name, count in written.items() if count > 1)
-        counterparts = Counterparts(program, names, several)
-        new = cls(program, wrt, fresh, names, active, counterparts, dtypes)
+        paired = PairedRanges(program, names, several)
+        new = cls(program, wrt, fresh, names, active, paired, dtypes)
         new.skipping = {
             step.target
             for step in program.steps
@@ -318,41 +318,32 @@ class _Forward:
 
     def _others(self, line: Comprehension) -> p.Expr:
         """The product of the other terms of an instance (D12), with positions from 0."""
-        renamed: dict[str, p.Expr] = {}
-        same, places = list[p.Expr](), list(line.left)
-        where = {v: bounds for v, bounds in line.where.items() if v in line.indices}
-        others: dict[str, ExprBounds] = {}
+        outer = {v: bounds for v, bounds in line.where.items() if v in line.indices}
+        given = {v: line.where[v] for v in line.reduction if v in line.where}
+        positions = TermPositions.of(given)
+        others: dict[str, str] = {}
         for variable in line.reduction:
-            other = self.fresh.fresh("q", renamed)
-            renamed[variable] = e.index(other)
-            place, own = e.index(variable), e.index(variable)
-            if variable in line.where:
-                begin, end = others[other] = line.where[variable]
-                where[variable] = (begin, end)
-                if begin != e.ZERO:
-                    where[variable] = (e.ZERO, e.difference(end, begin))
-                    place, own = e.difference(own, begin), e.total(own, begin)
-            same.append(e.compare("==", renamed[variable], own))
-            places.append(place)
+            others[variable] = self.fresh.fresh("q")
+        values = {v: positions.values.get(v, e.index(v)) for v in line.reduction}
+        places = (positions.places.get(v, e.index(v)) for v in line.reduction)
         name = self._made(f"x_{line.target}", line.rhs.dtype)
-        rest = e.substituted(line.rhs, renamed)
-        term = p.Select(e.conjunction(same), e.number(1), rest, rest.dtype, span=e.NO_SPAN)
+        term = other_term(line.rhs, others, values, line.rhs.dtype)
         held = self._held(line)
-        is_bound = line.target in self.counterparts.several and bool(line.indices)
+        is_bound = line.target in self.paired.several and bool(line.indices)
         self.steps.append(
-            self.counterparts.ranged(
-                replace(line, where=where),
+            self.paired.ranged(
+                replace(line, where={**outer, **positions.ranges}),
                 Comprehension(
                     name,
                     (*line.indices, *line.reduction),
                     "*=!",
                     term,
-                    others,
+                    {others[v]: bounds for v, bounds in given.items()},
                     (held,) if is_bound else (),
                 ),
             )
         )
-        return e.read(name, tuple(places))
+        return e.read(name, (*line.left, *places))
 
     # --- what has no tangent ----------------------------------------------------------------
 
@@ -429,7 +420,7 @@ class _Forward:
         self.steps.append(self._beside(line, made))
 
     def _beside(self, line: Comprehension, made: Comprehension) -> Comprehension:
-        return self.counterparts.ranged(line, made)
+        return self.paired.ranged(line, made)
 
     def _of_copy(self, line: Comprehension) -> Comprehension:
         """The statement, which reads what its target held in a copy."""
@@ -461,25 +452,15 @@ class _Terms:
     waits: bool
 
 
-def _terms(program: PlainProgram, line: Comprehension, done: Sequence[TextStep]) -> _Terms:
+def _terms(program: CallFreeDef, line: Comprehension, done: Sequence[TextStep]) -> _Terms:
     """The terms of a statement after those that are done."""
     named = {n for expr in (line.rhs, *line.exists) for n in p.index_names(expr)}
     indices = tuple(v for v in line.variables if v in named)
-    moved: dict[str, p.Expr] = {}
-    begins: dict[str, p.Expr] = {}
-    where: dict[str, ExprBounds] = {}
-    places: list[p.Expr] = []
-    for variable in indices:
-        place = e.index(variable)
-        if variable in line.where:
-            begin, end = where[variable] = line.where[variable]
-            if begin != e.ZERO and variable in line.reduction:
-                begins[variable] = begin
-                where[variable] = (e.ZERO, e.difference(end, begin))
-                moved[variable] = e.total(place, begin)
-                place = e.difference(place, begin)
-        places.append(place)
-    exists = [_moved(read, moved) for read in line.exists]
+    given = {v: line.where[v] for v in indices if v in line.where}
+    reduced = {v: bounds for v, bounds in given.items() if v in line.reduction}
+    positions = TermPositions.of(reduced)
+    begins = {v: begin for v, (begin, _) in reduced.items() if begin != e.ZERO}
+    exists = [_moved(read, positions.values) for read in line.exists]
     is_open = any(v in line.indices and not is_bounded(line, v) for v in indices)
     is_declared = is_spelled(program.shapes.get(line.target))
     before = [step for step in done if step.target == line.target]
@@ -488,9 +469,11 @@ def _terms(program: PlainProgram, line: Comprehension, done: Sequence[TextStep])
         left = tuple(e.index(v) if v in indices else e.ZERO for v in line.indices)
         dtype = program.dtypes[line.target]
         exists.append(p.Read(line.target, left, dtype, -1, span=e.NO_SPAN))
-    rhs = e.substituted(line.rhs, moved)
+    rhs = e.substituted(line.rhs, positions.values)
+    where = {**given, **positions.ranges}
+    places = tuple(positions.places.get(v, e.index(v)) for v in indices)
     own = Comprehension("", indices, "=", rhs, where, tuple(exists) if indices else ())
-    return _Terms(own, tuple(places), begins, is_open and not before and not is_declared)
+    return _Terms(own, places, begins, is_open and not before and not is_declared)
 
 
 def _moved(read: p.Read, moved: Mapping[str, p.Expr]) -> p.Read:
@@ -498,11 +481,11 @@ def _moved(read: p.Read, moved: Mapping[str, p.Expr]) -> p.Read:
     return replace(read, subscripts=inside)
 
 
-def _in_parts(program: PlainProgram) -> PlainProgram:
+def _in_parts(program: CallFreeDef) -> CallFreeDef:
     """The program with the parts of right sides whose tangents would be many times as long as they
     are as statements before these."""
     names = program.fresh_names()
-    counterparts = Counterparts(program, {}, frozenset())
+    paired = PairedRanges(program, {}, frozenset())
     dtypes, ranks = dict(program.dtypes), dict(program.ranks)
     steps: list[TextStep] = []
     for place, step in enumerate(program.steps):
@@ -518,7 +501,7 @@ def _in_parts(program: PlainProgram) -> PlainProgram:
         for part in parts.made:
             dtypes[part.name], ranks[part.name] = part.dtype, len(part.indices)
             made = Comprehension(part.name, part.indices, "=", part.rhs)
-            steps.append(counterparts.ranged(whole, made))
+            steps.append(paired.ranged(whole, made))
         steps.append(replace(step, rhs=rhs))
     return replace(program, steps=tuple(steps), dtypes=dtypes, ranks=ranks)
 
@@ -555,7 +538,7 @@ def _touches(step: TextStep, tensor: str) -> bool:
     return step.target == tensor or any(r.tensor == tensor for x in exprs for r in reads_of(x))
 
 
-def _active(program: PlainProgram, wrt: set[str], constant: set[str]) -> set[str]:
+def _active(program: CallFreeDef, wrt: set[str], constant: set[str]) -> set[str]:
     """The tensors that depend, with a derivative, on what has a tangent."""
     active = set(wrt)
     while True:
@@ -576,7 +559,7 @@ def _active(program: PlainProgram, wrt: set[str], constant: set[str]) -> set[str
     return active & _useful(program, active)
 
 
-def _useful(program: PlainProgram, active: Container[str]) -> set[str]:
+def _useful(program: CallFreeDef, active: Container[str]) -> set[str]:
     """The tensors of which outputs depend on what is derived, and not on whether it is equal to
     something alone."""
     useful = {name for name in program.outputs if name in active}

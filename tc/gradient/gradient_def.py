@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType
 from tc.gradient import terms as e
+from tc.gradient.call_free_def import is_spelled
 from tc.gradient.cotangents import LETTERS
 from tc.gradient.def_text import (
     SPELLED,
@@ -20,7 +21,6 @@ from tc.gradient.def_text import (
     reads_of,
 )
 from tc.gradient.maxima import outdated
-from tc.gradient.plain_program import is_spelled
 from tc.gradient.sampled_ranges import SampledRanges
 from tc.gradient.statement_text import (
     SampleCall,

@@ -17,7 +17,14 @@ from tc.dtypes import FLOAT16, FLOAT64, DType
 from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution, check_derived, contributions, gathered
-from tc.gradient.asked import (
+from tc.gradient.conditional_subscripts import branches
+from tc.gradient.cotangents import Cotangents
+from tc.gradient.def_text import ExprBounds, reads_of
+from tc.gradient.gradient_def import Derivation, Forward, gradient_def
+from tc.gradient.inversion import as_condition, invert
+from tc.gradient.maxima import is_exact
+from tc.gradient.nested import with_parts
+from tc.gradient.request import (
     InputNames,
     TextOrFunction,
     constant_tensors,
@@ -25,15 +32,9 @@ from tc.gradient.asked import (
     repaired,
     wanted_inputs,
 )
-from tc.gradient.branches import branches
-from tc.gradient.cotangents import Cotangents
-from tc.gradient.def_text import ExprBounds, reads_of
-from tc.gradient.gradient_def import Derivation, Forward, gradient_def
-from tc.gradient.inversion import as_condition, invert
-from tc.gradient.maxima import is_exact
-from tc.gradient.nested import with_parts
 from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
 from tc.gradient.stored_values import Product, StoredValues, divided_last, pulled
+from tc.gradient.term_positions import TermPositions, other_term
 from tc.gradient.versions import VersionStep, versions
 from tc.semantics import program as p
 from tc.source import ShownText
@@ -344,19 +345,10 @@ class _Reverse:
             return statement.rhs
         name = self.fresh(f"e_{step.version}")
         indices = tuple(v for v in statement.variables if v in p.index_names(statement.rhs))
-        ranges: dict[str, ExprBounds] = {}
-        moved: dict[str, p.Expr] = {}
-        places: list[p.Expr] = []
-        for variable in indices:
-            begin, end = step.ranges[variable]
-            index = e.index(variable)
-            if variable in statement.outer or begin == e.ZERO:
-                ranges[variable] = (begin, end)
-                places.append(index)
-            else:
-                ranges[variable] = (e.ZERO, e.difference(end, begin))
-                moved[variable] = e.total(index, begin)
-                places.append(e.difference(index, begin))
+        reduced = {v: step.ranges[v] for v in indices if v not in statement.outer}
+        positions = TermPositions.of(reduced)
+        ranges = {v: positions.ranges.get(v, step.ranges[v]) for v in indices}
+        places = (positions.places.get(v, e.index(v)) for v in indices)
         self.terms[name] = self.cotangents.types[name] = dtype
         self.cotangents.shapes[name] = tuple(ranges[v][1] for v in indices)
         stored = replace(
@@ -368,7 +360,7 @@ class _Reverse:
             op="=",
             init=False,
             continues="",
-            rhs=e.substituted(statement.rhs, moved),
+            rhs=e.substituted(statement.rhs, positions.values),
         )
         made = VersionStep(stored, ranges, name, name, None, joins=False, covers=True)
         read = self.cotangents.read(name, tuple(places))
@@ -432,21 +424,15 @@ class _Reverse:
         if not statement.reduction:
             return factor
         others = {v: self.fresh("q") for v in statement.reduction}
-        begins = {v: ranges[v][0] for v in statement.reduction}
-        own = {v: e.index(v) for v in statement.reduction}
-        shifted = {v: e.total(own[v], begins[v]) for v in own}
-        same = [e.compare("==", e.index(o), shifted[v]) for v, o in others.items()]
-        rhs = e.substituted(statement.rhs, {v: e.index(o) for v, o in others.items()})
+        positions = TermPositions.of({v: ranges[v] for v in statement.reduction})
+        term = other_term(statement.rhs, others, positions.values, FLOAT64)
         name = self.fresh(f"x_{step.version}")
-        term = p.Select(e.conjunction(same), e.number(1), rhs, FLOAT64, span=e.NO_SPAN)
-        where = {v: ranges[v] for v in statement.outer}
-        where |= {v: (e.ZERO, e.difference(ranges[v][1], begins[v])) for v in own}
+        where = {**{v: ranges[v] for v in statement.outer}, **positions.ranges}
         where |= {o: ranges[v] for v, o in others.items()}
         indices = (*statement.outer, *statement.reduction)
         self._temporary(name, indices, "*=!", term, where)
-        places = [e.index(v) for v in statement.outer]
-        places += [e.difference(own[v], begins[v]) for v in own]
-        return e.product(e.read(name, tuple(places)), factor)
+        places = (*map(e.index, statement.outer), *positions.places.values())
+        return e.product(e.read(name, places), factor)
 
     # --- one read (D5 to D7) ----------------------------------------------------------------
 

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc.gradient import terms as e
+from tc.gradient.call_free_def import CallFreeDef, is_spelled
 from tc.gradient.def_text import Comprehension, ExprBounds, reads_of
-from tc.gradient.plain_program import PlainProgram, is_spelled
 from tc.gradient.tangents import accesses
 from tc.semantics import program as p
 
 
 @dataclass(frozen=True, slots=True)
-class Counterparts:
+class PairedRanges:
     """`names` are those of the tangents, which have the shapes of their tensors."""
 
-    program: PlainProgram
+    program: CallFreeDef
     names: Mapping[str, str]
     several: frozenset[str]
     """The tensors that several statements write."""

@@ -14,7 +14,7 @@ from tc.semantics import program as p
 
 
 @dataclass(frozen=True, slots=True)
-class PlainProgram:
+class CallFreeDef:
     """The statements of one def, without calls.
 
     `shapes` has the dimensions that are declared, over sizes of the inputs and extents, `inferred`
@@ -73,7 +73,7 @@ def is_spelled(shape: tuple[p.Expr, ...] | None) -> bool:
     return shape is not None and all(isinstance(dim, p.Size | p.Literal) for dim in shape)
 
 
-def plain(program: p.Program) -> PlainProgram:
+def call_free(program: p.Program) -> CallFreeDef:
     """The program with names of one word for the tensors and sizes of the defs that it calls."""
     names = FreshNames(filter(_is_word, (*program.tensors, *program.sizes)))
     tensors = {n: n if _is_word(n) else names.fresh(n) for n in program.tensors}
@@ -107,7 +107,7 @@ def plain(program: p.Program) -> PlainProgram:
         for name, tensor in program.tensors.items()
         if tensor.shape is not None
     }
-    made = PlainProgram(
+    made = CallFreeDef(
         program.name,
         program.inputs,
         program.outputs,
@@ -172,7 +172,7 @@ def _line(
     )
 
 
-def _with_declared_shapes(program: PlainProgram) -> Iterator[TextStep]:
+def _with_declared_shapes(program: CallFreeDef) -> Iterator[TextStep]:
     """The steps; a tensor whose shape only an inlined def declares is first filled with 0, unless
     its first statement gives it that shape."""
     done = {*program.inputs, *(s.target for s in program.steps if isinstance(s, Joined))}
@@ -194,7 +194,7 @@ def _with_declared_shapes(program: PlainProgram) -> Iterator[TextStep]:
         yield step
 
 
-def _shown_shape(program: PlainProgram, step: TextStep) -> tuple[p.Expr, ...] | None:
+def _shown_shape(program: CallFreeDef, step: TextStep) -> tuple[p.Expr, ...] | None:
     """The shape that a tensor has by its first statement, where all shows there."""
     known = {*program.shapes, *program.inferred}
     if (
@@ -213,7 +213,7 @@ def _shown_shape(program: PlainProgram, step: TextStep) -> tuple[p.Expr, ...] | 
     return None if None in dims else tuple(dim for dim in dims if dim is not None)
 
 
-def with_given_outputs(program: PlainProgram) -> PlainProgram:
+def with_given_outputs(program: CallFreeDef) -> CallFreeDef:
     """The program where `X_0` is an input for each output `X` that is read before any statement
     defines it (D2, R4), and where what goes on from another output starts at the identity."""
     names = program.fresh_names()
@@ -247,7 +247,7 @@ def with_given_outputs(program: PlainProgram) -> PlainProgram:
     )
 
 
-def _shape_of(program: PlainProgram, output: str, names: FreshNames) -> tuple[p.Expr, ...]:
+def _shape_of(program: CallFreeDef, output: str, names: FreshNames) -> tuple[p.Expr, ...]:
     """The dimensions of an output, each a size of the inputs or one of its own."""
     shape = program.shapes.get(output)
     if shape is not None and is_spelled(shape):
