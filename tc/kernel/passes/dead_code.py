@@ -79,7 +79,7 @@ def _without_first_values(block: rebuild.Stmts) -> rebuild.Stmts:
             value = stmt.value if stmt.var not in read else _first_term(out[place], stmt.value)
             if value is not None:
                 out[place], stmt = None, ir.Let(stmt.var, value)
-        elif isinstance(stmt, ir.Let):
+        if isinstance(stmt, ir.Let):
             first[stmt.var] = len(out)
         out.append(stmt)
     return rebuild.same_or(block, (stmt for stmt in out if stmt is not None))

@@ -133,13 +133,17 @@ def _region(region: Stmts, scope: Scope) -> Iterator[Stmts]:
 
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         new = scope.map_inside(stmt, each)
-        if _is_plain(new) and _is_peeled(new, scope.bounds, MIN_ITERATIONS):
+        if _is_plain(new) and _is_peeled(new, scope, MIN_ITERATIONS):
             return _parts(new)
         return (new,)
 
     new = scope.map(region, each)
     last = new[-1] if new else None
-    if isinstance(last, ir.For) and last.parallel and _is_peeled(last, {}, MIN_SHARED_ITERATIONS):
+    if (
+        isinstance(last, ir.For)
+        and last.parallel
+        and _is_peeled(last, scope, MIN_SHARED_ITERATIONS)
+    ):
         head, tail = _parts(last)
         yield (*new[:-1], head)
         said = (stmt for stmt in new[:-1] if isinstance(stmt, ir.Comment))
@@ -158,35 +162,39 @@ def _is_plain(stmt: ir.Stmt) -> TypeGuard[ir.For]:
     return is_loop(stmt) and not stmt.parallel and not stmt.mark
 
 
-def _is_peeled(loop: ir.For, bounds: Bounds, fewest: int) -> bool:
-    """Whether a test holds in all iterations but the last, and there not for all vectors."""
+def _is_peeled(loop: ir.For, scope: Scope, fewest: int) -> bool:
+    """Whether a test of a branch holds in all iterations of a loop but the last, and there not for
+    all vectors."""
     values = iterations(loop)
     if len(values) < fewest or _size(loop) > MAX_LAST_STATEMENTS:
         return False
     others, last = {loop.var: (values[0], values[-2])}, {loop.var: (values[-1], values[-1])}
-    return any(
-        decided(test, {**bounds, **inner, **others})
-        and _is_partial(test, {**bounds, **inner, **last}, lanes)
-        for test, inner, lanes in _tests(loop.body, {}, 1)
-    )
 
+    def splits(test: ir.Expr, lanes: int) -> bool:
+        return (
+            isinstance(test, ir.Compare)
+            and decided(test, {**scope.bounds, **others}) is True
+            and _is_partial(test, {**scope.bounds, **last}, lanes)
+        )
 
-def _tests(
-    stmts: tuple[ir.Stmt, ...], inner: Mapping[str, Interval], lanes: int
-) -> Iterator[tuple[ir.Compare, Mapping[str, Interval], int]]:
-    """The comparisons that branches stand under, the bounds of the loops in between, and the lanes
-    of the vectors that these make."""
-    for stmt in stmts:
-        match stmt:
-            case ir.For(var=var, begin=begin, end=end, body=body, mark=mark):
-                low, high = loop_interval(begin, end, inner)
-                count = high - low + 1 if mark == "vector" else lanes
-                yield from _tests(body, {**inner, var: (low, high)}, count)
-            case ir.If(condition=condition, then=then, otherwise=otherwise):
-                for test in conjuncts(condition):
-                    if isinstance(test, ir.Compare):
-                        yield test, inner, lanes
-                yield from _tests((*then, *otherwise), inner, lanes)
+    def is_split(block: Stmts, lanes: int) -> bool:
+        """`lanes` are those of the vectors that the loops around the block make."""
+        with scope.block():
+            for stmt in block:
+                inside = lanes
+                if isinstance(stmt, ir.If):
+                    if any(splits(test, lanes) for test in conjuncts(stmt.condition)):
+                        return True
+                elif isinstance(stmt, ir.For) and stmt.mark == "vector":
+                    inside = max(1, len(iterations(stmt)))
+                with scope.inside(stmt):
+                    if is_split(ir.inner_statements(stmt), inside):
+                        return True
+                scope.learn(stmt)
+        return False
+
+    with scope.inside(loop):
+        return is_split(loop.body, 1)
 
 
 def _is_partial(test: ir.Compare, bounds: Mapping[str, Interval], lanes: int) -> bool:

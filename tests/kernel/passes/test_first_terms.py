@@ -69,6 +69,14 @@ def test_statements_between_do_not_use_it() -> None:
     assert not changed(start(), step(Binary("+", X, term(1), FLOAT32)), step(term(0)))
 
 
+def test_the_start_may_be_set() -> None:
+    """As that of elements that nothing but this writes, and which are 0 before."""
+    stmts = start(0.0), Set("x", Const(-math.inf, FLOAT32)), step(term(0)), Store("o", (), X)
+    assert changed(*stmts[:-1])
+    made = eliminate_dead_code(Kernel("f", (), (stmts,)))
+    assert made.regions == ((Let("x", term(0)), Store("o", (), X)),)
+
+
 def test_in_loops() -> None:
     inner = start(), step(term(0)), Store("o", (), X)
     assert changed(loop("k", 2, *inner), Let("x", term(0)))
