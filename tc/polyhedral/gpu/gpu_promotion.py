@@ -45,6 +45,26 @@ REDUCTION_TILES = (32, 16, 8, 4)
 """Steps of a reduction for which operands are held at once: the first for which they fit."""
 
 
+@dataclass(frozen=True)
+class ToShared:
+    """A move of a tensor, or of what is gathered, to shared memory; a block touches the `box`.
+
+    The cost is how often threads wait for an element: `before` the move, once for each read;
+    `after` the move, once for each element that is copied. Steps of a reduction that gather wait
+    one after the other; after the move all threads ask for elements at once, and wait once for each
+    place from which elements are gathered.
+    """
+
+    tensor: str
+    box: Box
+    before: int
+    after: int
+
+    @property
+    def pays(self) -> bool:
+        return self.after < self.before
+
+
 @dataclass
 class Promoter:
     """Promotes what statements touch that blocks and threads run, in the loops `around`. The loop
@@ -165,7 +185,7 @@ class Promoter:
         places from which it is gathered are promoted."""
         if inside is None:
             return [], True
-        found = dict(self._candidates(inside, names))
+        found = {move.tensor: move.box for move in self._moves(inside, names)}
         info, statements = self.draft.info, self._statements(names)
         wanted = without_places(found, found, statements, info)
         if self.options.shared is False:
@@ -203,9 +223,8 @@ class Promoter:
     def _statements(self, names: tuple[str, ...]) -> list[ScopStatement]:
         return [self.draft.info.scop.statement(name) for name in names]
 
-    def _candidates(self, inside: Member, names: tuple[str, ...]) -> Iterator[tuple[str, Box]]:
-        """The tensors that would better lie in shared memory, each with the box that a block
-        touches; then what is gathered."""
+    def _moves(self, inside: Member, names: tuple[str, ...]) -> Iterator[ToShared]:
+        """The moves to shared memory that pay: of tensors, then of what is gathered."""
         scop = self.draft.info.scop
         statements = self._statements(names)
         below, held = self.draft.footprint_in(inside, names).of(SHARED), self._held(names)
@@ -214,14 +233,16 @@ class Promoter:
             users = [s for s in statements if touches(s, tensor)]
             if found is None or tensor in held:
                 continue
-            times = sum(self._instances(s, below=below) for s in users)
-            if times <= prod(found.counts):
-                continue
-            coalesced = self._is_coalesced(tensor, users)
-            if not coalesced or self._decided(f"{tensor} held too", names, default=False):
-                yield tensor, found
+            reads = sum(self._instances(s, below=below) for s in users)
+            move = ToShared(tensor, found, reads, prod(found.counts))
+            if move.pays and (
+                not self._is_coalesced(tensor, users)
+                or self._decided(f"{tensor} held too", names, default=False)
+            ):
+                yield move
         instances = partial(self._instances, below=below)
-        yield from gathered_boxes(statements, below, self.draft.info, instances)
+        gathered = moves_of_gathered(statements, below, self.draft.info, instances)
+        yield from (move for move in gathered if move.pays)
 
     def _held(self, names: tuple[str, ...]) -> set[str]:
         """The tensors of which a tile is promoted already, in the children of the part that run
@@ -251,25 +272,23 @@ class Promoter:
 # --- what is gathered ---------------------------------------------------------------------------
 
 
-def gathered_boxes(
+def moves_of_gathered(
     statements: Sequence[ScopStatement],
     below: Footprint,
     info: AccessInfo,
     instances: Callable[[ScopStatement], int],
-) -> Iterator[tuple[str, Box]]:
-    """What some statements gather that would better lie in shared memory, each with the box that a
-    block touches. `instances` says how often a statement runs in a block, tails of tiles
-    counted."""
+) -> Iterator[ToShared]:
+    """The moves to shared memory of what some statements gather. `instances` says how often a
+    statement runs in a block, tails of tiles counted."""
     for name in dict.fromkeys(a.tensor for s in statements for a in s.gathers):
         gather, found = info.scop.gathers[name], below.box(name)
         if found is None or (info.check and gather.is_checked):
             continue
         users = [s for s in statements for a in s.gathers if a.tensor == name]
-        times = sum(map(instances, users))
         counts = (below.box(name, tails=True) or found).counts
-        places = prod(counts[d] for d in _dimensions_of_places(gather))
-        if times > prod(counts) or (times > places and any(s.accumulates for s in users)):
-            yield name, found
+        in_steps = any(s.accumulates for s in users)
+        waits = _dimensions_of_places(gather) if in_steps else range(len(counts))
+        yield ToShared(name, found, sum(map(instances, users)), prod(counts[d] for d in waits))
 
 
 def _dimensions_of_places(gather: Gather) -> set[int]:
