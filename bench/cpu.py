@@ -162,7 +162,7 @@ def markdown(rows: Sequence[Row], names: Sequence[str], heading: str, limits: Li
 
 
 def tables_of(path: Path, *, least: bool = False) -> None:
-    """Reads recorded data, and writes it and its tables by what is printed now."""
+    """Reads recorded data, and writes the data and tables in the present form."""
     data = json.loads(path.read_text(encoding="utf-8"))
     runs = {
         record["kernel"]: [{n: Timing(**t) for n, t in run.items()} for run in record["runs"]]

@@ -134,7 +134,7 @@ def numbers_of(row: Mapping[str, str]) -> dict[str, float]:
 
 
 def profile(names: Sequence[str], peers: Sequence[str]) -> str:
-    """What `ncu` prints of a process that runs these kernels."""
+    """The output of `ncu` about a process that runs these kernels."""
     command = ["ncu", "--profile-from-start", "off", "--csv", "--page", "raw"]
     command += ["--clock-control", "none", "--print-units", "base"]
     command += ["--metrics", ",".join(METRICS.values())]

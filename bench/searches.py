@@ -57,7 +57,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(program: Program, search: str, seed: int, chosen: argparse.Namespace) -> Mapping[str, Any]:
-    """One search, and how far it was after each trial."""
+    """A record of one search, with the best time after each trial."""
     import tc
 
     drawn = program.drawn(chosen.sizes)

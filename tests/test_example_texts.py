@@ -1,4 +1,4 @@
-"""Every text of examples/ runs as it is, at the sizes that it states, and at others it is right."""
+"""Every text of examples/ runs at the sizes in its comments, and is right at other sizes."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def campaign() -> Iterator[Campaign]:
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
 def test_programs(first: int, campaign: Campaign, tmp_path: Path) -> None:
-    """What fails is written as a file: move it to `tests/programs/found` once it is mended."""
+    """A failing program is written to a file: move the file to `tests/programs/found` once tc is
+    mended."""
     campaign.found = tmp_path
     before = dict(campaign.failures)
     campaign.run(range(first, first + BATCH))

@@ -174,7 +174,7 @@ def test_a_touch_is_noticed() -> None:
 
 
 def name_of(line: str) -> str:
-    """The program of a line that the other process prints before it runs one."""
+    """The name of the program in a line that the other process prints before each run."""
     return line.partition(" | ")[0]
 
 

@@ -90,7 +90,7 @@ class BackwardCase:
 def through_torch(
     case: BackwardCase, formula: Callable[..., Any], convert: Callable[[Any], Any]
 ) -> Callable[[], Any]:
-    """The backward pass of a formula that has run once; what it saved stays."""
+    """The backward pass of a formula that has run once; the saved tensors stay."""
     import torch
 
     inputs = {name: convert(value) for name, value in case.given.items()}

@@ -1,4 +1,4 @@
-"""What runs a drawn program: tc, torch by its formula, numba by its loops."""
+"""The peers that run a drawn program: tc, torch by a formula, numba by loops."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from bench.broad_programs.program import ELEMENTS, Program
 
 ZERO = np.float32(0)
 STRIP = 256
-"""Columns that one thread adds rows to at a time."""
+"""The columns to which one thread adds rows at a time."""
 READ = (4e5, 2e7)
 """Elements of a matrix that is read once."""
 

@@ -1,4 +1,4 @@
-"""What a kernel is to the harness, and the arrays that it runs on."""
+"""A kernel of the harness: its text, shapes and formula, and the arrays for a run."""
 
 from __future__ import annotations
 

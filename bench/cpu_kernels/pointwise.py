@@ -133,7 +133,7 @@ def to_channels_last(n: int, c: int, h: int, w: int) -> Kernel:
 
 
 def sum_log(m: int, n: int) -> Kernel:
-    """Inputs above zero, so that the terms do not cancel."""
+    """Inputs lie from 1 to 3, so that no logarithm is negative, and the terms do not cancel."""
     return Kernel(
         name=f"sum_log {m}x{n}",
         family="sum_log",

@@ -68,7 +68,7 @@ class Session:
         self._wrong: dict[str, str] = {}
 
     def prepare(self, kernel: Subject, skip: Sequence[str]) -> Mapping[str, Any]:
-        """Builds each form and runs it once; what fails is named with its reason."""
+        """Builds and runs each form once; a form that fails is named with the reason."""
         self._runs, self._wrong = {}, {}
         self._case = kernel.case()
         for name, form in self._peer.forms(kernel.family).items():

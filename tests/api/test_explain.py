@@ -45,7 +45,7 @@ def test_mm_reads_as_a_tutorial(golden: Callable[[Path, str], None]) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_text_order_is_legal(case: Case) -> None:
-    """What is shown as the order of the text is one that the dependences allow."""
+    """The order of the text that is shown respects the dependences."""
     explanation = explained(case, options=tc.Options.preset("naive"))
     assert explanation.trace is not None
     made = explanation.trace.lowering

@@ -1,4 +1,4 @@
-"""tc.interpret and tc.error_bound: what goes in, what comes out, what is touched."""
+"""tc.interpret and tc.error_bound: arguments, results, and arrays that stay untouched."""
 
 from __future__ import annotations
 

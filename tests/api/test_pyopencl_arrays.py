@@ -134,7 +134,8 @@ def test_any_strides_n2(layout: str) -> None:
 
 @on_pocl
 def test_parts_of_parts_and_pools() -> None:
-    """Buffers that are parts of others, and those of pyopencl's pools, which have no parts."""
+    """Buffers that are parts of other buffers, and buffers of pyopencl's pools, which have no
+    parts."""
     import pyopencl.tools
 
     where, values = queue(), whole(0, 40, 32)

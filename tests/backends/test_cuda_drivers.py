@@ -424,7 +424,8 @@ def test_pycuda_leaves_what_another_library_has_set(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_context_of_a_user_is_none_of_ours(stub: Case) -> None:
-    """One that is not primary, as `pycuda.autoinit` makes it, is of no known device."""
+    """A context that is not primary, such as `pycuda.autoinit` makes, belongs to no known
+    device."""
     machine(stub).contexts.append(555)
     assert stub.driver.current() is None
     with stub.driver.on(0):

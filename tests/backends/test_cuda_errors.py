@@ -146,7 +146,7 @@ def test_no_memory_for_arrays_of_the_processor(stand_in: StandInDriver) -> None:
 # --- limits, before there is a launch ---------------------------------------------------------
 
 SMALL = tc.Gpu(threads=64, thread_limits=(64, 2, 1))
-"""Of a device that has less than the one that a text is for."""
+"""A device with lower limits than the device that a text is for."""
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ NAIVE = tc.Options.preset("naive")
 
 @dataclass(frozen=True)
 class Case:
-    """A program with its arrays and numbers, its results, from numpy, and what its first call asks
-    of the driver beside what all do."""
+    """A program with its arrays and numbers, its results by numpy, and the requests to the driver
+    that only its first call makes."""
 
     text: str
     given: tuple[Any, ...]

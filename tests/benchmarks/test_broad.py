@@ -63,7 +63,7 @@ def check_loops(drawn: Drawn, expected: tuple[Any, ...]) -> None:
 
 
 def test_programs_load_no_torch() -> None:
-    """With places for its threads it would bind the process of tc to one core."""
+    """PyTorch with places for its threads would bind the process of tc to one core."""
     code = "import sys, bench.broad_programs.process; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 

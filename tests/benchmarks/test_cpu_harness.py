@@ -91,7 +91,7 @@ def test_limits_are_measured() -> None:
 
 
 class Fake:
-    """A peer with a right form, a wrong one, and one that cannot be built."""
+    """A peer with three forms: one is right, one is wrong, and one cannot be built."""
 
     def version(self) -> str:
         return "fake 1"

@@ -202,7 +202,7 @@ def test_a_wrong_form_gives_way_to_a_right_one(
 def test_what_goes_wrong_later_is_found(
     session: GpuSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A result that is right until it has been timed."""
+    """A result that is right in the first runs, and wrong after the timing."""
     calls: list[None] = []
 
     def spoilt(case: GpuCase) -> Any:
@@ -218,7 +218,7 @@ def test_what_goes_wrong_later_is_found(
 def test_a_lost_device_ends_the_answer(
     session: GpuSession, device: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process is of no more use, so that another one has to go on."""
+    """The process of a lost device is of no more use, so another process has to go on."""
 
     def lost() -> None:
         raise RuntimeError("an illegal memory access")

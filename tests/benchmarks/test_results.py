@@ -68,7 +68,7 @@ def test_means_of_the_page_are_over_whole_tables(part: str, said: str) -> None:
 
 
 def test_what_the_page_shows_of_the_demo_is_what_it_prints() -> None:
-    """All but times and errors, which are of one run."""
+    """The page shows all but times and errors, which belong to one run."""
     text = (TEXTS / "conv_relu.tc").read_text(encoding="utf-8")
     assert f"\n\n{text}\n{tc.explain(text, demo.CONV_SHAPES, stage='ranges')}\n" in MEASURED
     text = (TEXTS / "prodModel.tc").read_text(encoding="utf-8")

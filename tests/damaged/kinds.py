@@ -411,7 +411,7 @@ def given(rng: np.random.Generator, tensor: Tensor) -> Any:
 
 
 def command(words: list[str]) -> tuple[int, str]:
-    """The status of a command and what it says, which a terminal may show."""
+    """The status of a command and its output, which must be safe for a terminal."""
     output, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         status = main(words)

@@ -1,4 +1,4 @@
-"""Many cases of one sequence, one after another, and what was found in them."""
+"""Judges many cases of one sequence, one after another, and keeps the failures."""
 
 from __future__ import annotations
 

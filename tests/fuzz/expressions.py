@@ -160,7 +160,7 @@ def leaf_of_scalar(scope: Scope) -> Expr:
 
 
 def quotient(scope: Scope, variables: list[Variable], but: str) -> Expr:
-    """A division of numbers that are not 0 where it happens."""
+    """A division whose divisor is never 0."""
     rng = scope.rng
     held = [p.name for p in scope.params if p.values == "nonzero" and p.dims]
     if not held:

@@ -31,7 +31,7 @@ class Call:
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Small programs that the model finds legal, one after another."""
+    """Yields small programs that are legal by the model."""
     index = 0
     while True:
         case = generate.case(seed, index, ("numba",))

@@ -16,7 +16,7 @@ from typing import Any
 
 Expr = tuple[Any, ...]
 ENTRY = "f"
-"""The def that is run; others are called by it."""
+"""The name of the def that is run; it calls the other defs."""
 
 KNOWN = "is "
 """How `values` of an integer input begin whose value the program counts on."""

@@ -15,7 +15,7 @@ Edit = Callable[[Case, random.Random], Call | None]
 
 @dataclass(frozen=True)
 class Mutation:
-    """`rule` is what the error has to cite ("" if it cites none), `error` its class."""
+    """`rule` is the rule that the error must cite ("" for none), `error` the class of the error."""
 
     name: str
     rule: str

@@ -32,8 +32,8 @@ def products(body: Body) -> None:
 
 
 def _reader(body: Body, name: str) -> None:
-    """A statement that has a stored value as a factor: a sum of it, it over such a sum, or it
-    beside a factor."""
+    """Draws a statement with a stored value as a factor: a sum of the value, the value over such a
+    sum, or the value times a factor."""
     scope = body.scope
     rng = scope.rng
     shape = scope.tensors[name].shape

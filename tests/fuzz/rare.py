@@ -40,7 +40,7 @@ def _statement(body: Body) -> tuple[Draft, Expr]:
 
 
 def empty(body: Body) -> None:
-    """A statement in which some range is empty; what it defines is read by another."""
+    """Draws a statement with an empty range, and a second statement that reads its target."""
     scope = body.scope
     rng = scope.rng
     if scope.full:

@@ -28,7 +28,7 @@ MOST_TRIES = 250
 
 
 def shrink(case: Case, verdict: Verdict, workers: Workers) -> Case:
-    """The smallest case found that fails as this one does."""
+    """The smallest case found that fails in the same way."""
     end, tries = time.monotonic() + SECONDS, 0
     case = replace(case, ranges=(), shapes={})
     if verdict.kind == "oracle":

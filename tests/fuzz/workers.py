@@ -37,7 +37,7 @@ LIFETIME = 300
 
 
 class Worker:
-    """A process that judges one case after another, and is replaced when it dies."""
+    """A process that judges one case after another; a new process replaces a dead one."""
 
     def __init__(
         self,

@@ -222,7 +222,8 @@ def assert_bounded(text: str, known: Arrays, weights: Arrays, backend: str) -> N
 
 
 EXTREMES_EVERY, FIRST_OF_EXTREMES = 8, 5
-"""Which of the programs are those of maxima and minima of what is computed."""
+"""Program number n has maxima and minima of expressions if n % EXTREMES_EVERY is
+FIRST_OF_EXTREMES."""
 
 
 def cases(seed: int, count: int, start: int = 0) -> Iterator[tuple[int, Case]]:

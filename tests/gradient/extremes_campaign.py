@@ -199,7 +199,8 @@ class Judge:
         return self._moved
 
     def compare(self, what: str, part: str, found: Sequence[Any]) -> str:
-        """What was compared, and whether all of it was sure."""
+        """A text about the comparison: which values were compared, and whether all of them were
+        sure."""
         is_sure = True
         for place, value in enumerate(found):
             mine = torch.as_tensor(value).detach().to(torch.float64).numpy()

@@ -59,7 +59,7 @@ def term(numbers: random.Random, factors: tuple[str, ...]) -> str:
 
 
 def program(seed: int) -> str:
-    """A product that an output stores, and what is made of it: a product of it, or a sum."""
+    """A program that stores a product in an output, and then multiplies or sums the product."""
     numbers = random.Random(seed)
     first = f"y(i,k) = {term(numbers, FACTORS)}"
     sums = [f"t(i) +=! {term(numbers, FACTORS)}", f"t(i) +=! {term(numbers, (*STORED, *FACTORS))}"]

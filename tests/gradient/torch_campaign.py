@@ -35,7 +35,7 @@ from tests.gradient.in_torch import Untranslated, translated
 from tests.gradient.pairs import as_double
 
 SMALL = 1e-8
-"""Of the largest value in float64 that stands beside one."""
+"""Differences below this part of the largest float64 value of a tensor count as roundings."""
 
 
 @dataclass(frozen=True)

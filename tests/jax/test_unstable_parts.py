@@ -1,4 +1,4 @@
-"""What tc uses of JAX that JAX does not promise stands in one file. (0.7)"""
+"""One file holds all uses of parts of JAX that JAX does not promise (0.7)."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_numbers_of_blocks_and_threads_are_bounded() -> None:
 
 
 def test_what_changes_has_no_bounds() -> None:
-    """Neither a local that is set nor one that is made of it keeps its value."""
+    """A local that is set has no known value, and neither has a local computed from it."""
     lets = Let("x", ONE), Let("y", times(X, 2)), Let("z", Load("a", (ONE,), INT64))
     found = seen(*lets, Comment("end"), assigned=frozenset("x"))["end"]
     assert found["names"] == {"x", "y", "z"}

@@ -1,4 +1,4 @@
-"""Findings of section 0 about the command line: its streams, its words and its files."""
+"""Findings of section 0 about the command line: standard streams, words and files."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_what_fits_or_is_meant_is_not_told_of(param: str, statement: str, a: Any
 
 
 def test_a_declared_type_is_meant_but_not_of_products_below_it() -> None:
-    """0.5: `-> (int o)` makes the sum one of int, and the products that it adds stay narrow."""
+    """0.5: with `-> (int o)` the sum is in int, and its products are still in the narrow type."""
     narrow = "def f(byte(N) a) -> (byte o) { o +=! a(i) }"
     assert told(lambda: tc.interpret(narrow, [BYTES])) == (np.uint8(212), [])
     text = "def f(int8(N) a) -> (int o) { o +=! a(i) * a(i) }"

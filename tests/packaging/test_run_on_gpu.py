@@ -56,7 +56,7 @@ def test_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_results_are_found(
     check: Any, stand_in: StandInDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A launch that does nothing leaves what no program gives."""
+    """After a launch that does nothing, the output holds values that no program gives."""
     monkeypatch.setattr(stand_in, "launcher", lambda *_: lambda *_: None)
     name = SGEMM if check is check_text else "tmm: called, numpy"
     with pytest.raises(AssertionError, match="elements are out of bounds"):

@@ -1,4 +1,4 @@
-"""Statements that run once in a loop move out of it, before or after it."""
+"""Statements that run once in a loop move out, before or after the loop."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def _member(draw: st.DrawFn, number: str, names: list[str]) -> Member:
 
 
 def loops_of(node: Node, around: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
-    """The members around each statement in which it has more than one value, outermost first."""
+    """For each statement the members around it that have more than one value, outermost first."""
     match node:
         case Leaf(statement=name):
             return {name: around}

@@ -62,7 +62,7 @@ ONE = literal(1.0)
 
 
 def zero_fills(program: ShapedProgram, initial: frozenset[str]) -> dict[str, int]:
-    """The tensors that are filled with zeros, and the statement before which that is done."""
+    """The tensors that are filled with zeros, each with the statement before which it is filled."""
     zeros = (s for s in build_scop(program, initial).statements if s.kind == "zero")
     return {s.write.tensor: s.position for s in zeros}
 

@@ -288,7 +288,7 @@ def test_rows_that_lie_apart_come_from_the_second_cache() -> None:
 
 
 def test_packed_reads_that_move_with_the_rows() -> None:
-    """A panel then holds what one row needs, so all panels are packed before."""
+    """A panel then holds the elements for one row, so all panels are packed before the loops."""
     options = Options(mapping=MappingOptions(rows=12, vectors=1))
     lowering = trace(REVERSED, options, x=(5, 64, 64), w=(24, 64, 64))
     assert "a register tile of 12 n x 1 vectors" in lowering.mapped.notes[0]

@@ -180,7 +180,7 @@ def test_loops_of_a_split_that_are_changed() -> None:
 
 
 def test_loops_around_a_tile_that_are_changed() -> None:
-    """What is copied follows from the loops; those around changed after it was found."""
+    """The elements to copy follow from the loops around, which change after the promotion."""
     names = ["S0.init", "S0"]
     promote = {"promote": "o", "scope": "scratch", "inside": "S0.i"}
     run(SUM, planned(names, promote), (6, 3))

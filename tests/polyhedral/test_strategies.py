@@ -84,7 +84,8 @@ def test_layers_share_the_batch() -> None:
 
 @pytest.mark.parametrize("strategy", ["min", "preserve3coincident"])
 def test_layers_apart(strategy: str) -> None:
-    """Two parallel loops each: to share one would lose one."""
+    """Each layer has two parallel loops; a layer that shared one with another would lose its
+    second."""
     text = tree_text("MLP3", strategy)
     assert text.startswith("sequence\n  band [b *, o *] permutable\n")
     assert text.count("band [b *, ") == 3

@@ -131,7 +131,7 @@ def test_features(
     found: dict[str, bool],
     features: dict[str, bool],
 ) -> None:
-    """Where numba is told what to compile for, that counts."""
+    """Variables that tell numba its target decide the allowed features."""
     for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

@@ -219,7 +219,8 @@ def record(library: Library, *, on: bool) -> None:
 
 @pytest.mark.parametrize("name", ["cupy", "torch"])
 def test_what_a_graph_records(name: str, use: Use, stand_in: StandInDriver) -> None:
-    """Memory that no other call uses, and numbers that are written anew whenever it runs."""
+    """A graph holds memory that no other call uses, and writes the numbers anew whenever it
+    runs."""
     library, f = use(name), tc.compile(SCALED, backend="cuda", options=PLAIN)
     x = library.put(X.copy(), 0)
     record(library, on=False)
@@ -323,7 +324,7 @@ def test_a_library_without_memory(name: str, use: Use, stand_in: StandInDriver) 
 
 
 OUT_OF_MEMORY = type("MemoryError", (Exception,), {})
-"""An error of that name that is not Python's, as PyCUDA has one."""
+"""PyCUDA's own `MemoryError`, which is not Python's."""
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -43,7 +43,7 @@ ONE = np.array(3, np.float32)
 
 
 def changed(array: Any, place: int) -> tuple[Any, ...]:
-    """The arrays of a call that fits, but for one."""
+    """The arrays of a call in which all arrays but one fit."""
     return tuple(array if i == place else given for i, given in enumerate((A, B, ONE, OUT)))
 
 

@@ -257,7 +257,7 @@ define <16 x float> @f(ptr %p, <16 x i1> %m, <16 x float> %s, <16 x float> %a) {
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86")
 def test_masked_loads_keep_their_masks() -> None:
-    """LLVM 22 takes the mask from this one, and reads what lies outside of it."""
+    """LLVM 22 drops the mask of this load, and reads the lanes outside of the mask."""
     keep_masks()
     module = llvm.parse_assembly(UNDER_ONE_MASK)
     target = llvm.Target.from_triple(module.triple)

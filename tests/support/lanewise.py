@@ -62,7 +62,7 @@ def arguments(kernel: Kernel, given: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def run(backend: Backend, kernel: Kernel, given: Mapping[str, Array]) -> dict[str, Array]:
-    """Runs a kernel that does not fail; returns its arguments."""
+    """Runs a kernel, which must not fail, and returns the arguments."""
     arrays = arguments(kernel, given)
     assert load(backend, kernel).run([address(array) for array in arrays.values()]) is None
     return arrays

@@ -88,8 +88,8 @@ class Pocl:
         self._log: Any = None
 
     def run(self, *job: Any) -> None:
-        """Runs the test of a module, by its name, with parameters; AssertionError if it fails, and
-        it is skipped if it says so."""
+        """Runs a test of a module, by name, with parameters. AssertionError if the test fails; the
+        caller is skipped if the test is."""
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -167,8 +167,9 @@ def written(job: object) -> bytes:
 
 
 def name_the_processor() -> None:
-    """Tells PoCL of a processor that its compiler knows, where it is older than the one it runs on:
-    it takes that for "generic", and on x86-64 knows no processor of this name either."""
+    """Names a processor that PoCL's compiler knows, if PoCL is older than the processor of the
+    machine: PoCL then says "generic", and on x86-64 its compiler knows no processor of this name
+    either."""
     device = opencl_device().device
     if device.platform.name != _POCL or platform.machine() != "x86_64":
         return

@@ -31,8 +31,8 @@ def run_python(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a script to its end, with more variables in its environment.
 
-    Where that does not come within the limit, it and the processes that it has started are
-    aborted, and their stacks stand in what it wrote.
+    A script that does not end within the limit is aborted with the processes that it has started,
+    and their stacks are in its errors.
 
     >>> run_python("print(6 * 7)").stdout
     '42\\n'
@@ -61,7 +61,7 @@ def run_python(
 
 
 def told(done: subprocess.CompletedProcess[str]) -> str:
-    """All that a process has said, with the lines of the script that it names."""
+    """The status and output of a process, with the lines of the script that a traceback names."""
     script = done.args[done.args.index("-c") + 1].splitlines()
 
     def with_text(found: re.Match[str]) -> str:

@@ -48,7 +48,8 @@ class _Program:
         return max(1, self.step * rng.choice((1, 2, 3, 4, 8, 9, 10)) + rng.choice((-1, 0, 0, 1)))
 
     def followed(self) -> tuple[str, str]:
-        """A statement that reads what the first writes, or writes some of it again."""
+        """A second statement, which reads the target of the first or writes a part of it again, and
+        the returns."""
         x = ", ".join(("c", *"xy"[: self.dims]))
         return self.rng.choice(
             (

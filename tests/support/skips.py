@@ -72,8 +72,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _checked(report: Any, config: pytest.Config) -> None:
-    """Has a report say that a test failed, where it may not be skipped. Reports of tests that need
-    PyTorch or JAX get one place and one reason, so that pytest's summary has one line for them."""
+    """Makes the report of a test that may not be skipped one of a failed test. Reports of tests
+    that need PyTorch or JAX get one place and one reason, and so one line of pytest's summary."""
     if not report.skipped or hasattr(report, "wasxfail"):
         return
     reason = str(report.longrepr[2]).removeprefix("Skipped: ")

@@ -53,7 +53,7 @@ class Fault(Exception):
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch as the driver has got it, with the parameters that it read."""
+    """A launch as the driver got it, with the values of its parameters."""
 
     function: str
     grid: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Edits of schedule trees: tilings that keep them legal, and random ones that may not."""
+"""Edits of schedule trees: tilings, which keep a tree legal, and random edits, which may not."""
 
 from __future__ import annotations
 

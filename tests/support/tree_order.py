@@ -189,7 +189,7 @@ def _claim_faults(claim: Claim, touches: list[Touch], scop: Scop) -> Iterator[st
 
 
 def _pairs(group: list[Touch], scop: Scop) -> Iterator[tuple[list[Touch], list[Touch]]]:
-    """The touches of one element by two statements, in text order, of which one writes."""
+    """Pairs of touches of one element by two statements, in text order; one of the two writes."""
     by_statement = _grouped(group, lambda t: t.statement)
     order = [s.name for s in scop.statements if s.name in by_statement]
     for first, second in itertools.combinations(order, 2):

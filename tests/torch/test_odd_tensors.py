@@ -276,7 +276,7 @@ def test_results_are_the_same_in_modes(kind: str, warm: int, grad: bool) -> None
 
 @pytest.mark.parametrize("warm", [0, 4])
 def test_constants_of_transformed_functions(warm: int) -> None:
-    """What a function of torch.func calls with tensors that it does not transform."""
+    """A call inside of torch.func with tensors that the transform does not touch."""
     f = tc.compile(TWICE, backend="numba")
     x = torch.arange(5.0)
     for _ in range(warm):

@@ -236,7 +236,7 @@ def test_results_without_a_batch() -> None:
 
 
 def test_one_program_computes_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no loop over its elements; it is made once."""
+    """The program of a batch is made once, and no loop runs over the elements of the batch."""
     calls, call = [], tc.Compiled._call
 
     def counted(self: tc.Compiled, *given: Any, **how: Any) -> Any:
@@ -356,7 +356,7 @@ def test_without_gradients_inside_of_grad() -> None:
 
 
 def test_what_a_transform_leaves() -> None:
-    """A tensor of one that has ended, which a user may have put aside."""
+    """A tensor of a transform that has ended, which a user may have kept."""
     left: list[Any] = []
     only = interpreted("def only(float(N) x) -> (n) { n(i) = int32(x(i)) }")
     twice = interpreted("def twice(float(N) x) -> (y) { y(i) = 2 * x(i) }")

@@ -54,7 +54,7 @@ def execute(path: Path, statement: str, *values: object) -> None:
 
 
 def explained() -> tuple[list[str], str]:
-    """The warnings of a lookup for the call, which is one of two, and what it says of plans."""
+    """The warnings of two explanations of the call, and the words of the second about plans."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):

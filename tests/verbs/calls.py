@@ -208,7 +208,7 @@ def pickled(case: Case) -> None:
 
 
 def from_disk(case: Case) -> None:
-    """What one function has left on the disk, another takes without making it again."""
+    """A function takes the kernel that another function has left on disk, and makes nothing."""
     for backend in LOCAL:
         with kernels_on_disk():
             first = as_tuple(called(case, compiled(case, backend)))

@@ -33,7 +33,7 @@ def format_and_parse(case: Case) -> None:
 
 
 def explain(case: Case) -> None:
-    """Every stage has a text, which names what there is."""
+    """Every stage has a text, which names the tensors and statements of the program."""
     inputs, _ = fresh(case)
     explanation = tc.explain(case.text, inputs, entry=case.def_name, device=HASWELL)
     stages = explanation.stages

@@ -73,7 +73,7 @@ def test_kernels_keep_their_promises(case: GridCase) -> None:
 
 @on_pocl
 def test_failures_g7() -> None:
-    """One is on record, whichever thread came first; what is computed beside it is right."""
+    """One failure is recorded, of whichever thread came first; all other results are right."""
     kernel, a = failing(), np.arange(10, 15, dtype=np.float32)
     compiled = load(BACKEND, kernel)
     for wrong in ({}, {17: -2}, {17: -2, 39: -9, 0: 5}, {3: 1 << 40}, {}):

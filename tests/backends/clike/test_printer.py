@@ -1,4 +1,4 @@
-"""The C text of kernels: whole, readable, and spelt so that C takes it."""
+"""The C text of kernels: complete, readable, and with names that C admits."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ from tests.fuzz.strategies import instances
 from tests.fuzz.workers import ROOT, Worker
 
 SECONDS = 60.0
-"""For one plan, of which most take one or less; more is a hang."""
+"""The longest time of one plan: most plans take a second or less, and a plan that takes longer than
+this hangs."""
 
 PER_PROGRAM = 4
 MOST_INSTANCES = 700

@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Unfit(Exception):
-    """A program for which no plan is asked: it is refused, whatever its plan."""
+    """The program is refused whatever its plan, so no plan is drawn for it."""
 
 
 @dataclass(frozen=True)

@@ -322,7 +322,7 @@ def test_edges_of_tiles_that_end_beyond_a_row(rows: int, vectors: int) -> None:
 
 
 def test_each_pass_has_a_row() -> None:
-    """One for each thing that the pass does."""
+    """The table has one row for each thing that a pass does, in the order of the passes."""
     assert [name for name, _ in groupby(row.name for row in TABLE_OF_PASSES)] == [
         each.name for each in PASSES
     ]

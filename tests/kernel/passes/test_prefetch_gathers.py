@@ -347,7 +347,7 @@ def test_what_a_hint_names_may_be_anywhere() -> None:
 
 
 def test_every_pass_keeps_hints() -> None:
-    """In loops that are unrolled and in those that become vectors, with locals replaced."""
+    """Hints survive unrolling, vectorising, and the replacing of locals."""
     twice = Let("a", times(I, 2)), Let("b", times(I, 2))
     place = plus(index(I, K), plus(Var("b", INT64), 0))
     hint = Prefetch("x", (place, Binary("+", Var("j", INT64), Load("r", (K,), INT64), INT64)))

@@ -84,7 +84,8 @@ def kernel_of(*stmts: Stmt) -> Kernel:
 
 
 def locals_of(*stmts: Stmt) -> list[str]:
-    """What becomes of statements in which all registers fit locals."""
+    """The lines of statements after scalar replacement, which must replace all registers by
+    locals."""
     changed = assert_same(kernel_of(*stmts), replace_by_scalars)
     assert [b.name for b in changed.buffers] == ["a", "o", "s"]
     return lines(changed)

@@ -178,7 +178,7 @@ def test_each_result_of_a_pass_does_the_same() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_pass_breaks_is_found_behind_it(name: str) -> None:
-    """A kernel is verified after each pass that changed it."""
+    """The kernel is verified after each pass that changes something."""
     before, wrong = dense("x", FLOAT32, (3,), "input"), Set("no", Const(0.0, F32))
     kernel = Kernel("k", (before,), ((loop("i", 3),),))
     broken = Pass(name, "", lambda made, _: replace(made, regions=((wrong,),)))

@@ -47,7 +47,7 @@ def kernel_of(
 
 
 def changed(kernel: Kernel, lanes_bits: int = 512) -> Kernel:
-    """The kernel as it becomes, which computes the same, and has no such marks."""
+    """The kernel after `combine_writes`: it has no marks "lines", and must give equal results."""
     found = combine_writes(kernel, lanes_bits=lanes_bits)
     assert not any(getattr(s, "mark", "") == "lines" for s in all_statements(found))
     (failure, before), (other, after) = run(kernel), run(found)

@@ -59,8 +59,8 @@ def launches(case: Case, options: tc.Options) -> Launches:
 
 
 def without_each(kernel: Kernel) -> Iterator[tuple[int, Kernel]]:
-    """The kernel without its first barrier, without its second, and so on; each with the number of
-    the region in which it was."""
+    """Copies of the kernel, each without one of its barriers, with the number of the region of the
+    barrier."""
     for place, region in enumerate(kernel.regions):
         barriers = [stmt for stmt in statements(region) if isinstance(stmt, Barrier)]
         for number in range(len(barriers)):

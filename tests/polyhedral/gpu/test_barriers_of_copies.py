@@ -1,4 +1,4 @@
-"""Barriers around what is copied to buffers and back: exactly those that are needed."""
+"""Barriers around copies to buffers and back: all needed barriers, and no others."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ PROGRAMS = Path(__file__).parents[2] / "programs"
 
 
 def assert_well_typed(expr: Expr, program: Program, statement: Statement | None) -> None:
-    """Check one expression and all below it against the contract."""
+    """Check an expression and all its operands against the contract."""
     for child in children(expr):
         assert_well_typed(child, program, statement)
     match expr:
