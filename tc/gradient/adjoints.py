@@ -19,7 +19,7 @@ ARGUMENTS = "xyzw"
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one read gets where all conditions hold; `underived` is the function without a
+    """The adjoint of one read, where all `conditions` hold. `underived` is a function without a
     derivative that the adjoint would need."""
 
     read: p.Read
@@ -29,7 +29,8 @@ class Contribution:
 
 
 def check_derived(found: Contribution) -> None:
-    """GradError for what gets no adjoint, as a function has no derivative (D10)."""
+    """Raises GradError for a contribution that needs the derivative of a function without one
+    (D10)."""
     if found.underived is not None:
         function = found.underived.function
         cause = f"{function} has no derivative among the built-in functions"
@@ -37,7 +38,7 @@ def check_derived(found: Contribution) -> None:
 
 
 def gathered(found: Iterable[Contribution]) -> list[Contribution]:
-    """What each read gets in all: those of one element under one condition are one."""
+    """The contributions with one for all reads of one element under one condition."""
     kept: list[Contribution] = []
     for new in found:
         for place, old in enumerate(kept):
@@ -59,9 +60,9 @@ def contributions(
     value: p.Expr | None = None,
     held: p.Expr | None = None,
 ) -> Iterator[Contribution]:
-    """What the floating reads of an expression get from its adjoint, in text order. `value` is
-    what holds the value of the expression, where something does: it is not computed again. `held`
-    is the same if that need not be computed at all."""
+    """The contributions to the floating reads of an expression from its adjoint, in text order.
+    `value` is a read of the expression's value, if some tensor holds the value, so that it is not
+    computed again; `held` is the same where that tensor need not be computed again either."""
     if not expr.dtype.is_float or not carries(expr):
         return
     match expr:
@@ -94,7 +95,7 @@ def contributions(
 
 
 def carries(expr: p.Expr) -> bool:
-    """Whether a floating element is read in what the value depends on continuously."""
+    """Whether the value of an expression depends continuously on a floating element that is read."""
     match expr:
         case p.Read():
             return expr.dtype.is_float
@@ -142,8 +143,9 @@ def _binary(
 
 
 def _strict(value: p.Expr, operand: p.Expr, adjoint: p.Expr, held: p.Expr | None = None) -> p.Expr:
-    """Against what carries no gradient, a tie gives 0; fmin and fmax ignore a NaN. The larger of
-    two is larger than one of them if the other is: where the result is `held`, it is asked."""
+    """The condition that the larger of two is the larger one by itself: at a tie with an operand
+    that carries no gradient the derivative is 0, and fmin and fmax ignore a NaN. Where the result
+    is `held`, the result is compared, not the operands."""
     left, right = p.children(value)
     other = right if operand is left else left
     name = value.function if isinstance(value, p.Call) else getattr(value, "op", "")
@@ -168,8 +170,8 @@ def parsed_derivative(derivative: str) -> p.Expr:
 
 
 def _as_real(argument: p.Expr) -> p.Expr:
-    """An argument as the function takes it: whole numbers that a tensor holds are converted before
-    a derivative multiplies them with each other, and would leave their type."""
+    """An argument in the type in which a function computes: integers of a tensor are converted
+    before derivatives multiply them with each other, and leave their type."""
     match argument:
         case p.Convert(operand=operand, written=False) if any(
             isinstance(node, p.Read) for node in p.walk(operand)
@@ -186,7 +188,7 @@ def _with_arguments(derivative: str, values: Mapping[str, p.Expr]) -> p.Expr:
 
 
 def _folded(expr: p.Expr) -> p.Expr:
-    """A derivative with conditions and sums of numbers decided."""
+    """A derivative in which conditions on numbers are decided and sums of numbers computed."""
 
     def change(node: p.Expr) -> p.Expr | None:
         match node:

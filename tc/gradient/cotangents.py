@@ -1,9 +1,7 @@
-"""The cotangents of versions: what they are called, and the statements that add to them (D8).
-
-The first contribution to a cotangent assigns, as it covers all of it; later ones add. One that the
-caller gives is copied before anything is added to it (N2). What is added to a half is summed up as
-float, and rounded once (D17).
-"""
+"""The cotangents of versions: their names, and the statements that add to them (D8). The first
+contribution to a cotangent assigns, as it covers the whole tensor; later contributions add. A
+cotangent that the caller gives is copied before anything is added to it (N2). Contributions to a
+half are summed as float, and the sum is rounded once (D17)."""
 
 from __future__ import annotations
 
@@ -20,8 +18,9 @@ LETTERS = "ijklmnpq"
 
 @dataclass
 class Cotangents:
-    """`shapes` and `types` are those of all tensors and versions. `results` names the cotangents
-    that are returned, `given` those of the caller."""
+    """The cotangents made so far. `shapes` and `types` are those of all tensors and versions,
+    `names` the cotangents of versions, `returned` the cotangents that are results, and `given`
+    those of the caller."""
 
     shapes: dict[str, tuple[p.Expr, ...]]
     types: dict[str, DType]
@@ -35,7 +34,7 @@ class Cotangents:
     written: list[Comprehension] = field(default_factory=list)
 
     def result(self, tensor: str) -> str:
-        """The name of the cotangent of an input, which is returned."""
+        """The name of the cotangent of an input, which the gradient returns."""
         name = self.fresh(f"d_{tensor}")
         self.names[tensor] = name
         self.returned.add(name)
@@ -59,7 +58,8 @@ class Cotangents:
         self.types[name] = dtype or self.types[tensor]
 
     def of(self, version: str) -> str | None:
-        """The cotangent of a version as far as it is known; None where nothing came to it."""
+        """The name of the cotangent of a version; None where nothing has contributed to the
+        cotangent."""
         name = self.names.get(version)
         return name if name in self.started else None
 
@@ -67,7 +67,7 @@ class Cotangents:
         return name not in self.given
 
     def alias(self, version: str, name: str) -> None:
-        """Lets a version have the cotangent of another from here on."""
+        """Makes the cotangent `name` that of a version, too."""
         self.names[version] = name
 
     def indices(self, tensor: str) -> tuple[str, ...]:
@@ -89,8 +89,8 @@ class Cotangents:
         loops: Mapping[str, ExprBounds] | None = None,
         parts: Mapping[str, ExprBounds] | None = None,
     ) -> None:
-        """Adds to the cotangent of a version; `loops` are summed over, and `parts` are ranges of
-        indices that are less than the whole."""
+        """Adds a contribution to the cotangent of a version. The contribution is summed over
+        `loops`; `parts` are ranges of indices that are less than a whole dimension."""
         name = self._own(version)
         if parts and name not in self.started:
             self.add(version, self.indices(version), self.zero(version))
@@ -102,7 +102,8 @@ class Cotangents:
         self.write(name, indices, op, rhs, where)
 
     def zero(self, version: str) -> p.Expr:
-        """What a cotangent starts with, in its type where no declaration says that."""
+        """A zero to start a cotangent with, cast to the type of the cotangent where no declaration
+        gives the type."""
         name = self.names.get(version)
         if name in self.returned:
             return e.ZERO
@@ -110,7 +111,7 @@ class Cotangents:
         return p.Convert(e.ZERO, dtype, True, span=e.NO_SPAN)
 
     def _own(self, version: str) -> str:
-        """The cotangent of a version, to be added to."""
+        """The name of the cotangent of a version, after a cotangent of the caller is copied."""
         name = self.names.get(version)
         if name is None:
             name = self.names[version] = self.fresh(f"d_{version}")
@@ -142,8 +143,8 @@ class Cotangents:
         rhs: p.Expr,
         where: Mapping[str, ExprBounds],
     ) -> None:
-        """Writes a statement. Where float and double meet, the type of a target is that of its
-        tensor."""
+        """Writes a statement. Where float and double meet in a gradient, the right side is cast to
+        the type of the target."""
         dtype = self.types.get(target)
         kinds = {each for each in self.types.values() if each in (FLOAT32, FLOAT64)}
         if len(kinds) == 2 and dtype is not None:
@@ -156,7 +157,7 @@ class Cotangents:
         self.written.append(both or new)
 
     def round(self) -> None:
-        """Rounds what was summed up for halves."""
+        """Rounds the sums of contributions to halves."""
         for tensor, (name, total) in self.rounded.items():
             indices = self.indices(tensor)
             value = p.Convert(
@@ -166,7 +167,8 @@ class Cotangents:
             self.written.append(Comprehension(name, indices, "=", value, where))
 
     def _in_float(self, rhs: p.Expr) -> p.Expr:
-        """With halves written as floats, as which they are computed with (Y8)."""
+        """An expression in which halves are converted to float, in which they are computed with
+        (Y8)."""
 
         def change(node: p.Expr) -> p.Expr | None:
             match node:
@@ -183,7 +185,8 @@ class Cotangents:
 
 
 def _last_of(target: str, written: Sequence[Comprehension]) -> int | None:
-    """The place of the last statement with a target, if it may as well stand behind all others."""
+    """The place of the last statement that writes a target; None where the statement may not be
+    moved behind the statements after it."""
     changed: set[str] = set()
     read: set[str] = set()
     for place in reversed(range(len(written))):
@@ -197,7 +200,7 @@ def _last_of(target: str, written: Sequence[Comprehension]) -> int | None:
 
 
 def _merged(first: Comprehension, second: Comprehension) -> Comprehension | None:
-    """One statement for two that sum over the same instances (D3)."""
+    """One statement for two that sum over the same instances (D3); None where they do not."""
     first = _with_indices(first, second)
     if (first.target, first.indices, first.where) != (second.target, second.indices, second.where):
         return None
@@ -212,7 +215,8 @@ def _merged(first: Comprehension, second: Comprehension) -> Comprehension | None
 
 
 def _with_indices(first: Comprehension, second: Comprehension) -> Comprehension:
-    """The first statement with the indices of the second, where it has no other variables."""
+    """The first statement with the index names of the second, where the first has no other
+    variables."""
     names = dict(zip(first.indices, second.indices, strict=False))
     if first.target != second.target or first.where.keys() != set(first.indices):
         return first

@@ -1,4 +1,5 @@
-"""The def around the statements of a gradient: what it takes, returns, and computes again."""
+"""The def around the statements of a gradient: its inputs, its results, and the values of the
+program that it computes again."""
 
 from __future__ import annotations
 
@@ -37,10 +38,10 @@ OPERATORS = {"=": "=", "+": "+=", "*": "*=", "min": "min=", "max": "max="}
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The forward program as a gradient needs it: its versions, those that the caller gives by
-    their tensors, and which of them are saved: "outputs", "all", "none" (D17), or EACH_VERSION.
-    `redone` are the steps by which versions are computed again: maxima of terms that are stored, in
-    the tensors `terms` of these types (D11)."""
+    """The forward program as its gradient uses it: the versions that steps make, `given` versions
+    of the caller with their tensors, and which versions are saved: "outputs", "all", "none" (D17),
+    or EACH_VERSION. `redone` are the steps by which versions are computed again; `terms` are the
+    tensors in which they store terms of maxima, with their types (D11)."""
 
     program: p.Program
     found: SampledRanges
@@ -51,7 +52,7 @@ class Forward:
     terms: Mapping[str, DType]
 
     def tensor(self, version: str) -> str:
-        """The tensor of which something is a version; its own name for what is none."""
+        """The tensor of a version, or the name itself where it is that of no version."""
         tensors = dict(self.given) | {step.version: step.tensor for step in self.steps}
         return tensors.get(version, version)
 
@@ -61,7 +62,7 @@ class Forward:
         return self.program.tensors[self.tensor(version)].dtype
 
     def needed(self, written: Sequence[Comprehension]) -> tuple[list[str], list[TextStep]]:
-        """The versions that are saved, and the statements that compute others again."""
+        """The versions that are saved, and the statements that compute other versions again."""
         stale = {
             step.version
             for step in self.redone
@@ -79,7 +80,8 @@ class Forward:
     def _needed(
         self, written: Sequence[Comprehension], stale: Container[str]
     ) -> tuple[list[str], list[VersionStep]]:
-        """The versions that are saved, none of them `stale`, and the steps that make others."""
+        """The versions that are saved, no `stale` one among them, and the steps that make other
+        versions."""
         needed = {n.tensor for w in written for n in p.walk(w.rhs) if isinstance(n, p.Read)}
         saved: list[str] = []
         again: list[VersionStep] = []
@@ -114,8 +116,8 @@ class Forward:
         return {step.tensor: step.version for step in self.steps}
 
     def whole(self, saved: Sequence[str]) -> list[TextStep]:
-        """The statements of the program; versions that are not saved are one with what is made out
-        of them."""
+        """The statements of the program. Versions that are not saved are held by the tensor that
+        holds the version after them."""
         holders: dict[str, str] = {version: version for version in self.given}
         latest = dict(self._last)
         for step in reversed(self.steps):
@@ -127,7 +129,7 @@ class Forward:
 
     def _made(self, step: VersionStep, holders: Mapping[str, str]) -> list[TextStep]:
         """The statements that make a version, or add to it; `holders` are the tensors that hold
-        some versions."""
+        versions."""
         version = holders.get(step.version, step.version)
         previous = step.previous and holders.get(step.previous, step.previous)
         pieces = [s for s in self.steps if s.concat == step.concat and s.concat is not None]
@@ -155,7 +157,7 @@ class Forward:
 
 
 def _held(expr: p.Expr, holders: Mapping[str, str]) -> p.Expr:
-    """An expression with the tensors that hold versions in their place."""
+    """An expression with tensors in the place of the versions that they hold."""
 
     def change(node: p.Expr) -> p.Expr | None:
         if isinstance(node, p.Extent) and node.tensor in holders:
@@ -170,9 +172,8 @@ def _held(expr: p.Expr, holders: Mapping[str, str]) -> p.Expr:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """What a gradient is made of. `cotangents` are what the caller gives, by output, `results` what
-    is returned, by what it is the gradient of, `written` the statements, and `shapes` those of all
-    their tensors."""
+    """The parts of a gradient: `cotangents` of the caller by output, `results` by the tensor whose
+    gradient they are, the statements `written`, and the `shapes` of all tensors of these."""
 
     forward: Forward
     fresh: Callable[[str], str]
@@ -243,8 +244,8 @@ class _Def:
         shown: Mapping[str, str],
         versions: Iterable[str],
     ) -> WrittenDef:
-        """The def. `shown` are what parameters beside the inputs are versions of, `versions` those
-        that statements make."""
+        """The def of some statements. `shown` are the versions, or outputs, whose shapes parameters
+        have beside the inputs; `versions` are the versions that statements make."""
         name = self.fresh(f"{self.forward.program.name}_{suffix}")
         types = {v: self.forward.dtype(v) for v in versions}
         found = self.forward.found
@@ -254,7 +255,7 @@ class _Def:
         return without_idle_ranges(made, self.shapes, calls, edges)
 
     def _kept(self, body: str, tail: Iterable[str]) -> set[str]:
-        """The inputs that are used, and those that name sizes which nothing else names."""
+        """The inputs that the body uses, and inputs that are needed to name a size."""
         program = self.forward.program
         kept = {n for n in program.inputs if _names(body, n)}
         missing = [s for s in program.sizes if _names(body, s)]
@@ -270,8 +271,9 @@ class _Def:
         return SampleCall(dict(shaped.shapes) | shapes, shaped.scalars)
 
     def _dims(self, version: str) -> list[str]:
-        """The dimensions of something that is no input: where they are expressions, names, after
-        the variables of the statement that writes it."""
+        """The dimensions of a tensor that is no input, as text: sizes and numbers, and for other
+        expressions names of their own, after the variables of the statement that writes the tensor.
+        """
         tensor = self.forward.tensor(version)
         if tensor not in self.dims:
             left = next(s.outer for s in self.forward.program.statements if s.target == tensor)
@@ -300,8 +302,8 @@ class _Def:
         return self._declared(output, output) if is_spelled(shape) else output
 
     def _finished(self, statements: Sequence[TextStep]) -> list[TextStep]:
-        """The statements as they are printed: index variables with names of their own, `pad` where
-        it stands for conditions, and dimensions of tensors in sizes."""
+        """The statements as they are printed: index variables have free names, `pad` stands for the
+        conditions that it makes, and sizes stand for dimensions of tensors."""
         program, found = self.forward.program, self.forward.found
 
         def change(node: p.Expr) -> p.Expr | None:

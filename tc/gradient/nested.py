@@ -32,7 +32,7 @@ FEWEST_NODES = 120
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A statement to be: `name(indices) = rhs`, in a type."""
+    """A statement to be, `name(indices) = rhs`, with the type of its target."""
 
     name: str
     indices: tuple[str, ...]
@@ -42,11 +42,10 @@ class Part:
 
 @dataclass
 class Parts:
-    """The parts of one right side, in order, and what reads them.
-
-    `variables` are those of the statement in order, of which those in `bounded` have a range by a
-    clause, and `begins` says where they begin, if not at 0, that may begin below 0: their values
-    stand in parts from 0 on. `fresh` gives names. Parts have the indices that they need, or `all`.
+    """The parts of one right side, in order, and the expression that reads the parts. `variables`
+    are those of the statement, in order, and `bounded` the variables that have a where clause.
+    `begins` are the begins of variables that may begin below 0: values of these variables stand in
+    parts from 0 on. `fresh` makes names. A part has the indices that it needs, or those in `all`.
     """
 
     variables: tuple[str, ...]
@@ -57,8 +56,9 @@ class Parts:
     made: list[Part] = field(default_factory=list)
 
     def of(self, expr: p.Expr, conditions: tuple[p.Expr, ...] = ()) -> p.Expr:
-        """An expression in which parts are reads of what the statements in `made` hold, so that its
-        gradient is not much longer than it; it is evaluated where all `conditions` hold."""
+        """The expression with reads of parts, which the statements in `made` compute, so that its
+        gradient is not much longer than the expression. The expression is evaluated where all
+        `conditions` hold."""
         if not expr.dtype.is_float or not carries(expr) or _is_leaf(expr):
             return expr
         operands = [self.of(operand, (*conditions, *more)) for operand, more in _operands(expr)]
@@ -76,8 +76,9 @@ class Parts:
         return new
 
     def _part(self, expr: p.Expr, conditions: tuple[p.Expr, ...]) -> p.Expr:
-        """What reads a part, which is a statement from here on. It is evaluated everywhere: where
-        only conditions keep its reads in bounds, it has them."""
+        """A read of an expression as a part, for which a statement is made. The statement is
+        evaluated everywhere: where only `conditions` keep reads of the expression in bounds, the
+        statement has these conditions."""
         if conditions and not self._is_always_defined(expr):
             otherwise = p.Convert(e.ZERO, expr.dtype, False, span=e.NO_SPAN)
             condition = e.conjunction(list(conditions))
@@ -95,13 +96,13 @@ class Parts:
         return p.Read(name, tuple(places.values()), dtype, -1, span=e.NO_SPAN)
 
     def _place(self, variable: str) -> p.Expr:
-        """Where the value of an index variable stands in a part."""
+        """The subscript of a part at which the value for an index variable stands."""
         index, begin = e.index(variable), self.begins.get(variable)
         return index if begin is None else e.difference(index, begin)
 
     def _is_always_defined(self, expr: p.Expr) -> bool:
-        """Whether an expression has a value at all places, whatever conditions hold: it reads what
-        bounds the ranges of its indices, and divides no whole numbers."""
+        """Whether an expression has a value wherever it is evaluated, whatever conditions hold: its
+        reads bound the ranges of its indices, and it divides no integers."""
         for node in p.walk(expr):
             if isinstance(node, p.Read):
                 inside = (
@@ -114,12 +115,12 @@ class Parts:
         return True
 
     def _is_inside(self, subscript: p.Expr) -> bool:
-        """Whether a subscript bounds the range of an index alone: it is always in bounds."""
+        """Whether a subscript is always in bounds, since it alone bounds the range of its index."""
         return isinstance(subscript, p.Index) and subscript.name not in self.bounded
 
 
 def is_short(rhs: p.Expr) -> bool:
-    """Whether a right side and its gradient are short, and it has no parts."""
+    """Whether a right side and its gradient are short, so that it has no parts."""
     return gradient_length(rhs) <= FEWEST_NODES
 
 
@@ -133,8 +134,8 @@ def length(expr: p.Expr) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """The nodes that the gradients of all reads in an expression have, where its adjoint has n:
-    n times `copies`, and `others`; `reads` is their number."""
+    """The nodes of the gradients of all reads in an expression whose adjoint has n nodes: `copies`
+    * n + `others`; `reads` is the number of the reads."""
 
     copies: int = 0
     others: int = 0
@@ -142,8 +143,8 @@ class _Growth:
 
 
 def gradient_length(expr: p.Expr) -> int:
-    """The number of nodes that the gradients of the reads of an expression would have, of an
-    adjoint of a few nodes, before they are simplified."""
+    """The number of nodes, before simplification, of the gradients of the reads of an expression
+    whose adjoint has a few nodes."""
     found = _growth(expr)
     return 3 * found.copies + found.others
 
@@ -165,8 +166,8 @@ def _growth(expr: p.Expr) -> _Growth:
 
 
 def _factors(expr: p.Expr) -> Iterator[tuple[int, int, int]]:
-    """For each operand how often its adjoint has that of the expression, the nodes that it has
-    beside, and those of a condition that each read gets."""
+    """For each operand: how many copies of the expression's adjoint its own adjoint has, how many
+    other nodes, and how many nodes of a condition each of its reads gets."""
     match expr:
         case p.Convert():
             yield 1, 0, 0
@@ -197,7 +198,7 @@ def _factors(expr: p.Expr) -> Iterator[tuple[int, int, int]]:
 
 
 def _of_call(call: p.Call, derivative: str) -> tuple[int, int]:
-    """How often the adjoint of an argument has that of a call, and the nodes that it has beside."""
+    """How many copies of a call's adjoint the adjoint of an argument has, and how many other nodes."""
     made = parsed_derivative(derivative)
     sizes = dict(zip(ARGUMENTS, map(length, call.args), strict=False)) | {"f": length(call)}
     size = sum(sizes[n.tensor] if isinstance(n, p.Read) else 1 for n in p.walk(made))
@@ -205,7 +206,7 @@ def _of_call(call: p.Call, derivative: str) -> tuple[int, int]:
 
 
 def _outcomes(derivative: p.Expr) -> int:
-    """The number of values other than 0 that a derivative chooses among."""
+    """The number of values other than 0 among which a derivative chooses."""
     if isinstance(derivative, p.Select):
         return _outcomes(derivative.then) + _outcomes(derivative.otherwise)
     if isinstance(derivative, p.Convert):
@@ -217,7 +218,8 @@ def _outcomes(derivative: p.Expr) -> int:
 
 
 def _operands(expr: p.Expr) -> Iterator[tuple[p.Expr, tuple[p.Expr, ...]]]:
-    """What an expression is derived by, each with the conditions under which it is evaluated."""
+    """The operands by which an expression is derived, each with the conditions under which the
+    operand is evaluated."""
     match expr:
         case p.Convert(operand=operand) | p.Unary(operand=operand):
             yield operand, ()
@@ -250,7 +252,8 @@ def _is_leaf(expr: p.Expr) -> bool:
 
 
 def _is_short(expr: p.Expr) -> bool:
-    """Whether nothing is gained by a part: a leaf, or what carries no gradient."""
+    """Whether a part would gain nothing: an expression without parts, or one that carries no
+    gradient."""
     match expr:
         case p.Convert(operand=operand) | p.Unary(operand=operand):
             return _is_short(operand)
@@ -268,7 +271,8 @@ def _is_linear(expr: p.Expr) -> bool:
 
 
 def with_parts(program: p.Program, found: SampledRanges) -> tuple[p.Program, SampledRanges]:
-    """The program with long right sides in parts, and its ranges; the same where none is long."""
+    """The program and its ranges with long right sides in parts; both as they are where no right
+    side is long."""
     variables = (v for s in program.statements for v in s.variables)
     names = FreshNames((*program.tensors, *program.sizes, *variables))
     statements: list[p.Statement] = []
@@ -327,7 +331,8 @@ def _statement_of(part: Part, statement: p.Statement) -> p.Statement:
 
 
 def _written(index: str) -> p.Expr:
-    """An index variable as if the text had it: those of concat it has not."""
+    """An index variable with its name as the text of its place; variables of concat have another
+    text there."""
     return p.Index(index, span=Span(Source(index), 0, len(index)))
 
 

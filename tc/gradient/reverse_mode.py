@@ -114,7 +114,7 @@ def check_option(name: str, value: str, known: Sequence[str]) -> None:
 
 @dataclass
 class _Reverse:
-    """What is known and made so far of one gradient."""
+    """The state of one derivation: what is known of the program, and the statements made so far."""
 
     program: p.Program
     found: SampledRanges
@@ -163,13 +163,14 @@ class _Reverse:
         return new
 
     def fresh(self, name: str) -> str:
-        """The name, or with _2, _3, ... where it is taken (D2)."""
+        """A name that no other tensor, size or variable has: the given one, or with _2, _3, ...
+        behind it (D2)."""
         name = self.untaken(re.sub(r"\W", "_", name))
         self.taken.add(name)
         return name
 
     def untaken(self, stem: str, here: Container[str] = ()) -> str:
-        """The name of an index variable, which is free for other statements."""
+        """A name for an index variable, which other statements may use, too."""
         numbered = (f"{stem}_{n}" for n in itertools.count(2))
         tried = itertools.chain([stem], numbered)
         return next(name for name in tried if name not in self.taken and name not in here)
@@ -199,7 +200,9 @@ class _Reverse:
         )
 
     def _derive(self, step: VersionStep, cotangent: str) -> None:
-        """What one statement gives to all that it reads (D3), and to what it changes (D9)."""
+        """Adds the statements that one statement of the program gives rise to: contributions to the
+        cotangents of the tensors that it reads (D3), and the cotangent of the version that it
+        changes (D9)."""
         old = step.previous if step.previous in self.active else None
         reads = [c.read.tensor for c in contributions(step.statement.rhs, e.ZERO)]
         adjoint, guard = self._adjoint(step, cotangent)
@@ -231,8 +234,9 @@ class _Reverse:
     def _with_scaled(
         self, step: VersionStep, cotangent: str, found: list[Contribution]
     ) -> list[Contribution]:
-        """What the reads of a sum get. Where the factors that its cotangent has in all of its terms
-        make it what an output holds, they are taken out of the cotangent."""
+        """The contributions to the reads of a sum. Factors that all terms of the sum's cotangent
+        share are taken out of the cotangent where a factor times a term of the sum is a value that
+        an output holds."""
         used = (read.tensor for w in self.cotangents.written for read in reads_of(w.rhs))
         if (
             step.statement.op != "+"
@@ -259,7 +263,7 @@ class _Reverse:
         return changed
 
     def _is_stored(self, step: VersionStep) -> bool:
-        """Whether the version holds the very value of the right side."""
+        """Whether a version holds just the value of its statement's right side."""
         alone = not any(other.joins and other.version == step.version for other in self.steps)
         return alone and self.cotangents.types[step.version] != FLOAT16
 
@@ -267,7 +271,8 @@ class _Reverse:
         return self.cotangents.read(tensor, statement.subscripts)
 
     def _adjoint(self, step: VersionStep, cotangent: str) -> tuple[p.Expr, tuple[p.Expr, ...]]:
-        """The adjoint of a statement's right side, and the conditions under which it gets it."""
+        """The adjoint of a statement's right side, and the conditions under which the right side
+        gets the adjoint."""
         adjoint: p.Expr = self._read(cotangent, step.statement)
         match step.statement.op:
             case "min" | "max" if self.ties == "first":
@@ -283,7 +288,8 @@ class _Reverse:
     # --- what is changed (D9) ---------------------------------------------------------------
 
     def _carry(self, step: VersionStep, old: str, cotangent: str) -> None:
-        """Begins the cotangent of the version before, which must not change the one after."""
+        """Begins the cotangent of the previous version `old`; the cotangent of the version after
+        the statement stays as it is."""
         is_sum = not step.is_anew and step.statement.op == "+"
         reads = {c.read.tensor for c in contributions(step.statement.rhs, e.ZERO)}
         if is_sum and old not in reads:
@@ -293,8 +299,9 @@ class _Reverse:
         self._keep(step, old)
 
     def _keep(self, step: VersionStep, old: str) -> None:
-        """Leaves to the version before what the statement has kept of it, of its cotangent that is
-        that of the version after."""
+        """Changes the cotangent of the previous version `old`, which starts as the cotangent of the
+        version after the statement: only the share that the statement has kept of the old values
+        stays."""
         statement, op = step.statement, step.statement.op
         ranges = {v: step.ranges[v] for v in statement.outer}
         cotangent = self.cotangents.names[old]
@@ -314,7 +321,8 @@ class _Reverse:
         self.cotangents.write(cotangent, statement.outer, "=", kept, ranges)
 
     def _product(self, step: VersionStep) -> p.Expr:
-        """The product of the terms of an element."""
+        """The product of the terms of an element, as a read of a temporary where there are several
+        terms."""
         statement = step.statement
         if not statement.reduction:
             return statement.rhs
@@ -336,9 +344,9 @@ class _Reverse:
         self.cotangents.write(name, indices, op, rhs, where)
 
     def _terms(self, step: VersionStep) -> p.Expr:
-        """The terms of a statement, which equal its result where they are the largest. Terms that
-        are rounded are stored in the type of the result, and that is made again of these: no
-        comparison depends on two computations of a term."""
+        """The terms of a statement under `min=` or `max=`, to be compared with its result. Terms
+        that are rounded are stored in the type of the result, and the result is computed again from
+        the stored terms: no comparison depends on two computations of one term."""
         statement = step.statement
         dtype = self.cotangents.types[step.version]
         if is_exact(statement.rhs, dtype):
@@ -370,7 +378,8 @@ class _Reverse:
         return read
 
     def _count(self, step: VersionStep, equal: p.Expr) -> p.Expr:
-        """How many terms are the largest, with the value before where the statement goes on."""
+        """A read of the number of terms that equal the result. The value of the previous version
+        counts as a term where the statement goes on from it."""
         statement, ranges = step.statement, step.ranges
         count = self.fresh(f"n_{step.version}")
         one = e.select(equal, e.number(1))
@@ -388,8 +397,8 @@ class _Reverse:
         return self._read(self.counts[step.version], step.statement)
 
     def _is_first(self, step: VersionStep) -> p.Expr:
-        """Whether a term is the first that is the largest, in order of the text; the value before
-        comes before all."""
+        """The condition that a term is the first one, in order of the text, that equals the result;
+        the value of the previous version comes before all terms."""
         statement, ranges = step.statement, step.ranges
         after = self._read(step.version, statement)
         equal = e.compare("==", self._terms(step), after)
@@ -415,8 +424,8 @@ class _Reverse:
     # --- products (D12) ---------------------------------------------------------------------
 
     def _others(self, step: VersionStep) -> p.Expr:
-        """The product of the other terms of an element, and of the value before where the
-        statement goes on."""
+        """The product of the other terms of an element, times the value of the previous version
+        where the statement goes on from it."""
         statement, ranges = step.statement, step.ranges
         factor: p.Expr = p.Literal(1.0, FLOAT64, span=e.NO_SPAN)
         if step.previous is not None and not step.is_anew:
@@ -437,7 +446,8 @@ class _Reverse:
     # --- one read (D5 to D7) ----------------------------------------------------------------
 
     def _contribute(self, step: VersionStep, found: Contribution) -> None:
-        """The statement of one read: subscripts inverted, guards outermost."""
+        """Adds the contribution of one read to a cotangent: the read's subscripts are inverted, and
+        guards stand outermost."""
         statement = step.statement
         order = dict.fromkeys((*statement.outer, *statement.reduction))
         made = invert(
@@ -504,8 +514,8 @@ class _Reverse:
     def _places(
         self, fixed: Mapping[str, p.Expr], sizes: Mapping[str, p.Expr], conditional: bool
     ) -> tuple[dict[str, ExprBounds], list[p.Expr]]:
-        """Elements that are one value only: as ranges (D14), or where the read may not happen, and
-        the value be none of the tensor, as conditions."""
+        """Ranges and conditions for indices of elements that have one value only: a range (D14), or
+        a condition where the read may not happen and the value may be no element of the tensor."""
         parts: dict[str, ExprBounds] = {}
         conditions = []
         for name, value in fixed.items():
@@ -517,11 +527,12 @@ class _Reverse:
         return parts, conditions
 
     def _parts(self, condition: p.Expr, access: p.Read) -> list[p.Expr]:
-        """A condition without what says that the read itself is in bounds."""
+        """The conjuncts of a condition, without those by which the read itself is in bounds."""
         return [c for c in p.conjuncts(condition) if c not in e.bounds(access)]
 
     def _bare(self, adjoint: p.Expr) -> set[tuple[str, p.Expr, p.Expr]]:
-        """The variables that alone index a read that is always made, with the dimension."""
+        """The ranges from 0 to a dimension of the variables that alone are a subscript of a read in
+        the adjoint, which is always evaluated."""
         shapes = self.cotangents.shapes
         return {
             (subscript.name, e.ZERO, size)

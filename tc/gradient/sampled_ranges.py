@@ -1,4 +1,5 @@
-"""Ranges and shapes of a program as size expressions (D4), the same for several sizes."""
+"""Ranges and shapes of a program as size expressions (D4): derived for all sizes, or else those
+that are the same at several sizes; and sizes at which the program has ranges."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ SAMPLES = 4
 
 @dataclass(frozen=True, slots=True)
 class SampledRanges:
-    """Begin and end by statement and variable, sizes by tensor, and programs at some sizes."""
+    """The ranges and shapes of a program: begin and end by statement and variable, sizes by tensor;
+    and the program at some sizes."""
 
     ranges: Mapping[str, Mapping[str, tuple[p.Expr, p.Expr]]]
     shapes: Mapping[str, tuple[p.Expr, ...]]
@@ -65,7 +67,8 @@ def ranges_at(program: p.Program, inputs_or_sizes: object) -> SampledRanges:
 
 
 def _resolved(program: p.Program, inputs_or_sizes: object) -> CallSizes:
-    """The sizes that are meant; InputError with all sizes of the program as its repair."""
+    """The shapes and scalars of a call that inputs or sizes describe; InputError with all sizes of
+    the program as its repair."""
     try:
         return resolve_sizes(program, inputs_or_sizes)
     except InputError as error:
@@ -79,8 +82,8 @@ def _resolved(program: p.Program, inputs_or_sizes: object) -> CallSizes:
 
 
 def _sizes_near(program: p.Program, given: object) -> dict[str, int]:
-    """All sizes and static scalars: those that were given, by their names or names near to them, or
-    as shapes, and examples."""
+    """All sizes and static scalars of a program by name: values that were given by a name, by a
+    name near to it, or as a shape, and examples for the others."""
     scalars = [name for name in program.inputs if name in program.static_scalars]
     sizes = dict.fromkeys(entry_sizes(program), EXAMPLE_SIZE) | dict.fromkeys(scalars, 1)
     pairs: Iterable[tuple[Any, Any]] = ()
@@ -109,9 +112,9 @@ def _whole(value: Any) -> int | None:
 
 
 def sampled_ranges(program: p.Program) -> SampledRanges:
-    """The ranges of a program: those that are derived for all sizes, where there is a derivation,
-    and else those of samples. GradError where inference has no expression for these, or where
-    sizes differ in it, and where no sizes are found at which no statement is empty."""
+    """The ranges of a program for all sizes: derived where there is a derivation, and else those on
+    which samples agree. GradError where samples have no expression for a range, or not the same
+    one, and where no sizes are found at which no statement is empty."""
     inference = RangeInference.of(program)
     derived = derive_ranges(inference)
     tried = _search(inference, derived)
@@ -154,7 +157,7 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
 
 
 def _is_fixed(program: p.Program) -> bool:
-    """Whether all sizes stand in the program: its ranges are numbers."""
+    """Whether all sizes are numbers of the program's text, so that its ranges are numbers."""
     return not program.sizes and not program.static_scalars
 
 
@@ -196,8 +199,9 @@ def _at_sizes(sizes: Mapping[str, int]) -> str:
 
 
 def _search(inference: RangeInference, derived: DerivedRanges | None) -> _Found:
-    """The program at sizes at which no statement is empty, and those tried before: a range that is
-    empty bounds no others, and an end that is below 0 by its expression is 0 there."""
+    """The program at sizes at which no statement is empty, and at sizes tried before. At other
+    sizes expressions would not show: an empty range bounds no other variable, and an end whose
+    expression is below 0 is 0."""
     program = inference.program
     numbers = random.Random(0)
     found = _Found(inference, derived)
@@ -225,7 +229,7 @@ FULL_SCORE: Score = (0, 0, 0)
 
 
 class _Found:
-    """The program at the sizes that were tried."""
+    """The program at the sizes that were tried, and how many inferences that took."""
 
     def __init__(self, inference: RangeInference, derived: DerivedRanges | None) -> None:
         program = inference.program
@@ -239,17 +243,17 @@ class _Found:
 
     @property
     def full(self) -> dict[tuple[int, ...], p.ShapedProgram]:
-        """Where no statement is empty, beside those that are always; and no scalar is 0, which as a
-        factor makes ranges other ones, if there are such."""
+        """The program at sizes at which no statement is empty that may have instances; rather at
+        those where no scalar is 0, which as a factor changes ranges."""
         whole = len(self.program.statements)
         return self.by_score.get((whole, True)) or self.by_score.get((whole, False), {})
 
     def best(self) -> list[p.ShapedProgram]:
-        """Where the fewest statements are empty."""
+        """The program at the sizes at which the fewest statements are empty."""
         return [*self.by_score[max(self.by_score)].values()] if self.by_score else []
 
     def attempt(self, values: Values) -> Score:
-        """Tries sizes, and keeps the program if it has ranges there."""
+        """Tries sizes, keeps the program if it has ranges there, and returns the score."""
         sizes = {n: values[self.equal.get(n, n)] for n in self.program.sizes}
         scalars = {n: values[n] for n in self.program.static_scalars}
         lacks = 0 if self.derived is None else self.derived.lacks(sizes, scalars)
@@ -274,14 +278,15 @@ class _Found:
         return FULL_SCORE if empty is None else (-1, empty, 0)
 
     def _statement_of(self, error: RangeError) -> int:
-        """The statement that an error is about."""
+        """The place of the statement that an error is about."""
         for place, statement in enumerate(self.program.statements):
             if statement.span.start <= _place(error) <= statement.span.end:
                 return place
         return 0
 
     def _order(self, error: RangeError, wrong: int) -> int:
-        """Where in inference an error stands: where clauses come before reads."""
+        """How far inference came before an error, within its statement: where clauses come before
+        reads."""
         place, statement = _place(error), self.program.statements[wrong]
         is_clause = any(w.span.start <= place < w.span.end for w in statement.where)
         return place - len(self.program.source.text) if is_clause else place
@@ -289,7 +294,8 @@ class _Found:
     def _first_empty(
         self, count: int, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
     ) -> int | None:
-        """The first of the statements before one that is empty, as far as that is known."""
+        """The place of the first statement that is empty, among the first `count`; None where none
+        is known to be."""
         try:
             return _first_empty(self.before[count].at(shapes, scalars, warns=False))
         except (InputError, RangeError, KeyError):
@@ -305,14 +311,14 @@ def _first_empty(shaped: p.ShapedProgram) -> int | None:
 
 
 def _is_empty_here(shaped: p.ShapedStatement) -> bool:
-    """Whether a statement has no instances, but might have at other sizes."""
+    """Whether a statement has no instances at these sizes, but may have some at others."""
     return shaped.is_empty and not any(
         r.extent == 0 and r.symbolic_begin == r.symbolic_end for r in shaped.ranges.values()
     )
 
 
 def _equal_sizes(program: p.Program) -> dict[str, str]:
-    """Sizes that must be equal to others (T4), by these."""
+    """For sizes that must be equal to another one (T4), the name of that one."""
     equal: dict[str, str] = {}
     for equality in program.equalities:
         sides = [_declared(program, side) for side in (equality.left, equality.right)]
@@ -332,7 +338,7 @@ def _declared(program: p.Program, size: p.Expr) -> p.Expr:
 
 
 def _numbers_of(program: p.Program) -> set[int]:
-    """The numbers that stand in the program where ranges may depend on them, up to a thousand."""
+    """The numbers from 1 to 999 in those places of the program on which ranges may depend."""
     dims = (dim for tensor in program.tensors.values() for dim in tensor.shape or ())
     bounds = (b for s in program.statements for w in s.where for b in (w.begin, w.end))
     sides = (s.rhs for s in program.statements)
@@ -345,8 +351,8 @@ def _numbers_of(program: p.Program) -> set[int]:
 
 
 def _climb(found: _Found, numbers: random.Random) -> None:
-    """Looks for sizes that fit one another, by changes of a few of them that keep or raise the
-    score, from several starts; from what is found it goes on to others as good."""
+    """Looks for sizes that fit one another: changes a few sizes at a time, and goes on from sizes
+    whose score is not lower, from several starts."""
     program = found.program
     names = [*program.sizes, *sorted(program.static_scalars)]
     if not names:
@@ -377,7 +383,7 @@ def _climb(found: _Found, numbers: random.Random) -> None:
 
 
 def _edges(inference: RangeInference, sample: p.ShapedProgram) -> tuple[p.ShapedProgram, ...]:
-    """The program where one size, or all, are 0 and the others those of a sample."""
+    """The program with one size, or all sizes, of a sample set to 0."""
     program = inference.program
     names = [{name} for name in program.sizes] + [set(program.sizes)] * (len(program.sizes) > 1)
     sizes = ({n: 0 if n in none else v for n, v in sample.sizes.items()} for none in names)
@@ -388,7 +394,7 @@ def _edges(inference: RangeInference, sample: p.ShapedProgram) -> tuple[p.Shaped
 def _shaped(
     inference: RangeInference, sizes: Mapping[str, int], scalars: Mapping[str, int]
 ) -> p.ShapedProgram | None:
-    """The program at these sizes; None where it has no ranges there."""
+    """The program at some sizes; None where it has no ranges there."""
     try:
         return inference.at(_shapes(inference.program, sizes, scalars), scalars, warns=False)
     except (InputError, RangeError):

@@ -1,4 +1,4 @@
-"""The statements of a gradient, and their text; ranges that follow by themselves are left out."""
+"""The statements of a gradient without where clauses whose ranges follow from subscripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tc.semantics.ranges.range_inference import RangeInference
 
 @dataclass(frozen=True, slots=True)
 class SampleCall:
-    """Sizes to try: shapes of the inputs and the values of integer scalars."""
+    """The sizes of one call at which clauses are tried: shapes of the inputs and values of integer
+    scalars."""
 
     shapes: Mapping[str, tuple[int, ...]]
     scalars: Mapping[str, int]
@@ -27,12 +28,11 @@ def without_idle_ranges(
     calls: Sequence[SampleCall],
     edges: Sequence[SampleCall],
 ) -> WrittenDef:
-    """The def without where clauses that say what a subscript of a tensor says, too, whose
-    dimensions `shapes` has, and change nothing at any of the sizes; `edges` are those where some
-    are 0.
-
-    Clauses are tried at one of the sizes, and at others where the result is not the same there.
-    """
+    """The def without idle where clauses. A clause is idle where a subscript of a tensor, whose
+    dimensions are in `shapes`, gives its variable the same range, and where the def without the
+    clause has the same ranges at the sizes of all `calls` and `edges`; `edges` are calls in which
+    some sizes are 0. Clauses are tried at one of the calls first, and at another one where the
+    result has other ranges there."""
     statements, whole = made.steps, RangeInference.of(made.program)
     try:
         wanted = [_shaped(whole, call) for call in calls]
@@ -63,9 +63,9 @@ def _without_idle_ranges(
     said: Sequence[set[str]],
     wanted: Sequence[p.ShapedProgram],
 ) -> RangeInference:
-    """Without as many of the clauses that are `said` as leave all the same, from the first
-    statement to the last: those of all at once, else of each half, at last of one statement or
-    variable."""
+    """The def without as many of the clauses of the variables in `said` as the ranges at the
+    `wanted` sizes allow. All clauses are left out at once; where that changes ranges, those of each
+    half of the statements, and at last those of one statement or variable."""
     places = [n for n, s in enumerate(whole.program.statements) if _clauses(s, said[n])]
 
     def without(inference: RangeInference, places: Sequence[int]) -> RangeInference:
@@ -89,12 +89,13 @@ def _without_idle_ranges(
 
 
 def _clauses(statement: p.Statement, variables: Container[str]) -> list[str]:
-    """Those of some variables that have clauses."""
+    """The variables among these for which a statement has a clause."""
     return [w.variable for w in statement.where if w.variable in variables]
 
 
 def _left_out(inference: RangeInference, variables: Mapping[int, Container[str]]) -> RangeInference:
-    """The program without the clauses of some variables, by the places of statements."""
+    """The program without the clauses of some variables, which are given by the place of the
+    statement."""
     statements = list(inference.program.statements)
     for place, names in variables.items():
         where = tuple(w for w in statements[place].where if w.variable not in names)
@@ -107,7 +108,8 @@ def _fixed_dimensions(
     statements: Sequence[TextStep],
     shapes: Mapping[str, tuple[p.Expr, ...]],
 ) -> set[tuple[str, int]]:
-    """The dimensions of tensors that are declared, or that some statement says."""
+    """The dimensions of tensors that are declared, or that the range of some statement's variable
+    gives."""
     fixed = {
         (n, k) for n, tensor in program.tensors.items() for k in range(len(tensor.shape or ()))
     }
@@ -129,8 +131,9 @@ def _said(
     shapes: Mapping[str, tuple[p.Expr, ...]],
     fixed: Container[tuple[str, int]],
 ) -> Iterator[set[str]]:
-    """The variables that alone are a subscript where the dimension is all of their range, of each
-    statement that this one is; the dimensions of targets are `fixed` where others say them."""
+    """The variables that alone are a subscript of a dimension as large as their range, for each
+    statement of the program that one statement stands for. Dimensions of targets count where they
+    are `fixed`."""
     if isinstance(statement, Joined):
         yield from (set() for _ in statement.sources)
         return
@@ -160,8 +163,8 @@ def _said(
 
 
 def _conditional_reads(expr: p.Expr, conditional: bool = False) -> Iterator[p.Read]:
-    """The reads that are made under a condition, and may not be in bounds elsewhere: ranges follow
-    from them all the same. They do not from those of a pad."""
+    """The reads that are made under a condition, and may be out of bounds elsewhere, though ranges
+    follow from them. Reads in `pad` are left out: no ranges follow from these."""
     if e.is_pad(expr) or (isinstance(expr, p.Call) and expr.function == e.PAD):
         return
     if isinstance(expr, p.Read) and conditional:
@@ -172,7 +175,7 @@ def _conditional_reads(expr: p.Expr, conditional: bool = False) -> Iterator[p.Re
 
 
 def _with_clauses_of(statements: Sequence[TextStep], program: p.Program) -> Iterator[TextStep]:
-    """The statements with those of their clauses that the statements of the program have."""
+    """The statements with just those of their clauses that the statements of a program have."""
     kept = iter(program.statements)
     for statement in statements:
         if isinstance(statement, Joined):
@@ -186,9 +189,9 @@ def _with_clauses_of(statements: Sequence[TextStep], program: p.Program) -> Iter
 
 
 def with_free_indices(names: Iterable[str], statements: Sequence[TextStep]) -> list[TextStep]:
-    """The statements with other names for index variables that are named like a tensor or a size,
-    which have these names or are targets (N1): those of defs that the program calls may be, and
-    those that a gradient chooses."""
+    """The statements with other names for index variables that have the name of a tensor or a size
+    (N1). `names` are those of tensors and sizes beside the targets; variables of defs that the
+    program calls, and variables that a gradient chooses, may have the same names."""
     taken = {*names, *(statement.target for statement in statements)}
 
     def free(statement: TextStep) -> TextStep:

@@ -1,8 +1,7 @@
-"""Values that outputs hold, in place of products that they were computed from (D17).
-
-What `O = exp(a - m) / z` gives to z is `-d_O * exp(a - m) / z / z`: that is `-d_O * O / z`. A sum
-holds the sum of its terms in the same way, where all else in what they give is the same for them.
-"""
+"""Values that outputs hold, in place of products from which they were computed (D17). The
+contribution of `O = exp(a - m) / z` to z is `-d_O * exp(a - m) / z / z`, which is `-d_O * O / z`.
+An output of a sum holds the sum of the terms in the same way, where all other factors of the
+contributions are the same for all terms."""
 
 from __future__ import annotations
 
@@ -23,10 +22,9 @@ Factor: TypeAlias = tuple[bool, p.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product of real numbers: 1 or -1, and its factors in order.
-
-    A statement stores a product with its sign. What a stored value stands for is told by `over`
-    alone, which divides one product by another: no sign and no factor is lost on the way.
+    """A product of real numbers: its sign, 1 or -1, and its factors in order. `over` alone says
+    which product a stored value may stand for: it divides one product by another, and loses no sign
+    and no factor.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -47,8 +45,8 @@ class Product:
 
     @property
     def expr(self) -> p.Expr:
-        """The product as an expression, whose divisors stand last. A real number stands first:
-        integers that meet before it would be computed as integers."""
+        """The product as an expression, with its divisors last. A real number is the first factor:
+        integers before the first real factor would be multiplied as integers."""
         order = sorted(self.factors, key=lambda f: (f[0], not _is_real(f[1])))
         return replace(self, factors=tuple(order)).in_order
 
@@ -67,9 +65,9 @@ class Product:
         return replace(self, factors=(*self.factors, *factors))
 
     def over(self, other: Product, bound: dict[str, str]) -> Product | None:
-        """The product divided by another, all of whose factors it has; None where it has not. The
-        other may be that of another statement: `bound` are its indices, by the names that they have
-        here, and those that are not named yet are added."""
+        """This product divided by another, all of whose factors it has; None where it lacks one.
+        The other product may be of another statement: `bound` are the indices of that statement by
+        their names in this product, and indices without such a name get one."""
         left = list(self.factors)
         for divides, factor in other.factors:
             for place, (here_divides, here) in enumerate(left):
@@ -85,13 +83,14 @@ class Product:
 
 @dataclass(frozen=True)
 class StoredValues:
-    """`steps` are those of the program, `held` the versions that the gradient has as inputs."""
+    """The values that a gradient has without computing them: `steps` are those of the program,
+    `held` the versions that are inputs of the gradient."""
 
     steps: Sequence[VersionStep]
     held: frozenset[str]
 
     def is_right_side_alone(self, step: VersionStep) -> bool:
-        """Whether the version of a step is its right side, or the sum of it, and nothing else."""
+        """Whether the version of a step holds just the step's right side, or the sum of that."""
         alone = not any(s is not step and s.version == step.version for s in self.steps)
         kind = step.statement.op == "=" or (step.statement.op == "+" and step.is_anew)
         return alone and kind and step.covers and step.previous is None
@@ -99,8 +98,8 @@ class StoredValues:
     def of_step(
         self, step: VersionStep, found: Contribution, version: p.Read
     ) -> tuple[VersionStep, Contribution] | None:
-        """What a read gets of a statement, by the value that the statement has stored: without the
-        variables of its sum."""
+        """The contribution of a statement to a read, by the value that the statement has stored,
+        without the variables of the statement's sum."""
         if not self.is_right_side_alone(step) or version.dtype == FLOAT16:
             return None
         statement = step.statement
@@ -120,7 +119,7 @@ class StoredValues:
         return own, replace(found, adjoint=rest.times([(False, version)]).expr)
 
     def of_others(self, step: VersionStep, adjoint: Product) -> Product | None:
-        """A product with a factor of it that some output holds."""
+        """The product with a value that some output holds in the place of factors."""
         for other in self.steps:
             if other.version not in self.held or other.statement.op != "=":
                 continue
@@ -159,8 +158,8 @@ def _signed_factors(expr: p.Expr, divides: bool = False) -> tuple[int, list[Fact
 
 
 def _is_real(expr: p.Expr) -> bool:
-    """Whether the text of an expression is computed as a real number, whatever it is multiplied
-    with: numbers, sizes, indices and whole numbers are left together."""
+    """Whether an expression is computed as a real number whatever it is multiplied with. Numbers,
+    sizes, indices and integers are not: a product of these alone is an integer."""
     match expr:
         case p.Read(dtype=dtype) | p.Call(dtype=dtype):
             return dtype.is_float
@@ -174,7 +173,7 @@ def _is_real(expr: p.Expr) -> bool:
 
 
 def _is_same(one: p.Expr, other: p.Expr, bound: dict[str, str]) -> bool:
-    """Whether two expressions are the same but for the names of indices."""
+    """Whether two expressions are the same up to the names of indices."""
     match one, other:
         case p.Index(name=name), p.Index(name=here):
             return bound.setdefault(name, here) == here
@@ -200,8 +199,9 @@ def _kind(expr: p.Expr) -> object:
 def pulled(
     written: Sequence[Comprehension], cotangent: str, subscripts: tuple[str, ...]
 ) -> tuple[int, Comprehension, tuple[Factor, ...]] | None:
-    """Where one sum alone makes a cotangent, its place, the sum without the factors that are the
-    same for all terms, and these, at some indices."""
+    """The place of the one sum that makes a cotangent, the sum without the factors that all its
+    terms share, and these factors at some indices; None where several statements make the
+    cotangent."""
     places = [i for i, each in enumerate(written) if each.target == cotangent]
     if len(places) != 1 or written[places[0]].op != "+=!":
         return None
@@ -222,8 +222,8 @@ def pulled(
 
 
 def divided_last(rhs: p.Expr, loops: Mapping[str, ExprBounds]) -> p.Expr:
-    """The term of a sum with what it is divided by at the end, where that is the same for all
-    terms: then the sum is divided once."""
+    """The term of a sum with divisors that are the same for all terms at the end: these divide the
+    sum once."""
     if not loops or not isinstance(rhs, p.Unary | p.Binary):
         return rhs
     if any(isinstance(n, p.Select | p.Logical) for n in p.walk(rhs)):
