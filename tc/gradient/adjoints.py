@@ -95,7 +95,7 @@ def contributions(
 
 
 def carries(expr: p.Expr) -> bool:
-    """Whether the value of an expression depends continuously on a floating element that is read."""
+    """Whether an expression's value depends continuously on a floating element that is read."""
     match expr:
         case p.Read():
             return expr.dtype.is_float

@@ -65,7 +65,8 @@ def batched_outputs(
 
 @dataclass
 class _Batch:
-    """`axes` has the dimension of the batch for each tensor that is batched."""
+    """The state of one batching; `axes` has the dimension of the batch for each tensor that is
+    batched."""
 
     program: CallFreeDef
     axes: dict[str, int]
@@ -106,7 +107,7 @@ class _Batch:
         return declaration(tensor, self.program.dtypes[tensor], dims)
 
     def _with(self, tensor: str, each: tuple[p.Expr, ...], batched: p.Expr) -> tuple[p.Expr, ...]:
-        """What there is for each dimension, with that of the batch."""
+        """The entries for the dimensions of a tensor, with that for the batch among them."""
         axis = self.axes.get(tensor)
         return each if axis is None else (*each[:axis], batched, *each[axis:])
 
@@ -135,7 +136,8 @@ class _Batch:
         return [self._with_range(line)]
 
     def _with_range(self, line: Comprehension) -> Comprehension:
-        """The line, which runs over the batch even where it reads nothing that is batched."""
+        """The statement with a clause for the batch, where no read of a batched tensor gives the
+        range."""
         of_batch = e.index(self.variable)
         reads = (r for expr in (line.rhs, *line.exists) for r in reads_of(expr))
         if any(of_batch in read.subscripts for read in reads):
@@ -143,7 +145,7 @@ class _Batch:
         return replace(line, where={self.variable: (e.ZERO, self.size), **line.where})
 
     def _copy(self, source: str) -> Comprehension:
-        """A part of a concat with the batch as its first dimension."""
+        """A statement that copies a part of a concat with the batch as the first dimension."""
         copy = self.names.fresh(source)
         indices = tuple(self.names.fresh(f"i{k}") for k in range(self.program.ranks[source]))
         subscripts = self._with(source, tuple(map(e.index, indices)), e.index(self.variable))
@@ -176,11 +178,12 @@ class _Batch:
         return e.rebuilt(expr, in_value)
 
     def _is_scalar(self, tensor: str) -> bool:
-        """Whether it is a batched number that the code is made for, unbatched."""
+        """Whether a tensor is a batched scalar, on whose value code is specialised where it is not
+        batched."""
         return tensor in self.program.static_scalars and tensor in self.axes
 
     def _check(self, line: Comprehension) -> None:
-        """Raise where a range depends on what is batched."""
+        """Raises GradError where a range depends on a batched scalar."""
         for variable, bounds in line.where.items():
             for read in (read for bound in bounds for read in reads_of(bound)):
                 if self._is_scalar(read.tensor):
@@ -215,7 +218,7 @@ def _is_index(node: p.Convert) -> bool:
 
 
 def _sources(step: TextStep) -> tuple[str, ...]:
-    """The tensors whose values a statement reads, what it goes on from included."""
+    """The tensors whose values a statement reads, its target included where it goes on from it."""
     if isinstance(step, Joined):
         return step.sources
     return tuple(read.tensor for read in reads_of(step.rhs))
@@ -279,7 +282,7 @@ def _by_name(program: p.Program, in_axes: object) -> dict[str, object]:
 
 
 def _number(axis: Any) -> int | None:
-    """A dimension as an integer, None for what is none."""
+    """A dimension as an integer; None for a value that is no integer."""
     try:
         return None if isinstance(axis, bool) else index(axis)
     except TypeError:

@@ -15,12 +15,10 @@ from tc.semantics import program as p
 
 @dataclass(frozen=True, slots=True)
 class CallFreeDef:
-    """The statements of one def, without calls.
-
-    `shapes` has the dimensions that are declared, over sizes of the inputs and extents, `inferred`
-    those that the first statement of a tensor shows; `callers` are the outputs that are read before
-    any statement defines them (R4). `words` are its tensors by their names in the checked program.
-    """
+    """One def without calls: its statements, tensors and sizes. `shapes` has declared dimensions,
+    over sizes of the inputs and extents; `inferred` has the dimensions that the first statement of
+    a tensor shows. `callers` are the outputs that are read before any statement defines them (R4).
+    `words` has the tensors by their names in the checked program."""
 
     name: str
     inputs: tuple[str, ...]
@@ -36,13 +34,13 @@ class CallFreeDef:
     inferred: Mapping[str, tuple[p.Expr, ...]] = field(default_factory=dict)
 
     def extent(self, tensor: str, axis: int) -> p.Expr:
-        """The size of a dimension, by the sizes of inputs where that shows."""
+        """The size of a dimension in sizes of the inputs where these show it, else as an extent."""
         shape = self.shapes.get(tensor) or self.inferred.get(tensor)
         return p.Extent(tensor, axis, span=e.NO_SPAN) if shape is None else shape[axis]
 
     def only_extent(self, line: Comprehension, variable: str) -> p.Expr | None:
-        """The extent of every dimension that the variable runs over, where it always stands there
-        alone and they are one expression."""
+        """The extent of the dimensions over which a variable runs; None unless the variable always
+        stands alone in a subscript, and these dimensions have one extent."""
         found = set()
         for read in (r for expr in (line.rhs, *line.exists) for r in reads_of(expr)):
             for axis, subscript in enumerate(read.subscripts):
@@ -53,17 +51,18 @@ class CallFreeDef:
         return found.pop() if len(found) == 1 else None
 
     def declared(self, tensor: str) -> str:
-        """The tensor as a parameter or a return; without a type where its shape is inferred."""
+        """The declaration of a tensor as a parameter or a return, without a type where the shape is
+        inferred."""
         shape = self.shapes.get(tensor)
         return self.named_like(tensor, tensor) if is_spelled(shape) else tensor
 
     def named_like(self, tensor: str, name: str) -> str:
-        """The same for another tensor of its type and shape."""
+        """The declaration of another tensor with the type and shape of this one."""
         shape = self.shapes.get(tensor)
         return declaration(name, self.dtypes[tensor], shape or ()) if is_spelled(shape) else name
 
     def fresh_names(self) -> FreshNames:
-        """Names beside those of its tensors, sizes and index variables."""
+        """Names that no tensor, size or index variable has."""
         variables = (v for s in self.steps if isinstance(s, Comprehension) for v in s.variables)
         return FreshNames((*self.dtypes, *self.sizes, *variables))
 
@@ -74,7 +73,7 @@ def is_spelled(shape: tuple[p.Expr, ...] | None) -> bool:
 
 
 def call_free(program: p.Program) -> CallFreeDef:
-    """The program with names of one word for the tensors and sizes of the defs that it calls."""
+    """The program as one def, in which tensors and sizes of called defs have names of one word."""
     names = FreshNames(filter(_is_word, (*program.tensors, *program.sizes)))
     tensors = {n: n if _is_word(n) else names.fresh(n) for n in program.tensors}
     sizes = {n: _size(program, n, tensors) for n in program.sizes if not _is_word(n)}
@@ -133,7 +132,7 @@ def _is_word(name: str) -> bool:
 
 
 def _size(program: p.Program, name: str, tensors: Mapping[str, str]) -> p.Expr:
-    """The size of an inlined def, by what the entry calls it, or as an extent."""
+    """The size of an inlined def in sizes of the entry, or as an extent."""
     extents = program.sizes[name].extents
     for extent in extents:
         shape = program.tensors[extent.tensor].shape
@@ -148,7 +147,7 @@ def _line(
     change: Callable[[p.Expr], p.Expr | None],
     taken: set[str],
 ) -> Comprehension:
-    """The statement as a line; index variables that a tensor or size is named like are renamed."""
+    """The statement as one of a call-free def; index variables named like tensors are renamed."""
     names = FreshNames({*taken, *statement.variables})
     renamed = {v: names.fresh(v) for v in statement.variables if v in taken}
 
@@ -195,7 +194,8 @@ def _with_declared_shapes(program: CallFreeDef) -> Iterator[TextStep]:
 
 
 def _shown_shape(program: CallFreeDef, step: TextStep) -> tuple[p.Expr, ...] | None:
-    """The shape that a tensor has by its first statement, where all shows there."""
+    """The shape of a tensor that its first statement shows; None where that statement does not show
+    all dimensions."""
     known = {*program.shapes, *program.inferred}
     if (
         not isinstance(step, Comprehension)
@@ -214,8 +214,8 @@ def _shown_shape(program: CallFreeDef, step: TextStep) -> tuple[p.Expr, ...] | N
 
 
 def with_given_outputs(program: CallFreeDef) -> CallFreeDef:
-    """The program where `X_0` is an input for each output `X` that is read before any statement
-    defines it (D2, R4), and where what goes on from another output starts at the identity."""
+    """The def with an input `X_0` for each output `X` that is read before any statement defines it
+    (D2, R4). A statement that goes on from another output starts at the identity."""
     names = program.fresh_names()
     given = {output: names.fresh(f"{output}_0") for output in program.callers}
     steps: list[TextStep] = []

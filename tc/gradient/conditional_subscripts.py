@@ -1,4 +1,5 @@
-"""Subscripts that choose: a statement for each branch, with its condition (D14)."""
+"""Subscripts with `min`, `max` or `?:`: one statement for each branch, with the branch's condition
+(D14)."""
 
 from __future__ import annotations
 
@@ -14,11 +15,8 @@ MAX_BRANCHES = 16
 
 
 def branches(found: Contribution) -> list[Contribution]:
-    """What a read gets, branch by branch of its subscripts.
-
-    Of several `min`, `max` and `?:` each is decided in turn, the outermost first, under the
-    conditions that hold so far.
-    """
+    """The contributions to a read, one for each branch of its subscripts. The outermost `min`,
+    `max` or `?:` is decided first, and each further one under the conditions that hold so far."""
     made: list[Contribution] = []
     for each in _branches(found):
         made.append(each)
@@ -55,7 +53,8 @@ def _with_branch(read: p.Read, choice: p.Expr, value: p.Expr) -> p.Read:
 
 
 def _choice(read: p.Read) -> p.Expr | None:
-    """The first choice in the subscripts of a read that depends on an index variable, outermost."""
+    """The first `min`, `max` or `?:` in the subscripts of a read, outermost first, that depends on
+    an index variable."""
     for subscript in read.subscripts:
         for node in p.walk(subscript):
             is_choice = isinstance(node, p.Select) or (

@@ -104,7 +104,7 @@ def _forward(
 
 @dataclass
 class _Forward:
-    """What is known and made so far of one text."""
+    """The state of one derivation: what is known of the def, and the statements made so far."""
 
     program: CallFreeDef
     wrt: tuple[str, ...]
@@ -177,7 +177,7 @@ class _Forward:
         return checked_def(name, params, returns, steps, self.dtypes).layout
 
     def _zero(self, tensor: str, name: str) -> Comprehension:
-        """0 in the shape of a tensor."""
+        """A statement that writes 0 to `name`, in the shape of a tensor."""
         lines = (
             s for s in self.program.steps if isinstance(s, Comprehension) and s.target == tensor
         )
@@ -207,8 +207,8 @@ class _Forward:
     # --- one statement ----------------------------------------------------------------------
 
     def _derive(self, line: Comprehension, later: Sequence[TextStep]) -> None:
-        """The statement and what it does to the tangent of its target: after it, or before it
-        where it changes what both read."""
+        """Adds a statement and the statements of its target's tangent: after the statement, or
+        before it where it changes elements that both read."""
         target, op = line.target, line.op.rstrip("=!")
         reads_itself = any(read.tensor == target for read in reads_of(line.rhs))
         if op in ("*", "min", "max"):
@@ -234,7 +234,7 @@ class _Forward:
             self._clear(line, later)
 
     def _product(self, line: Comprehension, later: Sequence[TextStep]) -> None:
-        """Each term's tangent times the other terms (D12)."""
+        """Adds a product and its tangent: each term's tangent times the other terms (D12)."""
         held = self._held(line)
         if not line.reduction:
             self._written_out(line)
@@ -255,8 +255,8 @@ class _Forward:
             self.steps.append(line)
 
     def _extreme(self, line: Comprehension, later: Sequence[TextStep]) -> None:
-        """The terms that equal the extreme share its tangent (D11): where they are rounded, they
-        are stored, and the extreme is that of what is stored."""
+        """Adds an extreme and its tangent: the terms that equal the extreme share its tangent
+        (D11). Rounded terms are stored, and the extreme is taken of the stored terms."""
         is_stored = self._is_rounded(line)
         if not line.reduction and not is_stored:
             self._written_out(line)
@@ -299,8 +299,8 @@ class _Forward:
         return not is_exact(line.rhs, self.program.dtypes[line.target])
 
     def _stored(self, line: Comprehension, later: Sequence[TextStep]) -> p.Expr:
-        """The terms of a statement, stored in the type of its target by one before it, with the
-        same ranges."""
+        """A read of a statement's terms, which a statement before it stores in the type of its
+        target, with the same ranges."""
         terms = _terms(self.program, line, self.program.steps[: -1 - len(later)])
         if terms.waits:
             self.steps.append(line)
@@ -309,15 +309,15 @@ class _Forward:
         return replace(self._held(line), tensor=name, subscripts=terms.places)
 
     def _written_out(self, line: Comprehension) -> None:
-        """A product or extreme with what the target holds: `T(i) = T(i) * ...`, which the tangent
-        reads before it changes."""
+        """Adds a product or extreme of its old value and one term, `T(i) = T(i) * ...`, behind its
+        tangent, which reads the old value."""
         held = self._held(line)
         rhs = p.Binary(line.op.rstrip("="), held, line.rhs, held.dtype, span=e.NO_SPAN)
         self._write(line, "=", self._tangent(replace(line, rhs=rhs)))
         self.steps.append(line)
 
     def _others(self, line: Comprehension) -> p.Expr:
-        """The product of the other terms of an instance (D12), with positions from 0."""
+        """A read of the product of the other terms of an instance (D12)."""
         outer = {v: bounds for v, bounds in line.where.items() if v in line.indices}
         given = {v: line.where[v] for v in line.reduction if v in line.where}
         positions = TermPositions.of(given)
@@ -348,7 +348,7 @@ class _Forward:
     # --- what has no tangent ----------------------------------------------------------------
 
     def _begin(self, line: Comprehension) -> None:
-        """Give the tangent its shape, where its first statement may not."""
+        """Gives the tangent its shape where its own first statement may not do so."""
         target = line.target
         if target in self.started:
             return
@@ -360,7 +360,8 @@ class _Forward:
             self.steps.append(self._zero(target, self.names[target]))
 
     def _clear(self, line: Comprehension, later: Sequence[TextStep]) -> None:
-        """The tangent of what depends on no input that has one."""
+        """Sets the tangent of a target to 0, where the statement depends on no input that has a
+        tangent."""
         if line.target in self.started:
             self._write(line, "+=!" if line.reduction else "=", e.ZERO)
         elif self._is_added_to(line, later):
@@ -370,8 +371,8 @@ class _Forward:
             self.started.add(line.target)
 
     def _is_added_to(self, line: Comprehension, later: Sequence[TextStep]) -> bool:
-        """Whether the next statement that has to do with the target adds to all of it: then that
-        one starts the tangent."""
+        """Whether the next statement that concerns the target adds to all of it, and so can start
+        the tangent."""
         if [*reads_of(line.rhs), *line.where, *line.exists]:
             return False
         about = [step for step in later if _touches(step, line.target)]
@@ -401,7 +402,7 @@ class _Forward:
         return tangent(line.rhs, names, self.program.dtypes[line.target], weight, value)
 
     def _held(self, line: Comprehension) -> p.Read:
-        """What the target holds."""
+        """A read of the element of the target that a statement writes."""
         dtype = self.program.dtypes[line.target]
         return p.Read(line.target, line.left, dtype, -1, span=e.NO_SPAN)
 
@@ -411,7 +412,7 @@ class _Forward:
         return found
 
     def _write(self, line: Comprehension, op: str, rhs: p.Expr) -> None:
-        """A statement of the tangent, with the ranges of the statement."""
+        """Adds a statement of the target's tangent, with the ranges of the statement."""
         self.started.add(line.target)
         dtype = self.dtypes[self.names[line.target]]
         if any(r.dtype.is_float and r.dtype.bits > dtype.bits for r in reads_of(rhs)):
@@ -423,7 +424,7 @@ class _Forward:
         return self.paired.ranged(line, made)
 
     def _of_copy(self, line: Comprehension) -> Comprehension:
-        """The statement, which reads what its target held in a copy."""
+        """The statement with reads of a copy of its target, which is made before it."""
         held, target = self._held(line), line.target
         copy = self._made(f"o_{target}", held.dtype)
         self.names[copy] = self._made(f"t_{copy}", held.dtype)
@@ -442,9 +443,9 @@ class _Forward:
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """The terms of a statement as a statement of their own, with the same ranges, and where they
-    stand in its target: from 0 on. `begins` are those of variables that may begin below 0. Where it
-    `waits`, the target has to be there, whose shape other statements tell."""
+    """The terms of a statement as the statement `line` of their own, with the same ranges, and
+    their `places` in its target, from 0 on. `begins` are those of variables that may begin below 0.
+    `waits`: the statement's own target is needed, whose shape other statements give."""
 
     line: Comprehension
     places: tuple[p.Expr, ...]
@@ -453,7 +454,7 @@ class _Terms:
 
 
 def _terms(program: CallFreeDef, line: Comprehension, done: Sequence[TextStep]) -> _Terms:
-    """The terms of a statement after those that are done."""
+    """The terms of a statement, which stands after the statements `done`."""
     named = {n for expr in (line.rhs, *line.exists) for n in p.index_names(expr)}
     indices = tuple(v for v in line.variables if v in named)
     given = {v: line.where[v] for v in indices if v in line.where}
@@ -482,8 +483,8 @@ def _moved(read: p.Read, moved: Mapping[str, p.Expr]) -> p.Read:
 
 
 def _in_parts(program: CallFreeDef) -> CallFreeDef:
-    """The program with the parts of right sides whose tangents would be many times as long as they
-    are as statements before these."""
+    """The def in which right sides whose tangents would be much longer have parts, which are
+    statements before them."""
     names = program.fresh_names()
     paired = PairedRanges(program, {}, frozenset())
     dtypes, ranks = dict(program.dtypes), dict(program.ranks)
@@ -507,7 +508,8 @@ def _in_parts(program: CallFreeDef) -> CallFreeDef:
 
 
 def _needed(steps: Sequence[TextStep], wanted: Iterable[str]) -> list[TextStep]:
-    """The steps that some tensors need: all of a tensor, as its shape may follow from any."""
+    """The steps on which some tensors depend. All statements of a tensor count, as its shape may
+    follow from any."""
     needed = set(wanted)
     while True:
         kept = [step for step in steps if step.target in needed]
@@ -518,7 +520,7 @@ def _needed(steps: Sequence[TextStep], wanted: Iterable[str]) -> list[TextStep]:
 
 
 def _used(step: TextStep) -> set[str]:
-    """The tensors that a step reads, or takes a size of."""
+    """The tensors that a step reads, or whose sizes it uses."""
     if isinstance(step, Joined):
         return {*step.sources}
     bounds = (bound for bounds in step.where.values() for bound in bounds)
@@ -560,8 +562,7 @@ def _active(program: CallFreeDef, wrt: set[str], constant: set[str]) -> set[str]
 
 
 def _useful(program: CallFreeDef, active: Container[str]) -> set[str]:
-    """The tensors of which outputs depend on what is derived, and not on whether it is equal to
-    something alone."""
+    """The tensors on which outputs depend with a derivative, and not through comparisons alone."""
     useful = {name for name in program.outputs if name in active}
     while True:
         before = len(useful)

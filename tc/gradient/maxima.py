@@ -61,7 +61,7 @@ def is_exact(expr: p.Expr, dtype: DType) -> bool:
 
 
 def _is_certain(expr: p.Expr) -> bool:
-    """Whether a condition or a subscript depends on no value that is rounded."""
+    """Whether a condition or a subscript depends on no rounded value."""
     if expr.dtype.is_float:
         return is_exact(expr, expr.dtype)
     return all(map(_is_certain, p.children(expr)))
@@ -93,7 +93,8 @@ def outdated(
 def _rounded(
     steps: Sequence[VersionStep], type_of: Callable[[str], DType], again: Collection[str]
 ) -> set[str]:
-    """The versions, of those that are computed again, that may be rounded differently."""
+    """The versions, among those that are computed again, that may be rounded in another way than
+    before."""
     found: set[str] = set()
     for step in steps:
         if step.version in again:
@@ -106,7 +107,7 @@ def _rounded(
 
 
 def _read(step: VersionStep) -> set[str]:
-    """The versions that a step reads, or goes on from."""
+    """The versions that a step reads, its previous version included."""
     nodes = p.walk(step.statement.rhs)
     found = {node.tensor for node in nodes if isinstance(node, p.Read)}
     return found if step.previous is None else found | {step.previous}

@@ -198,7 +198,7 @@ def _factors(expr: p.Expr) -> Iterator[tuple[int, int, int]]:
 
 
 def _of_call(call: p.Call, derivative: str) -> tuple[int, int]:
-    """How many copies of a call's adjoint the adjoint of an argument has, and how many other nodes."""
+    """How many copies of a call's adjoint an argument's adjoint has, and how many other nodes."""
     made = parsed_derivative(derivative)
     sizes = dict(zip(ARGUMENTS, map(length, call.args), strict=False)) | {"f": length(call)}
     size = sum(sizes[n.tensor] if isinstance(n, p.Read) else 1 for n in p.walk(made))

@@ -1,8 +1,6 @@
-"""Statements beside those of the program, with the same ranges (D18).
-
-Ranges are the same by construction: such a line reads what the statement of the program reads, or
-has a clause for it. No size has to be known for that.
-"""
+"""Statements beside those of the program, with the same ranges (D18). Ranges are the same by
+construction: such a statement has the same reads as a statement of the program, or a clause for
+each read that it lacks. No size has to be known for that."""
 
 from __future__ import annotations
 
@@ -18,7 +16,8 @@ from tc.semantics import program as p
 
 @dataclass(frozen=True, slots=True)
 class PairedRanges:
-    """`names` are those of the tangents, which have the shapes of their tensors."""
+    """Makes statements that have the ranges of statements of a program. `names` are the tangents of
+    tensors, which have the shapes of these tensors."""
 
     program: CallFreeDef
     names: Mapping[str, str]
@@ -26,7 +25,7 @@ class PairedRanges:
     """The tensors that several statements write."""
 
     def ranged(self, line: Comprehension, made: Comprehension) -> Comprehension:
-        """The line `made`, with the ranges that `line` of the program has."""
+        """The statement `made` with the ranges of `line`, a statement of the program."""
         where, exists = {**line.where, **made.where}, [*line.exists, *made.exists]
         read = accesses(made.rhs, self.names)
         bare: set[tuple[p.Expr, p.Expr]] = set()
@@ -55,7 +54,8 @@ class PairedRanges:
         read: set[tuple[str, int, p.Expr]],
         bare: set[tuple[p.Expr, p.Expr]],
     ) -> list[str]:
-        """The variables that a read may bound, where the new line does not read the same."""
+        """The variables that a read may bound, if the new statement has no read that bounds them in
+        the same way."""
         found: list[str] = []
         for axis, subscript in enumerate(access.subscripts):
             is_bare = isinstance(subscript, p.Index)
@@ -76,7 +76,8 @@ class PairedRanges:
     def _plain_ranges(
         self, line: Comprehension, variables: list[str]
     ) -> dict[str, ExprBounds] | None:
-        """The ranges of variables that all reads bound alike, where the target bounds none."""
+        """The ranges of variables that all reads bound by one extent; None where a read or the
+        target bounds one of them in another way."""
         found: dict[str, ExprBounds] = {}
         for variable in variables:
             extent = self.program.only_extent(line, variable)
@@ -115,7 +116,8 @@ def _is_sum(expr: p.Expr) -> bool:
 
 
 def _for_ranges(access: p.Read) -> p.Read:
-    """The read as it counts for ranges: in `pad`, subscripts that are no variable do not (G9)."""
+    """The read with the subscripts from which ranges follow: in `pad` these are variables that
+    stand alone (G9)."""
     if not access.bare_only:
         return access
     subscripts = (s if isinstance(s, p.Index) else e.ZERO for s in access.subscripts)

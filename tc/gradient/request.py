@@ -1,4 +1,4 @@
-"""What a caller of `tc.grad` and its kin asks for: a def, and the inputs that count (D1, D16)."""
+"""The request of a caller of `tc.grad` and its kin: a def, and the inputs that count (D1, D16)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tc.source import Span
 
 
 class HasProgram(Protocol):
-    """What was made of a def, as the functions of `tc.compile` are."""
+    """An object made of a def, as the functions of `tc.compile` are."""
 
     program: p.Program
 
@@ -31,7 +31,8 @@ InputNames: TypeAlias = Sequence[str] | AbstractSet[str] | str
 
 
 def program_of(src: TextOrFunction, entry: str | None) -> p.Program:
-    """The checked program of a text, by default that which a function was made of."""
+    """The checked program of a text, or of a function, whose own def is taken unless `entry` names
+    another."""
     made = getattr(src, "program", None)
     if not isinstance(made, p.Program):
         return check(parse(given_source(src)), entry)

@@ -26,9 +26,9 @@ def tangent(
     weight: Weight = lambda each: each,
     value: p.Expr | None = None,
 ) -> p.Expr:
-    """The tangent of an expression, ZERO where it has none; `names` are those of the tangents of
-    tensors. Each term is weighted, and computed in `dtype` at least. `value` is what holds the
-    value of the expression, where something does.
+    """The tangent of an expression, ZERO where it has none; `names` are the tangents of tensors.
+    Each term is multiplied by `weight`, and computed in `dtype` or a wider type. `value` is a read
+    of the expression's value, if some tensor holds the value.
 
     >>> from tc.dtypes import FLOAT32
     >>> from tc.frontend.parser import parse
@@ -72,7 +72,8 @@ def tangent(
 
 
 def accesses(expr: p.Expr, names: Mapping[str, str]) -> set[tuple[str, int, p.Expr]]:
-    """What is accessed by tensor, dimension and subscript; a tangent counts as its tensor."""
+    """The tensor, dimension and subscript of each access in an expression; a tangent counts as its
+    tensor."""
     tensors = {tangent: name for name, tangent in names.items()}
     return {
         (tensors.get(read.tensor, read.tensor), axis, subscript)
@@ -92,8 +93,8 @@ def _with_tangent(adjoint: p.Expr, value: p.Expr) -> p.Expr:
 
 
 def _padded(pad: p.Select, names: Mapping[str, str], dtype: DType) -> p.Expr:
-    """The tangent of `pad(then, otherwise)`, which is to decide as that does. It does where it
-    reads what `then` reads; elsewhere a condition that says nothing reads it."""
+    """The tangent of `pad(then, otherwise)`, which takes the branch that the pad takes. A tangent
+    with the reads of `then` does; for others a condition that always holds has these reads."""
     then = tangent(pad.then, names, dtype)
     otherwise = tangent(pad.otherwise, names, dtype)
     if then == otherwise == e.ZERO:
@@ -108,7 +109,7 @@ def _padded(pad: p.Select, names: Mapping[str, str], dtype: DType) -> p.Expr:
 
 
 def _combined(terms: list[_Term]) -> p.Expr:
-    """The sum, with one choice for all terms that a condition decides on (D7)."""
+    """The sum of tangents, with one `?:` for all terms that have the same condition (D7)."""
     parts: dict[p.Expr | None, tuple[list[_Term], list[_Term]]] = {}
     total: p.Expr | None = None
     for conditions, value in terms:

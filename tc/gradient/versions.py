@@ -1,10 +1,8 @@
-"""The forward program in single assignment (D9): what is overwritten or changed is another tensor.
-
-A version begins where all of a tensor is written anew; a sum may go on in it, and other parts of it
-be written. A statement that writes a part again, goes on by another operation, or changes what was
-read makes a version out of the one before. The last one has the tensor's own name, and what the
-caller gives is `T_0`.
-"""
+"""The forward program in single assignment (D9): each version of a tensor is a tensor of its own. A
+version begins where all of a tensor is written anew; a sum may go on in the version, and other
+parts of the version be written. A statement makes a new version of the one before where it writes a
+part again, goes on by another operation, or changes elements that were read. The last version has
+the tensor's own name, and the version that the caller gives is `T_0`."""
 
 from __future__ import annotations
 
@@ -22,9 +20,10 @@ from tc.semantics.ranges.polynomials import atom, linear, to_expr, to_poly
 @dataclass(frozen=True, slots=True)
 class VersionStep:
     """A statement that makes a version of a tensor or, where it `joins`, adds to one, or writes
-    another part of it; its reads are of versions, its subscripts variables. `previous` is the
-    version that it changes; None where it writes all anew. `covers`: it writes each element.
-    `concat` is the same for the statements of one concat, None for others."""
+    another part of one. Reads of the statement are of versions, and its subscripts are variables.
+    `previous` is the version that the statement changes, None where it writes all elements anew.
+    `covers`: the statement writes each element. `concat` is the same for the statements of one
+    concat, None for others."""
 
     statement: p.Statement
     ranges: Mapping[str, ExprBounds]
@@ -37,14 +36,14 @@ class VersionStep:
 
     @property
     def is_anew(self) -> bool:
-        """Whether nothing is left of what the elements held that are written."""
+        """Whether the statement keeps nothing of the elements that it writes."""
         statement = self.statement
         return statement.op == "=" or statement.init or (self.previous is None and not self.joins)
 
 
 @dataclass
 class _Versions:
-    """The versions that there are after some statements."""
+    """The versions after the statements taken so far."""
 
     program: p.Program
     found: SampledRanges
@@ -83,7 +82,7 @@ class _Versions:
         self.steps.append(step)
 
     def _is_apart(self, part: tuple[ExprBounds, ...], version: str) -> bool:
-        """Whether a part of a version is written by no statement before, whatever the sizes."""
+        """Whether no earlier statement writes to a part of a version, whatever the sizes."""
         return all(
             any(
                 e.is_at_most(end, other) or e.is_at_most(until, begin)
@@ -132,7 +131,7 @@ def versions(
 
 
 def _named(step: VersionStep, names: Mapping[str, str]) -> VersionStep:
-    """A step with the names that last versions get."""
+    """A step in which last versions have the names of their tensors."""
 
     def change(node: p.Expr) -> p.Expr | None:
         if isinstance(node, p.Read) and node.tensor in names:
@@ -149,8 +148,7 @@ def _named(step: VersionStep, names: Mapping[str, str]) -> VersionStep:
 
 
 def _alike(expr: p.Expr) -> p.Expr:
-    """An expression without the places in the program of its reads: those of one element are
-    equal."""
+    """An expression whose reads have no numbers, so that reads of one element are equal."""
 
     def change(node: p.Expr) -> p.Expr | None:
         match node:
@@ -168,8 +166,8 @@ def _alike(expr: p.Expr) -> p.Expr:
 def _in_place(
     statement: p.Statement, found: SampledRanges
 ) -> tuple[p.Statement, Mapping[str, ExprBounds]]:
-    """A statement that writes each element at its own variables: one of concat writes them beside
-    each other, and its variable is moved."""
+    """A statement that writes each element at its own variables, and its ranges. Statements of
+    concat write at an offset, by which their variables are moved."""
     ranges = found.ranges[statement.name]
     moved: dict[str, p.Expr] = {}
     bounds = dict(ranges)
@@ -189,7 +187,8 @@ def _in_place(
 
 
 def concat_of(statement: p.Statement) -> tuple[str, int] | None:
-    """What the statements of one concat have in common: their variables are not in the text."""
+    """A key that the statements of one concat share, None for other statements. The variables of
+    concat do not stand in the text."""
     for subscript in statement.subscripts:
         for node in p.walk(subscript):
             if isinstance(node, p.Index) and node.span.text != node.name:
