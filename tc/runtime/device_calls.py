@@ -103,7 +103,7 @@ class DeviceComputation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What a call copies of arrays of the processor: so many bytes to a device, `there`, and
+    """The bytes of arrays of the processor that a call copies to a device, `there`, and
     `back`. `move` makes an array that lies there of one with a {name}."""
 
     device: str

@@ -24,7 +24,7 @@ OutputSpace: TypeAlias = tuple[str, tuple[int, ...], np.dtype[Any]]
 """Name, shape and dtype of an array to allocate."""
 
 LARGE_BYTES = 1 << 20
-"""Outputs of so many bytes start with a line of the caches."""
+"""Outputs of this many bytes or more start with a line of the caches."""
 
 _MAX_SPARE = 4  # calls whose temporaries are kept
 

@@ -133,7 +133,7 @@ class ThreadPool:
         self._begin_anew()
 
     def _take(self, most: int) -> list[_Worker]:
-        """Idle workers, up to so many."""
+        """At most `most` idle workers."""
         if self._process != os.getpid():  # a fork that nobody told of
             self._begin_anew()
         if self._started < min(most, thread_count() - 1):

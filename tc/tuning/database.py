@@ -167,9 +167,9 @@ class TuningDatabase:
         return readable(stored_plans(known, shaped, self._pass_over))
 
     def prune(self, keep: int) -> tuple[int, int]:
-        """Removes what cannot be read, and of the rest all but so many plans of each problem, on
-        each device and for the same options, the fastest, and those that were confirmed. Returns
-        how many measurements were removed, and how many are left."""
+        """Removes measurements that cannot be read, and for each problem, device and options all
+        plans but the `keep` fastest ones and the confirmed ones. Returns the numbers of
+        measurements removed and left."""
         with writing(self.path) as connection:
             (before,) = connection.execute("SELECT count(*) FROM trials").fetchone()
             _remove_damaged(connection)

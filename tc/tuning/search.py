@@ -74,7 +74,8 @@ class Search(ABC):
     # --- what searches have in common ---------------------------------------------------------
 
     def any_point(self, share: float = 0.3) -> dict[str, str]:
-        """Genes at random, so many of them other than by default."""
+        """Random genes: about the share `share` of them is drawn, the others have their
+        defaults."""
         return {
             name: self.random.choice(values)
             for name, values in sorted(self.space.genes.items())

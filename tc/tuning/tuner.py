@@ -45,8 +45,8 @@ _PATIENCE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """When a search ends: after so many seconds, candidates, or generations, whichever comes first;
-    None is no bound. InputError for what is no budget."""
+    """The bounds of a search in seconds, candidates and generations: the search ends at the first
+    bound that it meets. None is no bound. InputError for values that are no bounds."""
 
     max_seconds: float | None = 60.0
     max_candidates: int | None = None

@@ -118,7 +118,7 @@ class Turns:
 
 
 def bound_member(member: Member, trips: int, launch: LaunchIndices, state: EmitScope) -> Turns:
-    """How blocks or threads run a member that has so many iterations."""
+    """How blocks or threads run a member of `trips` iterations."""
     assert member.axis is not None
     key = member.role, member.axis
     index, used = launch.indices[key], used_of(member, trips)

@@ -78,7 +78,7 @@ def _family_of_type(kind: type) -> Family:
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> np.ndarray:
-    """A row-major array with no particular contents, aligned to so many bytes."""
+    """A row-major array with no particular contents, aligned to `alignment` bytes."""
     if alignment <= dtype.itemsize:
         return np.empty(shape, dtype)
     length = math.prod(shape) * dtype.itemsize

@@ -92,7 +92,7 @@ class DeviceArray:
 
 
 def packed(shape: Sequence[int], size: int) -> tuple[int, ...]:
-    """The strides in bytes of a row-major array with elements of so many bytes.
+    """The strides in bytes of a row-major array with elements of `size` bytes.
 
     >>> packed((2, 3), 4)
     (12, 4)

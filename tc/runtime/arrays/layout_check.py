@@ -64,7 +64,7 @@ def one_by_one(checks: Sequence[ArrayCheck]) -> CallCheck:
 
 def overlap_ranges(spans: Sequence[tuple[int, int, int]], inputs: int) -> tuple[OverlapRange, ...]:
     """The range of overlap of each output with each array before it. `spans` has the places of
-    arrays, those of outputs behind so many inputs, with the bytes before and behind the pointer.
+    arrays, of the `inputs` inputs first, with the bytes before and behind the pointer of each.
 
     >>> overlap_ranges([(0, 0, 8), (2, 4, 12)], 2)
     ((2, 0, -12, 12),)

@@ -321,7 +321,7 @@ def _die_with(server: int) -> None:
 
 
 def _limit_memory(more: int | None) -> None:
-    """This process may take so many bytes more than now, where the system tells how many it has."""
+    """Lets this process take `more` bytes more than now, on systems that tell how many it has."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     soft = hard
     if more is not None and sys.platform == "linux":
