@@ -18,7 +18,7 @@ from tc.dtypes import compute_dtype
 from tc.plan import BLOCK, PARALLEL, REGISTER, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.footprint import Box, Digits, Position, box, enter, start, trips_of, whole
-from tc.polyhedral.schedule import ArrayTile, Band, Member, Node, Promotion
+from tc.polyhedral.schedule import ArrayTile, Band, Expansion, Member, Node, Promotion
 from tc.polyhedral.scop.scop import Access, HalfOpen, Scop, ScopStatement, all_written, subtract
 
 
@@ -452,9 +452,28 @@ def _faults(
                             f"back tiles of {tile.tensor} that overlap"
                         )
         held = held.union(tile.tensor for tile in node.tiles)
+    if isinstance(node, Expansion):
+        below = Footprint(scop, around, schedule.members_below(node))
+        reason = _fault_of_accumulators(scop.statement(node.statement), below)
+        if reason is not None:
+            yield reason
     around = (*around, *loops_of(node))
     for child in schedule.children(node):
         yield from _faults(child, around, held, scop)
+
+
+def _fault_of_accumulators(statement: ScopStatement, below: Footprint) -> str | None:
+    """Why a statement cannot have an accumulator for each element of a box: some of these elements
+    belong to other iterations, and more than one variable decides which."""
+    position = below.position(statement)
+    for dimension, form in enumerate(statement.write.subscripts):
+        free = [] if form is None else [v for v in form.terms if position[v].counts]
+        if len(free) > 1 and (
+            _has_gaps(statement.write, dimension, position)
+            or _reaches_others(statement.write, position)
+        ):
+            return f"{statement.name} would have accumulators of elements of other iterations"
+    return None
 
 
 def _is_apart(number: int, tile: Box, below: Footprint) -> bool:

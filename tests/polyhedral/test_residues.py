@@ -228,20 +228,23 @@ def test_periods_shorter_than_vectors_are_stored_by_themselves() -> None:
 
 
 @pytest.mark.parametrize("bits", [0, 128, 256, 512])
-@pytest.mark.parametrize(("period", "periods"), [(18, 8), (20, 16), (16, 9), (33, 5)])
+@pytest.mark.parametrize(
+    ("period", "periods", "terms"), [(18, 8, 5), (20, 16, 5), (16, 9, 5), (33, 5, 5), (17, 5, 300)]
+)
 @pytest.mark.parametrize("op", ["+", "max"])
-def test_sums_over_periods(op: str, period: int, periods: int, bits: int) -> None:
+def test_sums_over_periods(op: str, period: int, periods: int, terms: int, bits: int) -> None:
     """i becomes period*i_div + i: a register tile of some of both has gaps, which are elements of
-    other tiles. They were written back too, and the results were wrong."""
+    other tiles, and one of 9 of 17 has the first ones of the next period (with vectors along k).
+    They were written too, and the results were wrong."""
     text = f"""def f(double(A,K) x, double(B,K) y) -> (o) {{
       o(i) {op}=! x(i / B, k) * y(i % B, k) where i in 0:A*B
     }}"""
     rng = np.random.default_rng(period)
-    shapes = {"x": (periods, 5), "y": (period, 5)}
+    shapes = {"x": (periods, terms), "y": (period, terms)}
     given = {name: rng.integers(-9, 9, shape).astype(float) for name, shape in shapes.items()}
     program, arrays = shaped_with(text, given)
-    terms = given["x"][:, None] * given["y"]
-    expected = terms.sum(-1) if op == "+" else terms.max(-1)
+    products = given["x"][:, None] * given["y"]
+    expected = products.sum(-1) if op == "+" else products.max(-1)
     for threads in (1, 4):
         device = Device(vector_bits=bits, vector_registers=32, threads=threads)
         kernel = lower(program, {}, initial=frozenset(), check=True, device=device)

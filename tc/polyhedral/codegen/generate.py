@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tc.affine.forms import Form, LinearForm, constant_form
@@ -470,8 +470,26 @@ def _combined(
     )
     bounds = statement.write.bounds
     limits = None if bounds == whole(target, kernel.scop) else bounds
-    final = guarded(state.within(element, target, limits), final)
+    own_tests = _within_ranges(found, outer, statement, state)
+    final = guarded((*state.within(element, target, limits), *own_tests), final)
     return _unrolled(outer, found.counts, (*stmts, *final), last="unroll")
+
+
+def _within_ranges(
+    found: Box, indices: Iterable[str], statement: ScopStatement, state: State
+) -> Iterator[Expr]:
+    """The tests, those not certain, that accumulators are of elements of the iterations around: of
+    `q*17 + r`, an `r` of 17 and more is an element of the next `q`, with accumulators elsewhere."""
+    position = state.positions[statement.name]
+    for index, count, step, form in zip(
+        indices, found.counts, found.steps, statement.write.subscripts, strict=True
+    ):
+        terms = {} if form is None else form.terms
+        free = [v for v in terms if position[v].counts]
+        if len(terms) > 1 and len(free) == 1 and count > 1:
+            (variable,) = free
+            moved = Form(0, {index: step // terms[variable]})
+            yield from state.between(position[variable].base + moved, position[variable].limits)
 
 
 def _index(name: str, extent: int) -> Expr:
