@@ -126,7 +126,7 @@ def test_modes_of_gradients(library: Library) -> None:
                 assert found is None if mode is torch.enable_grad else (found == 3).all()
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace")
 @pytest.mark.usefixtures("stand_in")
 def test_nothing_is_served_while_torch_records(library: Library) -> None:
     torch, put = library.module.torch, library.module.put
