@@ -253,7 +253,8 @@ def test_a_tensor_that_is_packed_twice() -> None:
 def test_repairs_keep_the_sums_of_halves() -> None:
     text = "def f(half(N,K) a) -> (o) { o(i) +=! a(i,k) }"
     tile = {"tile": "S0.k", "sizes": [8]}
-    plan = planned(["S0.init", "S0"], tile, {"promote": "q", "scope": "register"})
+    parts = ["S0.init", "S0", "S0.rounded"]
+    plan = planned(parts, tile, {"promote": "q", "scope": "register"})
     refused(text, plan, "nothing touches a tensor 'q' there", (5, 70))
 
 
