@@ -476,7 +476,7 @@ def _combined(
 
 
 def _within_ranges(
-    found: Box, indices: Iterable[str], statement: ScopStatement, state: State
+    found: Box, indices: Iterable[str], statement: ScopStatement, state: EmitScope
 ) -> Iterator[Expr]:
     """The tests, those not certain, that accumulators are of elements of the iterations around: of
     `q*17 + r`, an `r` of 17 and more is an element of the next `q`, with accumulators elsewhere."""
