@@ -312,19 +312,25 @@ def tile(member: Member, size: int) -> tuple[Member, Member]:
     return replace(member, step=step), replace(member, span=step)
 
 
-def leading_coincident(node: Node) -> tuple[tuple[Member, ...], Node]:
-    """The coincident members that a node begins with, of bands directly inside of each other, and
-    the node inside of them.
+def leading_coincident(
+    node: Node, *, of_one_band: bool = False
+) -> tuple[tuple[Member, ...], Node]:
+    """The coincident members that a node begins with, of bands directly inside of each other, or
+    of the outermost one alone, and the node inside of these members.
 
     >>> i, k = Member("i", {}, True), Member("k", {}, False)
-    >>> leading_coincident(Band((i,), True, Band((i, k), False, Leaf("S0"))))[0] == (i, i)
+    >>> nested = Band((i,), True, Band((i, k), False, Leaf("S0")))
+    >>> leading_coincident(nested)[0] == (i, i)
+    True
+    >>> leading_coincident(nested, of_one_band=True)[0] == (i,)
     True
     """
     if not isinstance(node, Band):
         return (), node
     first = next((i for i, m in enumerate(node.members) if not m.coincident), len(node.members))
     inside = band_of(node.members[first:], node.permutable, node.child)
-    more, inside = leading_coincident(inside) if first else ((), inside)
+    descends = first and not of_one_band
+    more, inside = leading_coincident(inside) if descends else ((), inside)
     return (*node.members[:first], *more), inside
 
 

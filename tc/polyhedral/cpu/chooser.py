@@ -59,7 +59,7 @@ class _Chooser:
         return self.draft.info
 
     def cluster(self, node: Node) -> None:
-        members, child = leading_coincident(node)
+        members, child = leading_coincident(node, of_one_band=True)
         nest = nest_of(members, child, self.info)
         if nest is None:
             self._shared(members, child)
@@ -172,7 +172,7 @@ class _Chooser:
         self.around = before
 
     def _part(self, node: Node, points: tuple[Member, ...]) -> None:
-        members, child = leading_coincident(node)
+        members, child = leading_coincident(node, of_one_band=True)
         names = list(leaves(node))
         own = tuple(m for m in points if all(m.values[n].variable for n in names))
         mixed = tuple(
