@@ -312,9 +312,7 @@ def tile(member: Member, size: int) -> tuple[Member, Member]:
     return replace(member, step=step), replace(member, span=step)
 
 
-def leading_coincident(
-    node: Node, *, of_one_band: bool = False
-) -> tuple[tuple[Member, ...], Node]:
+def leading_coincident(node: Node, *, of_one_band: bool = False) -> tuple[tuple[Member, ...], Node]:
     """The coincident members that a node begins with, of bands directly inside of each other, or
     of the outermost one alone, and the node inside of these members.
 
