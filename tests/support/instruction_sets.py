@@ -125,7 +125,7 @@ def _compile_c_for(march: str) -> None:
 
 def _inputs(text: str, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
     rng = np.random.default_rng(len(text))
-    signature = tc.compile(text).signature
+    signature = tc.compile(text)._signature
     inputs = []
     for parameter in signature.inputs:
         shape, dtype = shapes[parameter.name], parameter.numpy
