@@ -129,10 +129,10 @@ def pairs_of(dependence: module.Dependence) -> list[tuple[Instance, Instance]]:
 
     def extend(values: list[int]) -> None:
         known = dict(zip(names, values, strict=False))
-        for low, terms, high in conditions:
-            if terms.keys() <= known.keys() and names[len(values) - 1 : len(values)]:
-                total = sum(f * known[v] for v, f in terms.items())
-                if not low <= total < high:
+        for form, (low, high) in conditions:
+            if form.terms.keys() <= known.keys() and names[len(values) - 1 : len(values)]:
+                total = form.constant + sum(f * known[v] for v, f in form.terms.items())
+                if not low <= total <= high:
                     return
         if len(values) == len(keys):
             found.append(
