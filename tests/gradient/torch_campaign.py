@@ -73,6 +73,8 @@ class Sides:
 def _wide(value: Any) -> Any:
     if value.dtype == torch.uint64:
         raise Untranslated("uint64")
+    if value.dtype == torch.bool:
+        return value  # as an integer, what `~` makes of it would be true
     return torch.from_numpy(np.asarray(value.numpy()).astype("int64"))
 
 
