@@ -88,7 +88,7 @@ def operation(op: str, left: Interval, right: Interval) -> Interval | None:
             return min(a, c), min(b, d)
         case "max":
             return max(a, c), max(b, d)
-        case ">>" if c == d:
+        case ">>" if c == d >= 0:
             return a >> c, b >> c
         case "&":
             ends = [high for low, high in (left, right) if low >= 0]
