@@ -168,10 +168,10 @@ PLANS = {
     "sums of halves split": ByHand(
         HALVES,
         ({"a": (6, 100)}, {"a": (3, 7)}),
-        ((NEST, [
+        (([*NEST, "S0.rounded"], [
             {"tile": "k", "sizes": [4]},
             {"split": "S0", "loops": ["k mod 4"], "inside": "i"},
-            {"promote": "o", "scope": "register", "inside": "i"},
+            {"promote": "o.s0", "scope": "register", "inside": "i"},
         ]),),
     ),
     "two parts fused": ByHand(
