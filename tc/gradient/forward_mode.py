@@ -258,11 +258,13 @@ class _Forward:
         """Adds an extreme and its tangent: the terms that equal the extreme share its tangent
         (D11). Rounded terms are stored, and the extreme is taken of the stored terms."""
         is_stored = self._is_rounded(line)
-        if not line.reduction and not is_stored:
+        rhs = self._tangent(line)
+        # an old value shares with a term that has no tangent (D11); `max(a, b)` does not (D10)
+        shares_with_none = rhs == e.ZERO and not line.starts
+        if not line.reduction and not is_stored and not shares_with_none:
             self._written_out(line)
             return
         held, left = self._held(line), line.left
-        rhs = self._tangent(line)
         if rhs == e.ZERO and line.starts:
             self.steps.append(line)
             self._clear(line, later)

@@ -241,3 +241,18 @@ def test_names_are_those_of_the_program(options: dict[str, Any], repair: str) ->
         tc.jvp(text, **options)
     assert caught.value.rule == "D16"
     assert caught.value.repair == repair
+
+
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_a_value_shares_with_a_constant_in_forward_mode_too(op: str) -> None:
+    """D11: half of the tangent where both are the extreme, as the gradient has it."""
+    text = f"def f(double(N,K) a) -> (o) {{ o(n,k) = a(n,k)  o(i,j) {op}= 2 where i in 1:N }}"
+    a = np.array([[2.0, 9.0], [2.0, 3.0], [1.0, 2.0]])
+    sign = 1 if op == "max" else -1
+    expected = np.where(sign * a > sign * 2, 1.0, np.where(a == 2, 0.5, 0.0))
+    expected[0] = 1.0  # the statement leaves the first row as it is
+    ones = np.ones_like(a)
+    tangent = tc.interpret(tc.jvp(text), {"a": a, "t_a": ones})[-1]
+    np.testing.assert_array_equal(tangent, expected)
+    gradient = tc.interpret(tc.grad(text), {"a": a, "o": tc.interpret(text, [a]), "d_o": ones})
+    np.testing.assert_array_equal(gradient, expected)
