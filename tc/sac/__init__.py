@@ -1,0 +1,1 @@
+"""SaC's tensor comprehensions (seed 001): a second notation on the same core."""
