@@ -11,15 +11,11 @@ import pytest
 import tc
 from tc.device import Device
 from tc.options import PRESETS
-from tests.support.bounds import assert_within
+from tests.support.bounds import as_tuple, assert_within
 from tests.support.pipeline import evaluate_kernel
 from tests.support.programs import CASES, Case, exact
 
 ISL = tc.Options(schedule=tc.ScheduleOptions(fusion="isl", seconds=2.0))
-
-
-def as_tuple(result: Any) -> tuple[Any, ...]:
-    return result if isinstance(result, tuple) else (result,)
 
 
 def fresh(case: Case) -> tuple[dict[str, Any], dict[str, Any] | None]:

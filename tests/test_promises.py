@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import tc
+from tests.support.bounds import assert_computes
 
 SPEC = Path(__file__).parent.parent / "spec"
 BACKENDS = ("interpret", "numba", "c")
@@ -19,21 +21,14 @@ F64 = np.float64
 
 
 def run(text: str, *inputs: Any, outputs: Any = None, entry: str | None = None) -> Any:
-    """The result of the interpreter, after all backends gave nearly the same."""
-    given = outputs
+    """The result of the interpreter, after all backends gave results within its bound (R5)."""
     results = []
-    for backend in BACKENDS:
-        copy = [o.copy() for o in given] if given is not None else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", tc.TCWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.TCWarning)
+        for backend in BACKENDS:
+            copy = [o.copy() for o in outputs] if outputs is not None else None
             results.append(tc.compile(text, backend=backend, entry=entry)(*inputs, outputs=copy))
-    first, *others = (
-        [np.asarray(x) for x in r] if isinstance(r, tuple) else [np.asarray(r)] for r in results
-    )
-    for other in others:
-        for a, b in zip(first, other, strict=True):
-            assert a.dtype == b.dtype
-            assert np.allclose(a, b, rtol=1e-5, equal_nan=True)
+            assert_computes(text, inputs, results[-1], results[0], entry=entry, outputs=outputs)
     return results[0]
 
 
@@ -59,15 +54,10 @@ def test_language_t1_tensors_and_rank_0() -> None:
 
 def test_language_t2_repeated_sizes_must_agree() -> None:
     """language-T2: the error names both places"""
+    text = "def f(float(N) a, float(M,N) b) -> (o) { o(i) = a(i) * b(0,i) }"
     with pytest.raises(tc.TCError) as caught:
-        tc.interpret(
-            "def f(float(N) a, float(M,N) b) -> (o) { o(i) = a(i) * b(0,i) }", [vec(3), vec(2, 4)]
-        )
-    text = str(caught.value)
-    assert "3" in text
-    assert "4" in text
-    assert "'a'" in text or " a" in text
-    assert "b" in text
+        tc.interpret(text, [vec(3), vec(2, 4)])
+    assert caught.value.cause == ("size N is 3 in dimension 0 of a, but 4 in dimension 1 of b")
 
 
 def test_language_t3_sizes_are_values() -> None:
@@ -162,10 +152,8 @@ def test_language_g2_plain_assignment() -> None:
 def test_language_g3_builtins_and_any_subscript() -> None:
     """language-G3"""
     x = vec(9) + 1
-    assert np.allclose(
-        run("def f(float(N) x) -> (o) { o(i) = log(x(i * i)) where i in 0:3 }", x),
-        np.log(x[[0, 1, 4]]),
-    )
+    text = "def f(float(N) x) -> (o) { o(i) = log(x(i * i)) where i in 0:3 }"
+    assert_computes(text, [x], run(text, x), np.log(x[[0, 1, 4]]))
 
 
 def test_language_g4_out_of_range_reads_are_caught() -> None:
@@ -221,20 +209,22 @@ def test_introduction_2_mv_is_the_double_loop() -> None:
 def test_position_1_and_2_one_function_everything_returned() -> None:
     """position-1, position-2: softmax returns its sum"""
     x = vec(2, 3) / 3
-    o, total = run(
-        "def softmax(float(N, D) I) -> (O, expsum) {"
-        " expsum(n) +=! exp(I(n, d)) O(n, d) = exp(I(n, d)) / expsum(n) }",
-        x,
-    )
-    assert np.allclose(total, np.exp(x).sum(1))
-    assert np.allclose(o.sum(1), 1)
+    text = """def softmax(float(N, D) I) -> (O, expsum) {
+      expsum(n) +=! exp(I(n, d))
+      O(n, d) = exp(I(n, d)) / expsum(n)
+    }"""
+    powers = np.exp(x.astype(F64))
+    expected = powers / powers.sum(1, keepdims=True), powers.sum(1)
+    assert_computes(text, [x], run(text, x), expected)
 
 
 def test_position_3_and_4_calls_and_c() -> None:
     """position-3, position-4: simple C comes out"""
     text = str(tc.emit("def f(float(N) a) -> (o) { o(i) = a(i) }", {"N": 3}))
-    assert re.search(r"for \(", text)
-    assert "#include <" in text or "void" in text
+    assert "void f(const float* restrict a, float* restrict o)\n{\n    // o(i) = a(i)\n" in text
+    compiled = ("cc", "-std=c99", "-Wall", "-Werror", "-fsyntax-only", "-x", "c", "-")
+    if "c" in tc.backends():
+        subprocess.run(compiled, input=text, text=True, check=True)
 
 
 def test_position_5_boxes() -> None:
@@ -261,7 +251,7 @@ def test_paper_3_3_sgemm() -> None:
       C(i,j) = b * C(i,j)
       C(i,j) += a * A(i,k) * B(k,j)
     }"""
-    assert np.allclose(run(text, 2.0, 3.0, A, B, outputs=[C]), 3 * C + 2 * (A @ B))
+    assert np.array_equal(run(text, 2.0, 3.0, A, B, outputs=[C]), 3 * C + 2 * (A @ B))
 
 
 def test_paper_3_4_fcrelu() -> None:

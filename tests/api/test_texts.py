@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,10 @@ def test_definitions_pickle(definitions: tc.Definitions) -> None:
 def test_emit_takes_inputs_or_sizes() -> None:
     text = tc.emit(TEXT, {"M": 2, "K": 3, "N": 4}, entry="mm")
     assert isinstance(text, tc.KernelText)
-    assert "mm" in str(text)
+    arguments = "input float32(2, 3) A", "input float32(3, 4) B", "output float32(2, 4) C"
+    assert str(text).splitlines()[:4] == ["// mm", *(f"//   {each}" for each in arguments)]
+    head = "void mm(const float* restrict A, const float* restrict B, float* restrict C)"
+    assert head in str(text).splitlines()
     a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
     for given in ([a, b], (a, (3, 4)), {"A": a, "N": 4}):
         assert str(tc.emit(TEXT, given, entry="mm")) == str(text)
@@ -128,7 +132,9 @@ def test_emit_checks_when_asked() -> None:
 def test_explain() -> None:
     explanation = tc.explain(TEXT, {"M": 2, "K": 3, "N": 4}, entry="mm")
     assert explanation.shaped.shapes["C"] == (2, 4)
-    assert "k" in str(explanation)
+    assert str(explanation).startswith("def mm (<string>)\nsizes: M = 2, K = 3, N = 4\n")
+    reduction = r"^  k +reduction +0:3 +0:K +A\(m,k\), B\(k,n\) in round 1$"
+    assert re.search(reduction, str(explanation), re.MULTILINE)
 
 
 def test_trace_keeps_every_stage() -> None:
@@ -215,7 +221,8 @@ def test_texts_are_for_the_device_of_the_arrays(number: int, stand_in: StandInDr
     assert explained.stages["source"] == function.explain(a, b).stages["source"]
     assert explained.stages["source"].strip() == str(own).strip()
     assert function.source(a, b) == str(own)
-    assert "float" in str(tc.emit(TEXT, [a, b], entry="mm", backend="opencl"))
+    in_opencl = [tc.emit(TEXT, each, entry="mm", backend="opencl") for each in ([a, b], sizes)]
+    assert str(in_opencl[0]) == str(in_opencl[1])
 
 
 def test_texts_are_the_same_in_all_processes() -> None:

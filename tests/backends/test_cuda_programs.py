@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import tc
-from tests.support.bounds import assert_within
+from tests.support.bounds import as_tuple, assert_within
 from tests.support.on_devices import NAMES, Library, use
 from tests.support.programs import CASES, Case
 from tests.support.stand_in import StandInDriver, stand_in
-from tests.test_programs import as_tuple, copies, expected_and_bounds, fresh
+from tests.test_programs import copies, expected_and_bounds, fresh
 
 __all__ = ["stand_in", "use"]
 

@@ -6,6 +6,23 @@ from typing import Any
 
 import numpy as np
 
+import tc
+
+
+def as_tuple(result: Any) -> tuple[Any, ...]:
+    """The results of a call: of one output the call returns the array alone."""
+    return result if isinstance(result, tuple) else (result,)
+
+
+def assert_computes(text: str, inputs: Any, found: Any, expected: Any = None, **how: Any) -> None:
+    """Fails unless the results of a program are within `tc.error_bound` of the expected results:
+    of a formula, which is rounded to their types, or without one of the interpreter. `how` is the
+    entry and the outputs that the call was given."""
+    wanted = tc.interpret(text, inputs, **how) if expected is None else expected
+    bounds = as_tuple(tc.error_bound(text, inputs, **how))
+    for result, value, bound in zip(as_tuple(found), as_tuple(wanted), bounds, strict=True):
+        assert_within(result, np.asarray(value).astype(np.asarray(result).dtype), bound)
+
 
 def assert_within(actual: Any, expected: Any, bound: Any = 0.0) -> None:
     """Fails unless `actual` has the shape and dtype of `expected`, and each element is within

@@ -17,11 +17,11 @@ import tc
 from tc import cache, pipeline
 from tc.backends.numba import objects
 from tests.jax.layers import in_64_bits
-from tests.support.bounds import assert_within
+from tests.support.bounds import as_tuple, assert_within
 from tests.support.guarded import allocator, at_edge_or_not, copy_at_edge
 from tests.support.poison import NAN, poisoned
 from tests.support.programs import Case, exact
-from tests.test_programs import as_tuple, copies, expected_and_bounds, fresh
+from tests.test_programs import copies, expected_and_bounds, fresh
 
 Inputs = Mapping[str, Any]
 

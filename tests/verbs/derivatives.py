@@ -17,8 +17,8 @@ from tests.gradient.tangents_of import assert_transposed, directions
 from tests.gradient.test_batching import assert_loop
 from tests.gradient.test_forward_mode import assert_derivatives
 from tests.jax.layers import in_64_bits
+from tests.support.bounds import as_tuple
 from tests.support.programs import Case
-from tests.test_programs import as_tuple
 
 CLOSE = 2e-6
 """The error of differences."""

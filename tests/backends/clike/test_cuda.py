@@ -45,8 +45,9 @@ needs_nvrtc = pytest.mark.skipif(
 )
 
 
-def compile_text(text: CudaText) -> None:
-    """By NVRTC, for all architectures that tc has data sheets of."""
+def assert_compiles(text: CudaText) -> None:
+    """NVRTC compiles a text without a warning for all architectures that tc has data sheets of, and
+    says what each launch uses."""
     for arch in DATA_SHEETS:
         log = nvrtc.compiler_log(text.source, arch)
         if "warning" in log.lower():
@@ -59,7 +60,7 @@ class CompiledElsewhere(CBackend):
     """Has NVRTC compile a kernel in CUDA C++, and then runs it as C."""
 
     def load(self, text: KernelText) -> CompiledKernel:
-        compile_text(BACKEND.emit(one_thread(text.kernel)))
+        assert_compiles(BACKEND.emit(one_thread(text.kernel)))
         return CBackend.load(self, text)
 
 
@@ -69,13 +70,13 @@ class CompiledElsewhere(CBackend):
 @needs_nvrtc
 @pytest.mark.parametrize("case", [*GRIDS, *AT_ONCE], ids=str)
 def test_grids(case: GridCase) -> None:
-    compile_text(BACKEND.emit(case.kernel))
+    assert_compiles(BACKEND.emit(case.kernel))
 
 
 @needs_nvrtc
 @pytest.mark.parametrize("kernel", [failing(), failing_at_once()], ids=["", "all at once"])
 def test_failing_grids(kernel: Kernel) -> None:
-    compile_text(BACKEND.emit(kernel))
+    assert_compiles(BACKEND.emit(kernel))
 
 
 @pytest.mark.drawn(3)
@@ -92,7 +93,7 @@ def test_programs(case: Case, preset: str, check: bool) -> None:
         case.text, inputs, entry=case.def_name, backend="cuda", options=options, check=check
     )
     assert isinstance(text, CudaText)
-    compile_text(text)
+    assert_compiles(text)
     for arch in DATA_SHEETS:
         usage = text.usage(arch)
         assert usage is not None
@@ -112,7 +113,7 @@ def test_programs_of_one_launch(case: Case) -> None:
     inputs, _ = arguments_of(case)
     text = tc.emit(case.text, inputs, entry=case.def_name, backend="cuda", options=ONE_LAUNCH)
     assert isinstance(text, CudaText)
-    compile_text(text)
+    assert_compiles(text)
     (launch,) = text.launches
     assert launch.cooperative == ("tc_wait_for_grid(tc_arrivals);" in text.source)
     for arch in DATA_SHEETS:
@@ -168,7 +169,7 @@ def test_functions_y7(dtype: DType) -> None:
     ]
     given = {v: np.zeros(3, dtype.numpy) for v in "xyzw"}
     text = BACKEND.emit(one_thread(elementwise(calls, given, 3)))
-    compile_text(text)
+    assert_compiles(text)
     assert ("double" in text.source) == (dtype == FLOAT64)
 
 
@@ -177,7 +178,7 @@ def test_functions_y7(dtype: DType) -> None:
 def test_bessel_functions_of_floats_are_exact_ones_of_doubles(name: str) -> None:
     call = Call(name, (Load("x", (I,), FLOAT32),), FLOAT32)
     text = BACKEND.emit(one_thread(elementwise([call], {"x": np.zeros(3, np.float32)}, 3)))
-    compile_text(text)
+    assert_compiles(text)
     assert f"return (float)tc_{name}((double)x);" in text.source
 
 
@@ -203,10 +204,10 @@ def test_no_name_clashes() -> None:
         *(Store("o", (integer(0),), Load(name, (), FLOAT32)) for name in NAMES),
     )
     outputs = dense("o", FLOAT32, (1,), "output")
-    compile_text(BACKEND.emit(one_thread(Kernel("kernel", (*buffers, outputs), (stores,)))))
+    assert_compiles(BACKEND.emit(one_thread(Kernel("kernel", (*buffers, outputs), (stores,)))))
     every = sorted({*CUDA.reserved.functions, *NAMES})
     lets = tuple(Let(name, integer(1)) for name in every)
-    compile_text(BACKEND.emit(one_thread(Kernel("threadIdx", (outputs,), (lets,)))))
+    assert_compiles(BACKEND.emit(one_thread(Kernel("threadIdx", (outputs,), (lets,)))))
 
 
 @pytest.mark.parametrize("name", ["class", "threadIdx", "float4", "warpSize", "expf", "template"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tc.errors import RangeError
 from tests.support.brute_ranges import Subscript, conditions, linear_subscripts, subscripts
 from tests.support.interpreting import run
-from tests.support.sizes_of_call import attempt, program_of, shape
+from tests.support.sizes_of_call import attempt, program_of, ranges, shape
 
 
 def refusal(text: str, **sizes: int) -> RangeError:
@@ -37,19 +37,20 @@ def test_transposing_in_place_is_rejected() -> None:  # rule P1, paper-3.2
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (0, 0), (0, 3)])
 def test_one_instance_or_none_is_accepted(n: int, m: int) -> None:  # rule P1, paper-3.2
     if n == m:
-        shape(TRANSPOSE, N=n, M=m)
+        assert shape(TRANSPOSE, N=n, M=m).shapes["a"] == (n, m)
     text = "def f(float(N,M) b) -> (a) { a(i,j) = b(i,j)  a(i,j) += a(i,j) * b(i,j) * b(i,k) }"
-    shape(text, N=n, M=m)
+    assert ranges(shape(text, N=n, M=m), 1) == {"i": (0, n), "j": (0, m), "k": (0, m)}
 
 
 def test_two_instances_may_conflict() -> None:  # rule P1
     text = "def f(float(N) b) -> (a) { a(i) = b(i)  a(i) = a(N-1-i) }"
     refusal(text, N=2)
-    shape(text, N=1)
+    assert ranges(shape(text, N=1), 1) == {"i": (0, 1)}
 
 
 def test_transposing_another_tensor_is_accepted() -> None:  # rule P1, paper-3.2
-    shape("def f(float(N,M) b) -> (a) { a(i,j) = b(j,i) }", N=3, M=4)
+    shaped = shape("def f(float(N,M) b) -> (a) { a(i,j) = b(j,i) }", N=3, M=4)
+    assert shaped.shapes["a"] == (4, 3)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_self_reads(rhs: str, accepted: bool) -> None:  # rule P1
       a(i) = {rhs} where i in 0:3
     }}"""
     if accepted:
-        shape(text, N=6)
+        assert ranges(shape(text, N=6), 1) == {"i": (0, 3)}
     else:
         refusal(text, N=6)
 
@@ -97,7 +98,7 @@ def test_reduction_variables_count_as_part_of_the_instance() -> None:  # rule P1
     text = "def f(float(N,K) b) -> (a) { a(i) = b(i,0)  a(i) += a(i) * b(i,k) }"
     error = refusal(text, N=3, K=2)
     assert "i = 0, k = 0, and the instance i = 0, k = 1" in error.cause
-    shape(text, N=3, K=1)
+    assert ranges(shape(text, N=3, K=1), 1) == {"i": (0, 3), "k": (0, 1)}
 
 
 SCALARS = {
@@ -128,7 +129,7 @@ def test_rank_0_is_no_exception(name: str) -> None:  # rule P1
     assert error.repair is None  # the loop that was meant may be a recurrence
     assert error.idiom is not None
     assert f"{target}_old = {target}, before this statement, and {target}_old here" in error.idiom
-    shape(text, N=1)
+    assert shape(text, N=1).shapes[target] == ()
 
 
 def test_the_repair_at_rank_0_means_the_old_value() -> None:  # rule P1
@@ -137,11 +138,16 @@ def test_the_repair_at_rank_0_means_the_old_value() -> None:  # rule P1
 
 
 @pytest.mark.parametrize(
-    "body",
-    ["s = a(0)  s = s * 2", "s = a(0)  s += s", "s = a(0)  s += i > N ? s : a(i)", "s max=! a(i)"],
+    ("body", "result"),
+    [
+        ("s = a(0)  s = s * 2", 4),
+        ("s = a(0)  s += s", 4),
+        ("s = a(0)  s += i > N ? s : a(i)", 2 + (2 + 5 + 1)),
+        ("s max=! a(i)", 5),
+    ],
 )
-def test_scalars_that_no_other_instance_writes(body: str) -> None:  # rule P1
-    shape(f"def f(float(N) a) -> (s) {{ {body} }}", N=3)
+def test_scalars_that_no_other_instance_writes(body: str, result: int) -> None:  # rule P1
+    assert run(f"def f(float(N) a) -> (s) {{ {body} }}", a=[2, 5, 1]) == result
 
 
 def test_contractions_and_pointwise_updates_are_accepted() -> None:  # rule P1, paper-3.3
@@ -150,13 +156,18 @@ def test_contractions_and_pointwise_updates_are_accepted() -> None:  # rule P1, 
       C(i,j) += a * A(i,k) * B(k,j)
       C(i,j) = fmaxf(C(i,j), 0)
     }"""
-    shape(text, N=3, M=4, K=5)
+    shaped = shape(text, N=3, M=4, K=5)
+    assert [ranges(shaped, n) for n in range(3)] == [
+        {"i": (0, 3), "j": (0, 5)},
+        {"i": (0, 3), "k": (0, 4), "j": (0, 5)},
+        {"i": (0, 3), "j": (0, 5)},
+    ]
 
 
 def test_a_self_read_that_is_not_affine() -> None:  # rule P1
     text = "def f(float(N) b, int32(N) c) -> (a) { a(i) = b(i)  a(i) = a(c(i)) }"
     assert "not affine" in refusal(text, N=3).cause
-    shape(text, N=1)
+    assert ranges(shape(text, N=1), 1) == {"i": (0, 1)}
 
 
 def test_the_names_of_an_inlined_def_are_its_own() -> None:  # rule P1, N4

@@ -62,7 +62,9 @@ def summed(operand: Operand, needed: Any) -> Operand:
     return names, array
 
 
-def every_way(text: str, kept: str, operands: tuple[Operand, ...], arrays: dict[str, Any]) -> None:
+def assert_every_way_is_within(
+    text: str, kept: str, operands: tuple[Operand, ...], arrays: dict[str, Any]
+) -> None:
     """Fails unless each way to contract stays within the bound of the interpreter's result."""
     (statement,) = shaped_with(text, arrays)[0].statements
     assume(redistributed(statement))
@@ -192,4 +194,4 @@ def chains(draw: st.DrawFn) -> tuple[str, str, tuple[Operand, ...], dict[str, An
 
 @given(chains())
 def test_rule_R5_generated_chains(case: Any) -> None:
-    every_way(*case)
+    assert_every_way_is_within(*case)
