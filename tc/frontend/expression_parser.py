@@ -1,13 +1,7 @@
-"""Expressions: operator precedence with explicit stacks (T4).
-
-The parser recurses only where brackets and `? :` nest, so the depth of its own recursion is
-bounded by `MAX_NESTING`, whatever the text. The height of the trees is bounded by `MAX_HEIGHT`,
-so that later passes may recurse over them; sums of more terms are grouped (`long_chains`).
-"""
+"""Expressions of the language: their operands, and the errors for operators of other languages
+(T4)."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
@@ -16,7 +10,9 @@ from tc.frontend.ast import Apply, Binary, Cast, Conditional, Dim, Expr, Name, N
 from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.lexer import number_value
 from tc.frontend.long_chains import in_a_row, regrouped
+from tc.frontend.operator_parser import MAX_HEIGHT, OperatorParser, Pending
 from tc.frontend.rejections import choice_text, matrix_product, reject_brackets, reject_slice
+from tc.frontend.token_cursor import Parsed
 from tc.frontend.tokens import (
     BITS,
     COMPARISONS,
@@ -30,49 +26,76 @@ from tc.frontend.tokens import (
 )
 from tc.source import Source
 
-MAX_NESTING = 100
-MAX_HEIGHT = 200
 
-_SPLIT = "split the expression into several statements"
+class _Expressions(OperatorParser[Cursor, Expr]):
+    STRENGTH = PRECEDENCE
+    TERNARY_STRENGTH = TERNARY_PRECEDENCE
+    PREFIX_STRENGTH = PREFIX_PRECEDENCE
+    PREFIXES = PREFIXES
 
-
-class _Pending(NamedTuple):
-    """An operator whose right operand is not complete yet; `then` is the middle of `? :`."""
-
-    token: Token
-    binding: int
-    then: ParsedExpr | None = None
-
-
-def parse_part(cursor: Cursor, nesting: int = 0, binding: int = TERNARY_PRECEDENCE) -> ParsedExpr:
-    """Parse one expression from the current token on, up to an operator that binds less than
-    `binding`."""
-    operands: list[ParsedExpr] = []
-    pending: list[_Pending] = []
-    while True:
-        while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
-            pending.append(_Pending(cursor.step(), PREFIX_PRECEDENCE))
-        operands.append(_primary(cursor, nesting))
+    def primary(self, cursor: Cursor, nesting: int) -> ParsedExpr:
         token = cursor.token
-        strength = PRECEDENCE.get(token.text, TERNARY_PRECEDENCE)
-        if token.kind is not Kind.SIGN or strength < binding:
-            break
-        if token.text in PRECEDENCE:
-            _reduce(cursor, operands, pending, strength)
-            pending.append(_Pending(cursor.step(), strength))
-        elif token.text == "?":
-            _reduce(cursor, operands, pending, TERNARY_PRECEDENCE + 1)
+        if token.kind is Kind.NUMBER:
             cursor.step()
-            then = parse_part(cursor, _nested(cursor, nesting))
-            note = (cursor.span_of(token), "the '?' is here")
-            cursor.expect(":", "of the conditional", notes=(note,))
-            pending.append(_Pending(token, TERNARY_PRECEDENCE, then))
-        elif token.text in FOREIGN:
-            raise _foreign_operator(cursor, operands, pending, nesting)
-        else:
-            break
-    _reduce(cursor, operands, pending, TERNARY_PRECEDENCE)
-    return operands[0]
+            span = cursor.span_of(token)
+            return _leaf(Number(token.text, number_value(token.text), span=span))
+        if token.kind is Kind.NAME:
+            return _named(cursor, nesting)
+        if token.kind is Kind.KEYWORD and token.text in SPELLINGS:
+            return _cast(cursor, nesting)
+        if token.kind is Kind.SIGN and token.text == "(":
+            cursor.step()
+            inner = parse_part(cursor, _nested(cursor, nesting))
+            closing = cursor.close_bracket(token, "')'")
+            return Parsed(inner.expr, cursor.span(token.start, closing.end), inner.height)
+        if token.kind is Kind.KEYWORD:
+            if token.text == "where" and cursor.ahead(1).text == "(":
+                raise _choice_as_function(cursor, nesting)
+            raise cursor.no_name("a value")
+        if token.kind is Kind.SIGN and token.text == "~":
+            raise _complement(cursor, nesting)
+        if token.kind is Kind.SIGN and token.text == "|":
+            raise _magnitude(cursor, nesting)
+        raise cursor.missing("an expression", repair="write a number, a name or '(' here")
+
+    def unary(self, op: Token, operand: ParsedExpr, cursor: Cursor) -> Expr:
+        return Unary(op.text, operand.expr, span=cursor.span(op.start, operand.end))
+
+    def binary(self, left: ParsedExpr, op: Token, right: ParsedExpr) -> Expr:
+        return Binary(op.text, left.expr, right.expr, span=left.span.to(right.span))
+
+    def conditional(self, condition: ParsedExpr, then: ParsedExpr, otherwise: ParsedExpr) -> Expr:
+        span = condition.span.to(otherwise.span)
+        return Conditional(condition.expr, then.expr, otherwise.expr, span=span)
+
+    def foreign_operator(
+        self,
+        cursor: Cursor,
+        operands: list[ParsedExpr],
+        pending: list[Pending[Expr]],
+        nesting: int,
+    ) -> ParseError | None:
+        if cursor.token.text not in FOREIGN:
+            return None
+        return _foreign_operator(cursor, operands, pending, nesting)
+
+    def regrouped(self, cursor: Cursor, left: ParsedExpr, op: str) -> ParsedExpr | None:
+        return regrouped(left, op, cursor.names)
+
+    def too_deep(self, expr: Expr) -> str:
+        if isinstance(expr, Binary) and in_a_row(expr) >= MAX_HEIGHT:
+            return (
+                f"more than {MAX_HEIGHT} operations stand in a row, each on the result of the "
+                "operation before; only sums of floats are taken apart"
+            )
+        return f"the expression is more than {MAX_HEIGHT} operations deep"
+
+
+_EXPRESSIONS = _Expressions()
+
+
+parse_part = _EXPRESSIONS.parse
+"""Parse one expression from the current token on."""
 
 
 def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[ParsedExpr, ...]:
@@ -86,7 +109,7 @@ def parse_arguments(cursor: Cursor, nesting: int, what: str) -> tuple[ParsedExpr
         reject_slice(cursor)
         if not cursor.accept(","):
             break
-    close_bracket(cursor, opening, "',' or ')'")
+    cursor.close_bracket(opening, "',' or ')'")
     return tuple(parts)
 
 
@@ -95,17 +118,6 @@ def parse_apply(cursor: Cursor, name: Name, what: str) -> Apply:
     parts = parse_arguments(cursor, 0, what)
     span = cursor.span(name.span.start, cursor.previous_end)
     return Apply(name, tuple(part.expr for part in parts), span=span)
-
-
-def close_bracket(cursor: Cursor, opening: Token, wanted: str) -> Token:
-    """Step over the `)` that closes a list, or raise with a note where the list opens."""
-    if not cursor.at(")"):
-        raise cursor.missing(
-            wanted,
-            repair=f"write {wanted} here",
-            notes=((cursor.span_of(opening), "the '(' is here"),),
-        )
-    return cursor.step()
 
 
 def starts_call_targets(cursor: Cursor, count: int) -> bool:
@@ -120,32 +132,6 @@ def starts_call_targets(cursor: Cursor, count: int) -> bool:
             break
     after = cursor.ahead(count + 1)
     return cursor.ahead(count).text == ")" and after.text == "=" and after.kind is Kind.SIGN
-
-
-def _primary(cursor: Cursor, nesting: int) -> ParsedExpr:
-    token = cursor.token
-    if token.kind is Kind.NUMBER:
-        cursor.step()
-        span = cursor.span_of(token)
-        return _leaf(Number(token.text, number_value(token.text), span=span))
-    if token.kind is Kind.NAME:
-        return _named(cursor, nesting)
-    if token.kind is Kind.KEYWORD and token.text in SPELLINGS:
-        return _cast(cursor, nesting)
-    if token.kind is Kind.SIGN and token.text == "(":
-        cursor.step()
-        inner = parse_part(cursor, _nested(cursor, nesting))
-        closing = close_bracket(cursor, token, "')'")
-        return inner._replace(span=cursor.span(token.start, closing.end))
-    if token.kind is Kind.KEYWORD:
-        if token.text == "where" and cursor.ahead(1).text == "(":
-            raise _choice_as_function(cursor, nesting)
-        raise cursor.no_name("a value")
-    if token.kind is Kind.SIGN and token.text == "~":
-        raise _complement(cursor, nesting)
-    if token.kind is Kind.SIGN and token.text == "|":
-        raise _magnitude(cursor, nesting)
-    raise cursor.missing("an expression", repair="write a number, a name or '(' here")
 
 
 def _named(cursor: Cursor, nesting: int) -> ParsedExpr:
@@ -190,57 +176,16 @@ def _cast(cursor: Cursor, nesting: int) -> ParsedExpr:
     return _checked(cursor, expr, parts[0])
 
 
-def _reduce(
-    cursor: Cursor, operands: list[ParsedExpr], pending: list[_Pending], binding: int
-) -> None:
-    """Apply the pending operators that bind at least as strongly as `binding`, the last one
-    first."""
-    while pending and pending[-1].binding >= binding:
-        token, strength, then = pending.pop()
-        right = operands.pop()
-        if strength == PREFIX_PRECEDENCE:
-            span = cursor.span(token.start, right.end)
-            unary = Unary(token.text, right.expr, span=span)
-            operands.append(_checked(cursor, unary, right))
-            continue
-        left = operands.pop()
-        if then is None and left.height >= MAX_HEIGHT:
-            left = regrouped(left, token.text, cursor.names) or left
-        span = left.span.to(right.span)
-        if then is None:
-            expr: Expr = Binary(token.text, left.expr, right.expr, span=span)
-            parts: tuple[ParsedExpr, ...] = (left, right)
-        else:
-            expr = Conditional(left.expr, then.expr, right.expr, span=span)
-            parts = (left, then, right)
-        operands.append(_checked(cursor, expr, *parts))
-
-
 def _leaf(expr: Expr) -> ParsedExpr:
-    return ParsedExpr(expr, expr.span, 0)
+    return Parsed(expr, expr.span, 0)
 
 
 def _checked(cursor: Cursor, expr: Expr, *parts: ParsedExpr) -> ParsedExpr:
-    height = 1 + max((part.height for part in parts), default=0)
-    if height > MAX_HEIGHT:
-        cause = f"the expression is more than {MAX_HEIGHT} operations deep"
-        if isinstance(expr, Binary) and in_a_row(expr) >= MAX_HEIGHT:
-            cause = (
-                f"more than {MAX_HEIGHT} operations stand in a row, each on the result of the "
-                "operation before; only sums of floats are taken apart"
-            )
-        raise cursor.error(cause, span=expr.span, repair=_SPLIT)
-    return ParsedExpr(expr, expr.span, height)
+    return _EXPRESSIONS.checked(cursor, expr, expr.span, *parts)
 
 
 def _nested(cursor: Cursor, nesting: int) -> int:
-    if nesting >= MAX_NESTING:
-        raise cursor.error(
-            f"brackets and '? :' are nested more than {MAX_NESTING} deep",
-            span=cursor.span(cursor.previous_end - 1, cursor.previous_end),
-            repair=_SPLIT,
-        )
-    return nesting + 1
+    return _EXPRESSIONS.nested(cursor, nesting)
 
 
 # --- operators of other languages ---------------------------------------------------------------
@@ -250,7 +195,7 @@ _COMPARED = PRECEDENCE["=="]
 
 
 def _foreign_operator(
-    cursor: Cursor, operands: list[ParsedExpr], pending: list[_Pending], nesting: int
+    cursor: Cursor, operands: list[ParsedExpr], pending: list[Pending[Expr]], nesting: int
 ) -> ParseError:
     token = cursor.token
     if token.text == "**" or (token.text == "^" and _is_power(cursor, operands[-1])):
@@ -258,10 +203,10 @@ def _foreign_operator(
     if token.text == "//" and not _is_division(cursor):
         return cursor.unexpected("an operator")
     if token.text in ("//", "@"):
-        _reduce(cursor, operands, pending, PRECEDENCE["*"])
+        _EXPRESSIONS.reduce(cursor, operands, pending, PRECEDENCE["*"])
         return _quotient(cursor, operands[-1], nesting)
     if token.text in BITS:
-        _reduce(cursor, operands, pending, _ARITHMETIC)
+        _EXPRESSIONS.reduce(cursor, operands, pending, _ARITHMETIC)
         compares = bool(pending) and _COMPARED <= pending[-1].binding < _ARITHMETIC
         return _bit_operator(cursor, operands[-1], compares, nesting)
     if token.text in COMPARISONS:
@@ -289,13 +234,13 @@ def _exponent(cursor: Cursor, nesting: int) -> ParsedExpr:
     first = cursor.token
     while cursor.token.kind is Kind.SIGN and cursor.token.text in PREFIXES:
         cursor.step()
-    operand = _primary(cursor, nesting)
+    operand = _EXPRESSIONS.primary(cursor, nesting)
     if cursor.at("**") or cursor.at("^"):
         raise cursor.unexpected("an operator")  # which of the two is first, is not said by all
     if first.start == operand.start or first.text == "(":
         return operand
     span = cursor.span(first.start, operand.end)
-    return ParsedExpr(Unary(first.text, operand.expr, span=span), span, 1)
+    return Parsed(Unary(first.text, operand.expr, span=span), span, 1)
 
 
 def _is_power(cursor: Cursor, base: ParsedExpr) -> bool:

@@ -13,7 +13,7 @@ from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Conditional, Expr, Name, Number, walk
 from tc.frontend.cursor import Cursor, ParsedExpr
-from tc.frontend.expression_parser import close_bracket, parse_part
+from tc.frontend.expression_parser import parse_part
 from tc.frontend.lexer import number_value
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 
@@ -70,7 +70,7 @@ def _statement(cursor: Cursor, target: Name, names: Sequence[Name], opening: Tok
     parts = [parse_part(cursor)]
     while cursor.accept(","):
         parts.append(parse_part(cursor))
-    close_bracket(cursor, opening, "',' or ')'")
+    cursor.close_bracket(opening, "',' or ')'")
     operator = cursor.token
     if operator.kind is not Kind.SIGN or operator.text not in ASSIGNMENTS:
         return None

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from tc.errors import ParseError
+from tc.frontend.scanning import LOOKALIKES, MAX_DIGITS, Scan, scan_tokens, unknown_character
 from tc.frontend.tokens import CONSTANTS, RESERVED, SIGNS, Kind, Token
 from tc.source import Source, Span
 
-MAX_DIGITS = 300
-"""Longer numbers are of no type; Python itself refuses to convert very long ones."""
-
-_SPACE = re.compile(r"[ \t\r\n\f\v]+")
 _COMMENT = re.compile(r"#[^\n]*")
 _NAME = re.compile(r"[0-9]*[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(
@@ -28,36 +24,7 @@ _SIGN = re.compile("|".join(re.escape(sign) for sign in SIGNS))
 _RUN = re.compile(r"[A-Za-z0-9_.]+")
 _LEADING_ZERO = re.compile(r"0[0-9]")
 
-_LOOKALIKES = {
-    "→": "->",
-    "⟶": "->",
-    "≤": "<=",
-    "≥": ">=",
-    "≠": "!=",
-    "×": "*",
-    "·": "*",
-    "⋅": "*",
-    "∗": "*",
-    "−": "-",
-    "–": "-",
-    "÷": "/",
-    "∕": "/",
-    "∧": "&&",
-    "∨": "||",
-    "¬": "!",
-    "∈": "in",
-    "π": CONSTANTS["pi"],
-    "∞": CONSTANTS["inf"],
-    "½": "0.5",
-    "（": "(",
-    "）": ")",
-    "，": ",",
-    "\u00a0": " ",
-    "\u2009": " ",
-    "\u202f": " ",
-    "\u200b": "",
-    "\ufeff": "",
-}
+_LOOKALIKES = {**LOOKALIKES, "∈": "in", "π": CONSTANTS["pi"], "∞": CONSTANTS["inf"]}
 """Characters by what they mean."""
 
 _IDIOMS = {
@@ -75,42 +42,9 @@ _IDIOMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """The tokens of a text, an END token last, and its comments.
-
-    Where the text is of no token, `error` says why and the tokens end there, so that a parser
-    can report what is wrong before that place first.
-    """
-
-    tokens: tuple[Token, ...]
-    comments: tuple[Token, ...]
-    error: ParseError | None
-
-
 def scan(source: Source) -> Scan:
     """All tokens up to the first error, if any; never raises."""
-    tokens: list[Token] = []
-    comments: list[Token] = []
-    text = source.text
-    at = 0
-    error = None
-    while at < len(text):
-        if space := _SPACE.match(text, at):
-            at = space.end()
-        elif comment := _COMMENT.match(text, at):
-            comments.append(Token(Kind.COMMENT, comment.group().rstrip(), at, comment.end()))
-            at = comment.end()
-        else:
-            previous = tokens[-1] if tokens else None
-            try:
-                tokens.append(_token(source, at, previous))
-            except ParseError as found:
-                error = found
-                break
-            at = tokens[-1].end
-    tokens.append(Token(Kind.END, "", at, at))
-    return Scan(tuple(tokens), tuple(comments), error)
+    return scan_tokens(source, _COMMENT, _token)
 
 
 def number_value(text: str) -> int | float:
@@ -278,26 +212,14 @@ _MEMBERS = {
 
 
 def _unknown_character(source: Source, at: int) -> ParseError:
-    character = source.text[at]
-    span = Span(source, at, at + 1)
-    if character == ".":
+    if source.text[at] == ".":
         return ParseError(
             "a dot stands only in numbers and in sizes such as T.1, without space around it",
             rule="T2",
-            span=span,
+            span=Span(source, at, at + 1),
             idiom="A.0, for the size of A's first dimension; a * b, for products of elements",
         )
-    shown = character if character.isprintable() else ascii(character)[1:-1]
-    idiom, paste = _IDIOMS.get(character), _LOOKALIKES.get(character)
-    is_known = idiom is not None or paste is not None
-    return ParseError(
-        f"the character '{shown}' (U+{ord(character):04X}) is not of the language",
-        rule="T1",
-        span=span,
-        paste=paste,
-        idiom=idiom,
-        repair=None if is_known else "outside comments a text is plain ASCII",
-    )
+    return unknown_character(source, at, rule="T1", idioms=_IDIOMS, lookalikes=_LOOKALIKES)
 
 
 def _shortened(text: str) -> str:

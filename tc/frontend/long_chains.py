@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tc.frontend.ast import Binary, Expr, Number, children
 from tc.frontend.cursor import DeclaredNames, ParsedExpr
 from tc.frontend.foreign import kind_of
+from tc.frontend.token_cursor import Parsed
 
 _ALIKE = {"+": ("+", "-"), "-": ("+", "-"), "&&": ("&&",), "||": ("||",)}
 _FLIPPED = {"+": "-", "-": "+"}
@@ -43,7 +44,7 @@ def regrouped(part: ParsedExpr, op: str, names: DeclaredNames) -> ParsedExpr | N
     while len(groups) > 1:
         right, left = groups.pop(), groups.pop()
         groups.append(_pair(left, right))
-    return ParsedExpr(groups[0].expr, part.span, groups[0].height)
+    return Parsed(groups[0].expr, part.span, groups[0].height)
 
 
 def in_a_row(expr: Expr) -> int:

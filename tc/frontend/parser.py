@@ -21,13 +21,14 @@ from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend import ast
 from tc.frontend.constructs import continued, operator_word, statement_word, stray_sign
-from tc.frontend.cursor import Cursor, DeclaredNames, describe
-from tc.frontend.expression_parser import close_bracket, parse_apply, parse_part
+from tc.frontend.cursor import Cursor, DeclaredNames
+from tc.frontend.expression_parser import parse_apply, parse_part
 from tc.frontend.foreign import kind_of
 from tc.frontend.left_sides import left_side
 from tc.frontend.rejections import reject_brackets
 from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written
 from tc.frontend.signatures import parse_params, parse_returns
+from tc.frontend.token_cursor import describe
 from tc.frontend.tokens import ASSIGNMENTS, FOREIGN, Kind, Token
 from tc.frontend.trailers import parse_trailers
 from tc.source import Source
@@ -104,7 +105,7 @@ def _statement(cursor: Cursor) -> ast.Statement:
             raise error
         opening = cursor.step()
         targets = _targets_of_call(cursor)
-        close_bracket(cursor, opening, "',' or ')'")
+        cursor.close_bracket(opening, "',' or ')'")
         return _call(cursor, start, targets)
     if cursor.token.kind is not Kind.NAME:
         raise _no_statement(cursor)
@@ -148,7 +149,7 @@ def _indices(cursor: Cursor, target: ast.Name) -> tuple[ast.Name, ...]:
         names.append(cursor.name("an index variable"))
         if not cursor.accept(","):
             break
-    close_bracket(cursor, opening, "',' or ')'")
+    cursor.close_bracket(opening, "',' or ')'")
     return tuple(names)
 
 

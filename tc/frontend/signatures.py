@@ -9,7 +9,6 @@ from tc.errors import ParseError
 from tc.frontend.ast import Name, Number, Param, Return, TensorType
 from tc.frontend.constructs import dims_behind, name_before_type
 from tc.frontend.cursor import Cursor
-from tc.frontend.expression_parser import close_bracket
 from tc.frontend.lexer import number_value
 from tc.frontend.tokens import PRECEDENCE, Kind
 
@@ -56,7 +55,7 @@ def parse_params(cursor: Cursor, name: Name) -> tuple[Param, ...]:
         params.append(_param(cursor))
         if not cursor.accept(","):
             break
-    close_bracket(cursor, opening, "',' or ')' after the parameter")
+    cursor.close_bracket(opening, "',' or ')' after the parameter")
     return tuple(params)
 
 
@@ -78,7 +77,7 @@ def parse_returns(cursor: Cursor, name: Name) -> tuple[Return, ...]:
     returns = [_return(cursor)]
     while cursor.accept(","):
         returns.append(_return(cursor))
-    close_bracket(cursor, opening, "',' or ')' after the return")
+    cursor.close_bracket(opening, "',' or ')' after the return")
     return tuple(returns)
 
 
@@ -131,7 +130,7 @@ def _dims(cursor: Cursor) -> tuple[Name | Number, ...]:
             break
     if dims and cursor.token.kind is Kind.SIGN and cursor.token.text in PRECEDENCE:
         raise _dim_expression(cursor)
-    close_bracket(cursor, opening, "',' or ')' after the dimension")
+    cursor.close_bracket(opening, "',' or ')' after the dimension")
     return tuple(dims)
 
 

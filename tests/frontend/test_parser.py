@@ -24,7 +24,7 @@ from tc.frontend.ast import (
     Return,
     TensorType,
 )
-from tc.frontend.expression_parser import MAX_HEIGHT, MAX_NESTING
+from tc.frontend.operator_parser import MAX_HEIGHT, MAX_NESTING
 from tc.frontend.parser import parse
 from tc.source import Source
 from tests.support.ast_strategies import NO_SPAN

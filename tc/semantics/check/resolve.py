@@ -7,7 +7,7 @@ from tc.builtins.operators import COMPARISONS
 from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast
-from tc.frontend.expression_parser import MAX_HEIGHT
+from tc.frontend.operator_parser import MAX_HEIGHT
 from tc.semantics import program as p
 from tc.semantics import resolved as r
 from tc.semantics.check import name_errors
