@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,12 +34,12 @@ class DType:
 
     def vector(self, lanes: int) -> DType:
         """The type of a vector of `lanes` elements of this type; for 1 lane, this type."""
-        return DType(self.name, self.kind, self.bits, lanes)
+        return _vector(self.name, self.kind, self.bits, lanes)
 
     @property
     def scalar(self) -> DType:
         """The type of an element."""
-        return self if self.lanes == 1 else DType(self.name, self.kind, self.bits)
+        return self if self.lanes == 1 else self.vector(1)
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
@@ -56,6 +57,12 @@ class DType:
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
+
+
+@cache
+def _vector(name: str, kind: str, bits: int, lanes: int) -> DType:
+    """The same object each time: types are made and compared often."""
+    return DType(name, kind, bits, lanes)
 
 
 BOOL = DType("bool", "bool", 1)

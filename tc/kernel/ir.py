@@ -20,10 +20,11 @@ objects. Printers (backends/) translate node by node and decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import NoReturn, TypeAlias
+from operator import attrgetter
+from typing import Any, NoReturn, TypeAlias
 
 from tc.dtypes import BOOL, DType
 from tc.errors import InternalError
@@ -425,27 +426,35 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+_OPERANDS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Const: lambda _: (),
+    Var: lambda _: (),
+    Load: lambda e: e.indices if e.mask is None else (*e.indices, e.mask),
+    Logical: attrgetter("operands"),
+    Select: attrgetter("condition", "then", "otherwise"),
+    Call: attrgetter("args"),
+    Ramp: lambda e: (e.base,),
+    **dict.fromkeys((Binary, Compare, Shuffle), attrgetter("left", "right")),
+    **dict.fromkeys((Unary, Cast, Bits, Broadcast, Reduce), lambda e: (e.operand,)),
+}
+_OWN_EXPRESSIONS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
+    For: attrgetter("begin", "end"),
+    If: lambda s: (s.condition,),
+    Store: lambda s: (*s.indices, s.value) if s.mask is None else (*s.indices, s.value, s.mask),
+    Prefetch: attrgetter("indices"),
+    Fail: attrgetter("values"),
+    **dict.fromkeys((Let, Set), lambda s: (s.value,)),
+    **dict.fromkeys((Comment, Grid, Barrier), lambda _: ()),
+}
+_BLOCKS: Mapping[type, Callable[[Any], tuple[tuple[Stmt, ...], ...]]] = {
+    **dict.fromkeys((For, Grid), lambda s: (s.body,)),
+    If: attrgetter("then", "otherwise"),
+}
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct operands of an expression, in order."""
-    match expr:  # the most frequent first
-        case Var() | Const():
-            return ()
-        case Binary(left=a, right=b) | Compare(left=a, right=b) | Shuffle(left=a, right=b):
-            return (a, b)
-        case Load(indices=indices, mask=mask):
-            return indices if mask is None else (*indices, mask)
-        case Unary(operand=operand) | Cast(operand=operand) | Bits(operand=operand):
-            return (operand,)
-        case Broadcast(operand=operand) | Reduce(operand=operand) | Ramp(base=operand):
-            return (operand,)
-        case Logical(operands=operands):
-            return operands
-        case Select(condition=condition, then=then, otherwise=otherwise):
-            return (condition, then, otherwise)
-        case Call(args=args):
-            return args
-        case _:
-            raise unknown_node(expr)
+    return _OPERANDS[type(expr)](expr)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -454,7 +463,8 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while waiting:
         expr = waiting.pop()
         yield expr
-        waiting.extend(reversed(children(expr)))
+        if operands := _OPERANDS[type(expr)](expr):
+            waiting += operands[::-1]
 
 
 def statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -463,36 +473,30 @@ def statements(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
     while waiting:
         stmt = waiting.pop()
         yield stmt
-        waiting.extend(reversed(inner_statements(stmt)))
+        for block in blocks(stmt)[::-1]:
+            waiting += block[::-1]
+
+
+def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    """The body of a loop or grid; both parts of a branch; nothing for other statements."""
+    found = _BLOCKS.get(type(stmt))
+    return () if found is None else found(stmt)
 
 
 def inner_statements(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements of the blocks of a statement, in order."""
-    if isinstance(stmt, For | Grid):
-        return stmt.body
-    return stmt.then + stmt.otherwise if isinstance(stmt, If) else ()
+    return sum(blocks(stmt), ())
 
 
 def own_expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """The expressions of a statement itself, whole; not those of the blocks in it."""
-    match stmt:
-        case For(begin=begin, end=end):
-            return begin, end
-        case If(condition=value) | Let(value=value) | Set(value=value):
-            return (value,)
-        case Store(indices=indices, value=value, mask=mask):
-            return (*indices, value) if mask is None else (*indices, value, mask)
-        case Prefetch(indices=values) | Fail(values=values):
-            return values
-        case Comment() | Grid() | Barrier():
-            return ()
-        case _:
-            raise unknown_node(stmt)
+    return _OWN_EXPRESSIONS[type(stmt)](stmt)
 
 
 def expressions(stmt: Stmt) -> Iterator[Expr]:
     """All expressions of a statement itself, without those of the statements in it."""
-    return (e for expr in own_expressions(stmt) for e in walk(expr))
+    for expr in own_expressions(stmt):
+        yield from walk(expr)
 
 
 def unknown_node(node: NoReturn) -> InternalError:

@@ -152,15 +152,15 @@ class Names:
     def inside(self, stmt: ir.Stmt) -> Iterator[None]:
         """In the blocks of a statement, whose variables are declared there."""
         with self.block():
-            if isinstance(stmt, ir.For | ir.Grid):
-                self.loops.append(stmt)
-                try:
-                    self.enter(stmt)
-                    yield
-                finally:
-                    self.loops.pop()
-            else:
+            if not isinstance(stmt, ir.For | ir.Grid):
                 yield
+                return
+            self.loops.append(stmt)
+            try:
+                self.enter(stmt)
+                yield
+            finally:
+                self.loops.pop()
 
     def enter(self, stmt: ir.For | ir.Grid) -> None:
         """Declares the variables of a loop or grid."""
@@ -223,7 +223,7 @@ class Scope(Names):
 
     def map_inside(self, stmt: ir.Stmt, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> ir.Stmt:
         """The statement with those of the blocks in it changed."""
-        if not isinstance(stmt, ir.For | ir.If | ir.Grid):
+        if not ir.blocks(stmt):
             return stmt
         with self.inside(stmt):
             return map_blocks(stmt, lambda block: self.map(block, change))
@@ -233,8 +233,10 @@ class Scope(Names):
         made: list[ir.Stmt] = []
         with self.block():
             for stmt in block:
-                with self.inside(stmt):
-                    made.append(map_blocks(stmt, lambda inner: self.map_inside_out(inner, change)))
+                if ir.blocks(stmt):
+                    with self.inside(stmt):
+                        stmt = map_blocks(stmt, lambda inner: self.map_inside_out(inner, change))
+                made.append(stmt)
                 self.learn(stmt)
             return change(same_or(block, made))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,9 +22,11 @@ from tc.kernel.printer import PrintedNode, node_text
 from tc.kernel.rebuild import Names
 from tc.kernel.walk import accumulates, declared, loads_in, stored_in
 
-Rules: TypeAlias = "Iterable[tuple[bool, str]]"
+Rules: TypeAlias = "Iterable[tuple[Any, ...]]"
+"""What must hold, the text for where it does not, and what stands in the braces of the text."""
 
 _ROLES = {"input": 0, "output": 1, "temporary": 2, **dict.fromkeys(ir.PRIVATE, 3)}
+_HALF = "float16 stands only directly below a cast to float32, or is the cast of a store"
 _MARKS = ("", "unroll", "vector", "transpose", "lines")
 
 
@@ -55,10 +57,10 @@ def verify(kernel: ir.Kernel, verified: VerifiedExpressions | None = None) -> No
     roles = [_ROLES[b.role] for b in kernel.buffers]
     _check(kernel, "buffers", [(roles == sorted(roles), "they are out of calling order")])
     strangers = sorted(kernel.initial - {b.name for b in kernel.buffers if b.role == "output"})
-    _check(kernel, "initial", [(not strangers, f"{strangers} are no outputs")])
+    _check(kernel, "initial", [(not strangers, "{} are no outputs", strangers)])
     for number, site in enumerate(kernel.sites):
         known = site.kind in ("read", "division")
-        _check(kernel, f"site {number}", [(known, f"unknown kind '{site.kind}'")])
+        _check(kernel, f"site {number}", [(known, "unknown kind '{}'", site.kind)])
     found = (verified or VerifiedExpressions()).of(kernel.buffers)
     scope = _Scope(kernel, found)
     for region in kernel.regions:
@@ -118,8 +120,9 @@ def _has_own_locals(loop: ir.For | ir.Grid) -> bool:
 
 
 def _check(kernel: ir.Kernel, node: PrintedNode, rules: Rules) -> None:
-    for holds, reason in rules:
-        if not holds:
+    for rule in rules:
+        if not rule[0]:
+            reason = rule[1].format(*rule[2:])
             text = f"kernel {kernel.name} is ill-formed: in '{node_text(node)}': {reason}"
             raise InternalError(text)
 
@@ -134,12 +137,9 @@ def _check_block(block: tuple[ir.Stmt, ...], scope: _Scope) -> None:
                 for var in _variables(expr, scope, half=half):
                     if scope.dtypes.get(var.name) != var.dtype:
                         _check(scope.kernel, var, _variable_rules(var, scope))
-            with scope.inside(stmt):
-                if isinstance(stmt, ir.If):
-                    _check_block(stmt.then, scope)
-                    _check_block(stmt.otherwise, scope)
-                elif isinstance(stmt, ir.For | ir.Grid):
-                    _check_block(stmt.body, scope)
+            for inner in ir.blocks(stmt):
+                with scope.inside(stmt):
+                    _check_block(inner, scope)
             scope.learn(stmt)
 
 
@@ -149,18 +149,15 @@ def _variables(expr: ir.Expr, scope: _Scope, *, half: bool = False) -> tuple[ir.
     known = scope.checked.get(id(expr))
     if known is not None:
         return known[1]
-    _check(scope.kernel, expr, _expression_rules(expr, scope))
-    allowed = half or expr.dtype.scalar != FLOAT16
-    reason = "float16 stands only directly below a cast to float32, or is the cast of a store"
-    _check(scope.kernel, expr, [(allowed, reason)])
+    _check(scope.kernel, expr, _expression_rules(expr, scope, half=half))
     widens = isinstance(expr, ir.Cast) and expr.dtype.scalar == FLOAT32
     found = {expr.name: expr} if isinstance(expr, ir.Var) else {}
     for child in ir.children(expr):
         for var in _variables(child, scope, half=widens and isinstance(child, ir.Load | ir.Cast)):
             other = found.setdefault(var.name, var)
             if other is not var and other.dtype != var.dtype:
-                reason = f"'{var.name}' is {other.dtype} and {var.dtype}"
-                _check(scope.kernel, expr, [(False, reason)])
+                rule = False, "'{}' is {} and {}", var.name, other.dtype, var.dtype
+                _check(scope.kernel, expr, [rule])
     variables = tuple(found.values())
     if not half:
         scope.checked[id(expr)] = expr, variables
@@ -168,14 +165,14 @@ def _variables(expr: ir.Expr, scope: _Scope, *, half: bool = False) -> tuple[ir.
 
 
 def _variable_rules(var: ir.Var, scope: _Scope) -> Rules:
-    yield var.name in scope.dtypes, f"'{var.name}' is not declared here"
+    yield var.name in scope.dtypes, "'{}' is not declared here", var.name
     own = scope.dtypes[var.name]
-    yield own == var.dtype, f"'{var.name}' is {own}, not {var.dtype}"
+    yield own == var.dtype, "'{}' is {}, not {}", var.name, own, var.dtype
 
 
 def _buffer_rules(buffer: ir.Buffer, names: list[str]) -> Rules:
     yield names.count(buffer.name) == 1, "two buffers have this name"
-    yield buffer.role in _ROLES, f"unknown role '{buffer.role}'"
+    yield buffer.role in _ROLES, "unknown role '{}'", buffer.role
     yield buffer.dtype.lanes == 1, "its elements are vectors"
     local = buffer.role == "register" and buffer.dtype == FLOAT16
     yield not local, "registers hold no float16, as locals do not"
@@ -196,29 +193,27 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             reason = "a loop of threads is parallel, or marked for vectors"
             yield own or not scope.is_inside(_is_grid), reason
         case ir.If(condition=condition):
-            yield condition.dtype == BOOL, f"the condition is {condition.dtype}, not bool"
+            yield condition.dtype == BOOL, "the condition is {}, not bool", condition.dtype
         case ir.Let(var=var, value=value):
             yield from _declaration_rules(var, value.dtype, scope)
         case ir.Set(var=var, value=value):
-            yield var in scope.dtypes, f"'{var}' is not declared here"
-            yield scope.may_set(var), f"'{var}' is no local that may be set here"
-            yield value.dtype == scope.dtypes[var], f"'{var}' is {scope.dtypes[var]}"
+            yield var in scope.dtypes, "'{}' is not declared here", var
+            yield scope.may_set(var), "'{}' is no local that may be set here", var
+            yield value.dtype == scope.dtypes[var], "'{}' is {}", var, scope.dtypes[var]
         case ir.Store(buffer=name, indices=indices, value=value, mask=mask):
             yield from _access_rules(name, indices, mask, value.dtype.lanes, scope)
             buffer = scope.buffers[name]
-            yield buffer.role != "input", f"'{name}' is an input"
+            yield buffer.role != "input", "'{}' is an input", name
             same = value.dtype.scalar == buffer.dtype
-            yield same, f"'{name}' is {buffer.dtype}, not {value.dtype}"
+            yield same, "'{}' is {}, not {}", name, buffer.dtype, value.dtype
             if stmt.non_temporal:
                 yield value.dtype.lanes > 1 and mask is None, "no whole vector is non-temporal"
-                yield (
-                    buffer.role in ("output", "temporary"),
-                    f"'{name}' is private, and non-temporal",
-                )
+                passed = buffer.role in ("output", "temporary")
+                yield passed, "'{}' is private, and non-temporal", name
         case ir.Prefetch(buffer=name, indices=indices):
             yield from _access_rules(name, indices, None, stmt.lanes, scope)
             private = scope.buffers[name].role in ir.PRIVATE
-            yield not private, f"'{name}' is private, and prefetched"
+            yield not private, "'{}' is private, and prefetched", name
         case ir.Fail(site=number, values=values):
             yield from _fail_rules(number, values, scope)
         case ir.Comment(text=text):
@@ -226,7 +221,7 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
         case ir.Grid():
             yield from _grid_rules(stmt, scope)
         case ir.Barrier(scope=whose):
-            yield whose in (ir.BLOCK, ir.GRID), f"unknown scope '{whose}'"
+            yield whose in (ir.BLOCK, ir.GRID), "unknown scope '{}'", whose
             yield scope.is_inside(_is_grid), "it is in no grid"
         case _:
             raise ir.unknown_node(stmt)
@@ -241,15 +236,15 @@ def _region_rules(region: tuple[ir.Stmt, ...], buffers: Mapping[str, ir.Buffer])
     shared = {name for name, buffer in buffers.items() if buffer.role == "shared"}
     if grids == 0 and shared:
         used = shared & (stored_in(region) | {load.buffer for load in loads_in(region)})
-        yield not used, f"{sorted(used)} are shared, and used outside of a grid"
+        yield not used, "{} are shared, and used outside of a grid", sorted(used)
 
 
 def _grid_rules(grid: ir.Grid, scope: _Scope) -> Rules:
     for indices, kind in ((grid.blocks, "blocks"), (grid.threads, "threads")):
-        yield len(indices) <= 3, f"{len(indices)} dimensions of {kind}"
+        yield len(indices) <= 3, "{} dimensions of {}", len(indices), kind
         for index in indices:
             yield from _declaration_rules(index.var, INT64, scope)
-            yield index.count >= 1, f"{index.count} {kind} along '{index.var}'"
+            yield index.count >= 1, "{} {} along '{}'", index.count, kind, index.var
     names = [index.var for index in grid.blocks + grid.threads]
     yield len(set(names)) == len(names), "two of its indices have one name"
     inner = (s for stmt in grid.body for s in ir.statements(ir.inner_statements(stmt)))
@@ -258,9 +253,9 @@ def _grid_rules(grid: ir.Grid, scope: _Scope) -> Rules:
 
 
 def _mark_rules(loop: ir.For, scope: _Scope) -> Rules:
-    yield loop.mark in _MARKS, f"unknown mark '{loop.mark}'"
+    yield loop.mark in _MARKS, "unknown mark '{}'", loop.mark
     if loop.mark not in ("", "lines"):
-        yield _is_counted(loop), f"the bounds of a loop marked '{loop.mark}' are not constant"
+        yield _is_counted(loop), "the bounds of a loop marked '{}' are not constant", loop.mark
     vector = loop.mark == "vector"
     yield not (vector and scope.is_inside(_is_vector)), "a vector loop inside another"
     if loop.mark == "transpose":
@@ -293,62 +288,70 @@ def _is_counted(loop: ir.For) -> bool:
     return isinstance(loop.begin, ir.Const) and isinstance(loop.end, ir.Const)
 
 
-def _expression_rules(expr: ir.Expr, scope: _Scope) -> Rules:
+def _expression_rules(expr: ir.Expr, scope: _Scope, *, half: bool) -> Rules:
+    """Of an expression but for its operands; `half` allows FLOAT16."""
     dtype = expr.dtype
-    lanes = dtype.lanes
-    yield lanes >= 1, f"{lanes} lanes"
+    lanes, scalar = dtype.lanes, dtype.scalar
+    yield lanes >= 1, "{} lanes", lanes
     match expr:
         case ir.Const(value=value):
-            yield _is_representable(value, dtype.scalar), f"{value!r} is no {dtype.scalar}"
+            yield _is_representable(value, scalar), "{!r} is no {}", value, scalar
         case ir.Var():
             pass  # see `_variable_rules`
         case ir.Load(buffer=name, indices=indices, mask=mask):
             yield from _access_rules(name, indices, mask, lanes, scope)
             own = scope.buffers[name].dtype
-            yield own == dtype.scalar, f"'{name}' is {own}, not {dtype}"
+            yield own == scalar, "'{}' is {}, not {}", name, own, dtype
         case ir.Unary(op=op, operand=operand):
-            yield op == "-", f"unknown operator '{op}'"
-            yield dtype.scalar != BOOL, "arithmetic on bool"
+            yield op == "-", "unknown operator '{}'", op
+            yield scalar != BOOL, "arithmetic on bool"
             yield from _same_types((operand,), dtype)
         case ir.Binary(op=op, left=left, right=right):
-            yield op in ARITHMETIC or op in BITWISE, f"unknown operator '{op}'"
-            yield dtype.scalar != BOOL or op in ("min", "max"), "arithmetic on bool"
-            yield dtype.is_integer or op not in BITWISE, f"'{op}' on {dtype}"
+            yield op in ARITHMETIC or op in BITWISE, "unknown operator '{}'", op
+            yield scalar != BOOL or op in ("min", "max"), "arithmetic on bool"
+            yield dtype.is_integer or op not in BITWISE, "'{}' on {}", op, dtype
             yield from _same_types((left, right), dtype)
         case ir.Compare(op=op, left=left, right=right):
-            yield op in COMPARISONS, f"unknown operator '{op}'"
-            yield dtype.scalar == BOOL, "a comparison is bool"
-            yield left.dtype == right.dtype, f"the operands are {left.dtype} and {right.dtype}"
+            yield op in COMPARISONS, "unknown operator '{}'", op
+            yield scalar == BOOL, "a comparison is bool"
+            same = left.dtype == right.dtype
+            yield same, "the operands are {} and {}", left.dtype, right.dtype
             yield from _same_lanes(left, lanes)
         case ir.Logical(op=op, operands=operands):
-            yield op in ("&&", "||", "!"), f"unknown operator '{op}'"
-            yield len(operands) == (1 if op == "!" else 2), f"{len(operands)} operands"
-            yield dtype.scalar == BOOL, "a logical operation is bool"
+            yield op in ("&&", "||", "!"), "unknown operator '{}'", op
+            yield len(operands) == (1 if op == "!" else 2), "{} operands", len(operands)
+            yield scalar == BOOL, "a logical operation is bool"
             yield from _same_types(operands, dtype)
         case ir.Select(condition=condition, then=then, otherwise=otherwise):
             known = condition.dtype in (BOOL, BOOL.vector(lanes))
-            yield known, f"the condition is {condition.dtype}, not {BOOL.vector(lanes)}"
+            yield known, "the condition is {}, not {}", condition.dtype, BOOL.vector(lanes)
             yield from _same_types((then, otherwise), dtype)
         case ir.Call(function=function, args=args):
             table = EXPONENT_FUNCTIONS if function in EXPONENT_FUNCTIONS else BUILTINS
-            yield function in table, f"unknown function '{function}'"
+            yield function in table, "unknown function '{}'", function
             arity = table[function].arity
-            yield len(args) == arity, f"{len(args)} arguments instead of {arity}"
-            yield lanes > 1 or table is BUILTINS, f"'{function}' is for vectors"
+            yield len(args) == arity, "{} arguments instead of {}", len(args), arity
+            yield lanes > 1 or table is BUILTINS, "'{}' is for vectors", function
             keeps = function in BUILTINS and BUILTINS[function].rule == "keep"
-            computes = dtype.scalar in (FLOAT32, FLOAT64) or (keeps and dtype.is_integer)
-            yield computes, f"'{function}' does not compute in {dtype}"
+            computes = scalar in (FLOAT32, FLOAT64) or (keeps and dtype.is_integer)
+            yield computes, "'{}' does not compute in {}", function, dtype
             yield from _same_types(args, dtype)
         case ir.Cast(operand=operand):
             yield from _same_lanes(operand, lanes)
         case ir.Bits(operand=operand):
             yield from _same_lanes(operand, lanes)
-            yield BOOL not in (dtype.scalar, operand.dtype.scalar), "the bits of a bool"
-            yield operand.dtype.bits == dtype.bits, f"{operand.dtype} and {dtype} differ in width"
+            yield BOOL not in (scalar, operand.dtype.scalar), "the bits of a bool"
+            yield (
+                operand.dtype.bits == dtype.bits,
+                "{} and {} differ in width",
+                operand.dtype,
+                dtype,
+            )
         case ir.Broadcast() | ir.Ramp() | ir.Reduce() | ir.Shuffle():
             yield from _lane_rules(expr)
         case _:
             raise ir.unknown_node(expr)
+    yield half or scalar != FLOAT16, _HALF
 
 
 def _lane_rules(expr: ir.Broadcast | ir.Ramp | ir.Reduce | ir.Shuffle) -> Rules:
@@ -356,47 +359,53 @@ def _lane_rules(expr: ir.Broadcast | ir.Ramp | ir.Reduce | ir.Shuffle) -> Rules:
     dtype = expr.dtype
     match expr:
         case ir.Broadcast(operand=operand):
-            yield dtype.lanes > 1, f"{dtype} is no vector"
+            yield dtype.lanes > 1, "{} is no vector", dtype
             yield from _same_types((operand,), dtype.scalar)
         case ir.Ramp(base=base, step=step):
-            yield dtype.lanes > 1 and dtype.scalar == INT64, f"{dtype} is no vector of int64"
-            yield type(step) is int and fits(step, INT64), f"the step {step!r} is no int64"
+            yield dtype.lanes > 1 and dtype.scalar == INT64, "{} is no vector of int64", dtype
+            yield type(step) is int and fits(step, INT64), "the step {!r} is no int64", step
             yield from _same_types((base,), INT64)
         case ir.Reduce(op=op, operand=operand):
-            yield op in ir.REDUCTIONS, f"'{op}' is no reduction"
+            yield op in ir.REDUCTIONS, "'{}' is no reduction", op
             yield dtype != BOOL or op in ("min", "max"), "arithmetic on bool"
-            yield operand.dtype.lanes > 1, f"{operand.dtype} is no vector"
-            yield operand.dtype.scalar == dtype, f"the operand is {operand.dtype}, not of {dtype}"
+            yield operand.dtype.lanes > 1, "{} is no vector", operand.dtype
+            yield (
+                operand.dtype.scalar == dtype,
+                "the operand is {}, not of {}",
+                operand.dtype,
+                dtype,
+            )
         case ir.Shuffle(left=left, right=right, lanes=lanes):
-            yield left.dtype == right.dtype, f"the operands are {left.dtype} and {right.dtype}"
+            same = left.dtype == right.dtype
+            yield same, "the operands are {} and {}", left.dtype, right.dtype
             yield left.dtype.lanes > 1 and len(lanes) > 1, "a shuffle of scalars"
             inside = all(0 <= lane < 2 * left.dtype.lanes for lane in lanes)
-            yield inside, f"a lane is not below {2 * left.dtype.lanes}"
+            yield inside, "a lane is not below {}", 2 * left.dtype.lanes
             made = left.dtype.vector(len(lanes))
-            yield made == dtype, f"the result is {made}, not {dtype}"
+            yield made == dtype, "the result is {}, not {}", made, dtype
         case _:
             raise ir.unknown_node(expr)
 
 
 def _declaration_rules(name: str, dtype: DType, scope: _Scope) -> Rules:
-    yield name not in scope.dtypes, f"'{name}' shadows a name of an enclosing block"
-    yield name not in scope.buffers, f"'{name}' is a buffer"
+    yield name not in scope.dtypes, "'{}' shadows a name of an enclosing block", name
+    yield name not in scope.buffers, "'{}' is a buffer", name
     other = scope.every_dtype.get(name, dtype)
-    yield other == dtype, f"'{name}' is {other} elsewhere in the kernel, {dtype} here"
+    yield other == dtype, "'{}' is {} elsewhere in the kernel, {} here", name, other, dtype
 
 
 def _access_rules(
     name: str, indices: tuple[ir.Expr, ...], mask: ir.Expr | None, lanes: int, scope: _Scope
 ) -> Rules:
-    yield name in scope.buffers, f"unknown buffer '{name}'"
+    yield name in scope.buffers, "unknown buffer '{}'", name
     rank = len(scope.buffers[name].shape)
-    yield len(indices) == rank, f"{len(indices)} indices for rank {rank}"
+    yield len(indices) == rank, "{} indices for rank {}", len(indices), rank
     found = {index.dtype for index in indices}
-    yield found <= {INT64, INT64.vector(lanes)}, f"an index is not {_either(INT64, lanes)}"
+    yield found <= {INT64, INT64.vector(lanes)}, "an index is not {}", _either(INT64, lanes)
     yield lanes == 1 or INT64.vector(lanes) in found, "a vector at scalar indices"
     if mask is not None:
         yield lanes > 1, "a mask on a scalar"
-        yield mask.dtype == BOOL.vector(lanes), f"the mask is {mask.dtype}"
+        yield mask.dtype == BOOL.vector(lanes), "the mask is {}", mask.dtype
 
 
 def _either(dtype: DType, lanes: int) -> str:
@@ -405,24 +414,24 @@ def _either(dtype: DType, lanes: int) -> str:
 
 def _fail_rules(number: int, values: tuple[ir.Expr, ...], scope: _Scope) -> Rules:
     sites = scope.kernel.sites
-    yield 0 <= number < len(sites), f"unknown site {number}"
+    yield 0 <= number < len(sites), "unknown site {}", number
     site, count = sites[number], len(values)
     names = len(site.variables)
     fits = count == names if site.kind == "division" else count > names
-    yield fits, f"{count} values for the {site.kind} of ({', '.join(site.variables)})"
+    yield fits, "{} values for the {} of ({})", count, site.kind, ", ".join(site.variables)
     known = scope.fail_counts.setdefault(number, count)
-    yield count == known, f"{count} values where another Fail of the site has {known}"
+    yield count == known, "{} values where another Fail of the site has {}", count, known
     yield all(value.dtype == INT64 for value in values), "a value is not int64"
 
 
 def _same_types(operands: tuple[ir.Expr, ...], dtype: DType) -> Rules:
     for operand in operands:
-        yield operand.dtype == dtype, f"an operand is {operand.dtype}, not {dtype}"
+        yield operand.dtype == dtype, "an operand is {}, not {}", operand.dtype, dtype
 
 
 def _same_lanes(operand: ir.Expr, lanes: int) -> Rules:
     found = operand.dtype.lanes
-    yield found == lanes, f"an operand has {found} lanes, not {lanes}"
+    yield found == lanes, "an operand has {} lanes, not {}", found, lanes
 
 
 def _is_representable(value: float, dtype: DType) -> bool:

@@ -52,6 +52,8 @@ def _block(block: rebuild.Stmts) -> rebuild.Stmts:
 def _inlined(block: rebuild.Stmts) -> rebuild.Stmts:
     """The block with products of vectors in the place of locals that only the next statement
     reads, once."""
+    if not any(isinstance(stmt, ir.Let) and _is_product(stmt) for stmt in block):
+        return block
     times = Counter(mentioned(block))
     out: list[ir.Stmt] = []
     for stmt in block:

@@ -66,6 +66,8 @@ def _without_first_values(block: rebuild.Stmts) -> rebuild.Stmts:
     let y: int64 = 1
     let x: int64 = y
     """
+    if not any(isinstance(stmt, ir.Set) for stmt in block):
+        return block
     first: dict[str, int] = {}
     out: list[ir.Stmt | None] = []
     for stmt in block:
