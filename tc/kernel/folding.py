@@ -12,8 +12,7 @@ import math
 import numpy as np
 
 from tc.affine import intervals
-from tc.affine.assembling import assembled
-from tc.affine.forms import LinearForm
+from tc.affine.forms import LinearForm, assembled
 from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, MIRRORED
 from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits, wrap
 from tc.kernel import ir

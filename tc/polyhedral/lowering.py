@@ -29,8 +29,7 @@ from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import check_schedule
 from tc.polyhedral.mapping import MappedTree, map_schedule
 from tc.polyhedral.rewrite.coalescing import Strides, coalesce
-from tc.polyhedral.rewrite.division import divide_last
-from tc.polyhedral.rewrite.factoring import factor
+from tc.polyhedral.rewrite.factoring import divide_last, factor
 from tc.polyhedral.rewrite.half_sums import accumulate_in_float
 from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.splitting import split

@@ -1,7 +1,7 @@
 """The candidates of a problem: what the chooser, and who sets its options, could have decided.
 
 A *point* is a mapping from the names of genes to values, both texts. Genes are options of a program
-("option fusion", ...) and the decisions of the chooser (`tc.polyhedral.decisions`), which depend on
+("option fusion", ...) and the decisions of the chooser (`tc.polyhedral.target`), which depend on
 each other: a point may lack genes, which have their default then, and genes that a point makes
 meaningless are passed over. So every point is a candidate, unless the device has no room for it;
 points whose kernels are alike are one candidate.
@@ -21,8 +21,8 @@ from tc.kernel.printer import to_text
 from tc.kernel.walk import every_statement
 from tc.options import FUSIONS, Options
 from tc.pipeline import lower_for, shape_program, target_of
-from tc.polyhedral.decisions import Decisions
 from tc.polyhedral.lowering import Lowering
+from tc.polyhedral.target import Decisions
 from tc.runtime.fallback import is_fault
 from tc.tuning.features import features_of
 from tc.tuning.problem import Problem, Trial

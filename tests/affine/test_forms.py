@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from tc.affine.assembling import text_of
-from tc.affine.forms import Form, decide, divisor_of, split
+from tc.affine.forms import Form, decide, divisor_of, split, text_of
 from tc.affine.intervals import Box
 
 NAMES = ("i", "j", "k")

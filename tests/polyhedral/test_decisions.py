@@ -14,8 +14,8 @@ from tc.device import Device
 from tc.gpu import Gpu
 from tc.kernel.evaluate import evaluate
 from tc.pipeline import target_of
-from tc.polyhedral.decisions import Decisions
 from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.polyhedral.target import Decisions
 from tests.support.bounds import assert_within
 from tests.support.pipeline import as_arrays, as_buffers, checked, shaped
 from tests.support.programs import CASES, Case

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32
 from tc.polyhedral.rewrite.coalescing import coalesce
-from tc.polyhedral.rewrite.division import divide_last
+from tc.polyhedral.rewrite.factoring import divide_last
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret

@@ -11,9 +11,9 @@ from tc.plan import PARALLEL, VECTOR, Reorder, Tile
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.loops import LoopName, loop_name
-from tc.polyhedral.decisions import Decisions
 from tc.polyhedral.schedule import members, members_below
 from tc.polyhedral.scop.scop import Scop
+from tc.polyhedral.target import Decisions
 from tests.polyhedral.test_actions import MM_SCOP, STEPS_SCOP, TARGET, tree_of
 
 

@@ -23,9 +23,8 @@ from tc.kernel.ir import (
     Store,
     expressions,
 )
-from tc.polyhedral.codegen.expressions import MAX_DEPTH, MAX_LEVEL
+from tc.polyhedral.codegen.expressions import MAX_DEPTH, MAX_LEVEL, identity
 from tc.polyhedral.codegen.generate import MAX_LOOPS
-from tc.polyhedral.codegen.identity import identity
 from tc.semantics.program import (
     Compare,
     Convert,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32, INT64
-from tc.polyhedral.codegen.naming import NameSupply
+from tc.polyhedral.codegen.context import NameSupply
 from tc.polyhedral.scop.scop import build_scop, subtract
 from tc.semantics.program import ShapedProgram
 from tests.polyhedral.builders import literal, offset, read, shaped, statement

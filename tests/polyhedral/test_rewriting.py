@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tc.dtypes import FLOAT32
-from tc.polyhedral.rewrite.division import divide_last
-from tc.polyhedral.rewrite.factoring import factor
+from tc.polyhedral.rewrite.factoring import divide_last, factor
 from tc.polyhedral.rewrite.product_order import OrderCosts
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.polyhedral.rewrite.splitting import split

@@ -29,14 +29,16 @@ from tc.backends.clike.helpers import helper_texts
 from tc.backends.clike.scalars import bare, compared, element, text_of, vector_printer
 from tc.backends.geometry import LaunchGeometry, origin
 from tc.backends.printing import (
+    Speller,
+    Spellings,
     buffer_lines,
     in_a_comment,
     no_launches,
     used_buffers,
     values_of_fails,
+    words,
 )
 from tc.backends.scratch import ALIGNMENT_BYTES, ScratchLayout, scratch_layout
-from tc.backends.spellings import Speller, Spellings, words
 from tc.dtypes import BOOL, INT64, UINT8, UINT32
 from tc.errors import BackendError
 from tc.kernel import ir

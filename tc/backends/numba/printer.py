@@ -16,6 +16,8 @@ from functools import partial
 
 from tc.backends.numba.traced_printer import block_lines, is_vector_region, vector_region_lines
 from tc.backends.printing import (
+    Speller,
+    Spellings,
     TextContext,
     buffer_lines,
     no_launches,
@@ -23,8 +25,8 @@ from tc.backends.printing import (
     shared_loop,
     short,
     used_buffers,
+    words,
 )
-from tc.backends.spellings import Speller, Spellings, words
 from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DType
 from tc.errors import InternalError

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from tc.backends.numba.traced_functions import EXPONENTS, NATIVE
 from tc.backends.printing import (
+    Spellings,
     TextContext,
     no_launches,
     plus,
@@ -20,7 +21,6 @@ from tc.backends.printing import (
     used_buffers,
 )
 from tc.backends.scratch import ALIGNMENT_BYTES, is_private, scratch_layout
-from tc.backends.spellings import Spellings
 from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
 from tc.dtypes import BOOL, FLOAT32, DType
 from tc.errors import InternalError

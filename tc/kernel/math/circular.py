@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tc.kernel.math.angle_coefficients import ASIN, ATAN, QUARTER_TURN, SINE, SINE_OF_PI
+from tc.kernel.math.coefficients import ASIN, ATAN, QUARTER_TURN, SINE, SINE_OF_PI
 from tc.kernel.math.vector import Rare, Vector, fma, horner, polynomial, select
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from tc.dtypes import INT64, DType
 from tc.kernel import ir
 from tc.kernel.folding import binary, broadcast, constant, integer
-from tc.kernel.local_names import LocalNames
 from tc.kernel.rebuild import (
+    LocalNames,
     Stmts,
     changed,
     map_blocks,

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from tc.dtypes import FLOAT16
 from tc.kernel import ir, rebuild
-from tc.kernel.local_names import LocalNames
 from tc.kernel.passes.value_numbering import ValueNumbers
+from tc.kernel.rebuild import LocalNames
 from tc.kernel.walk import (
     always_evaluated,
     assigned,

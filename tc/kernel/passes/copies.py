@@ -22,7 +22,6 @@ from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, cast, constant, integer, is_constant, ramp
 from tc.kernel.intervals import Bounds
-from tc.kernel.local_names import LocalNames
 from tc.kernel.passes.lanes import (
     ActiveLanes,
     Lanes,
@@ -34,6 +33,7 @@ from tc.kernel.passes.lanes import (
 )
 from tc.kernel.passes.stores import flat_buffers, flat_index
 from tc.kernel.rebuild import (
+    LocalNames,
     Scope,
     Stmts,
     changed,

@@ -22,7 +22,7 @@ from tc.kernel.folding import (
     select,
 )
 from tc.kernel.intervals import Bounds, interval, loop_interval
-from tc.kernel.local_names import LocalNames
+from tc.kernel.rebuild import LocalNames
 from tc.kernel.walk import assigned
 
 Supports: TypeAlias = "Callable[[ir.Call], bool]"

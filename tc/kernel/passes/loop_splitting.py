@@ -34,10 +34,10 @@ from tc.kernel.folding import (
     select,
 )
 from tc.kernel.intervals import Bounds, interval, loop_interval
-from tc.kernel.local_names import LocalNames
 from tc.kernel.passes.lanes import decided
 from tc.kernel.passes.unroll import unrolled_size
 from tc.kernel.rebuild import (
+    LocalNames,
     Scope,
     Stmts,
     changed,
@@ -317,7 +317,7 @@ def _certain(
     return values[0] + first, middle + 1 + beyond
 
 
-# --- guarded terms ------------------------------------------------------------------------------
+# --- guarded terms ----------------------------------------------------------------------------
 
 
 def skip_guarded_terms(kernel: ir.Kernel) -> ir.Kernel:

@@ -19,8 +19,7 @@ from functools import reduce
 
 from tc.dtypes import BOOL, FLOAT32, INT32, DType
 from tc.kernel import ir
-from tc.kernel.local_names import LocalNames
-from tc.kernel.rebuild import changed, map_blocks, map_regions, same_or
+from tc.kernel.rebuild import LocalNames, changed, map_blocks, map_regions, same_or
 from tc.kernel.rules import expression
 from tc.kernel.walk import read_names
 

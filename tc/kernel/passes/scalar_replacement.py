@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from tc.kernel import ir, rebuild
 from tc.kernel.folding import constant, logical_and, select
-from tc.kernel.local_names import LocalNames
+from tc.kernel.rebuild import LocalNames
 from tc.kernel.walk import assigned, declared, is_steady, iterations, names_in
 
 Cell: TypeAlias = "tuple[int, str, tuple[int, ...]]"

@@ -22,9 +22,9 @@ from tc.dtypes import BOOL, FLOAT16, INT64
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import divisor, lane_offsets
 from tc.kernel.folding import binary, cast, constant, integer, ramp
-from tc.kernel.local_names import LocalNames
 from tc.kernel.passes.lanes import interleaved_lanes
 from tc.kernel.rebuild import (
+    LocalNames,
     Scope,
     Stmts,
     changed,
@@ -382,7 +382,7 @@ def _shuffled(left: ir.Expr, right: ir.Expr, picks: Sequence[tuple[int, int]]) -
     return ir.Shuffle(left, right, tuple(p + side * count for p, side in picks), left.dtype)
 
 
-# --- non-temporal stores --------------------------------------------------------------------
+# --- non-temporal stores ----------------------------------------------------------------------
 
 
 def store_past_caches(kernel: ir.Kernel, cache: int) -> ir.Kernel:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from tc.kernel import ir, rebuild
 from tc.kernel.folding import integer, is_constant
 from tc.kernel.intervals import launch_intervals
-from tc.kernel.local_names import LocalNames
 from tc.kernel.pass_manager import UNROLL_LIMIT
+from tc.kernel.rebuild import LocalNames
 from tc.kernel.walk import assigned, is_steady, iterations
 
 

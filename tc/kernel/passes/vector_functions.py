@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from tc.dtypes import BOOL, INT64, DType
 from tc.kernel import ir, rebuild
-from tc.kernel.local_names import LocalNames
 from tc.kernel.math.forms import FORMS
 from tc.kernel.math.vector import FORMATS, Rare, Vector
+from tc.kernel.rebuild import LocalNames
 
 NATIVE = frozenset(
     ("abs", "ceil", "copysign", "fabs", "floor", "fma", "fmax", "fmin", "sqrt", "trunc")

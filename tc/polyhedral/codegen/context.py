@@ -11,11 +11,10 @@ from typing import TypeAlias
 
 from tc.affine.forms import LinearForm, split
 from tc.affine.intervals import Interval
-from tc.dtypes import DType, compute_dtype
+from tc.dtypes import INT64, DType, compute_dtype
 from tc.kernel.folding import compare, integer, logical_and, of_form
 from tc.kernel.ir import Buffer, Expr, If, LaunchIndex, Load, Site, Stmt, row_major
 from tc.plan import AXES
-from tc.polyhedral.codegen.naming import NameSupply
 from tc.polyhedral.footprint import Box, Position, whole
 from tc.polyhedral.schedule import ArrayTile, Member
 from tc.polyhedral.scop.scop import HalfOpen, Scop
@@ -213,3 +212,37 @@ def guarded(tests: Iterable[Expr], stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Statements that run where conditions hold, if there are any."""
     found = list(tests)
     return (If(reduce(logical_and, found), stmts),) if found else stmts
+
+
+class NameSupply:
+    """The names given so far. Regions may use the same names, as their variables end with them.
+
+    A local that would clash with a buffer, or with an index variable of another type, gets a
+    number, or the next one.
+
+    >>> names = NameSupply(buffers=["A"], indices=["i", "acc"])
+    >>> names.fresh("acc", DType("float32", "float", 32)), names.fresh("t0", INT64)
+    ('acc1', 't0')
+    """
+
+    def __init__(self, buffers: Iterable[str], indices: Iterable[str]) -> None:
+        self._buffers = frozenset(buffers)
+        self._dtypes: dict[str, DType] = dict.fromkeys(indices, INT64)
+        self._taken: set[str] = set()
+
+    def start_region(self) -> None:
+        """Frees the names of the region before."""
+        self._taken = set()
+
+    def fresh(self, prefix: str, dtype: DType) -> str:
+        """A new name: the prefix, or the prefix (without its digit, if it ends so) and a number."""
+        stem = prefix.rstrip("0123456789") or prefix
+        candidates = chain((prefix,), (f"{stem}{number}" for number in count(1)))
+        name = next(c for c in candidates if self._is_free(c, dtype))
+        self._taken.add(name)
+        self._dtypes.setdefault(name, dtype)
+        return name
+
+    def _is_free(self, name: str, dtype: DType) -> bool:
+        known = self._dtypes.get(name, dtype)
+        return name not in self._taken and name not in self._buffers and known == dtype

@@ -7,10 +7,13 @@ Statements that belong to a branch of `?:`, `&&` or `||` run only if the branch 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeAlias
+
+import numpy as np
 
 from tc.affine.intervals import Interval
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, DType, compute_dtype
@@ -32,7 +35,7 @@ from tc.kernel.folding import (
 )
 from tc.kernel.intervals import interval
 from tc.kernel.ir import Const, Fail, If, Let, Set, Site, Stmt, Var, unknown_node
-from tc.polyhedral.codegen.naming import NameSupply
+from tc.polyhedral.codegen.context import NameSupply
 from tc.semantics import program as p
 
 MAX_DEPTH = 20
@@ -286,3 +289,22 @@ def _choose_flat(
     block.stmts.append(If(is_yes, (Set(result.name, first),)))
     block.stmts.append(If(is_no, (Set(result.name, second),)))
     return result
+
+
+def identity(op: str, dtype: DType) -> Const:
+    """The value that a reduction by `op` starts at (R2).
+
+    >>> from tc.dtypes import INT64
+    >>> identity("+", INT64).value, identity("min", BOOL).value
+    (0, True)
+    """
+    match op:
+        case "+" | "*":
+            return constant(int(op == "*"), dtype)
+        case _ if dtype == BOOL:
+            return Const(op == "min", BOOL)
+        case _ if dtype.is_float:
+            return Const(math.inf if op == "min" else -math.inf, dtype)
+        case _:
+            info = np.iinfo(dtype.numpy.str)
+            return Const(int(info.max if op == "min" else info.min), dtype)

@@ -23,16 +23,15 @@ from tc.polyhedral.codegen.context import (
     EmitScope,
     KernelContext,
     LoweringError,
+    NameSupply,
     PlacedTile,
     PrivateAccumulators,
     guarded,
 )
 from tc.polyhedral.codegen.copies import fetch, write_back
-from tc.polyhedral.codegen.identity import identity
-from tc.polyhedral.codegen.instances import lower_leaf
+from tc.polyhedral.codegen.expressions import identity
+from tc.polyhedral.codegen.instances import lower_leaf, runs_on
 from tc.polyhedral.codegen.launches import bound_member, entered, has_barrier, launch_of, pinned
-from tc.polyhedral.codegen.naming import NameSupply
-from tc.polyhedral.codegen.vanishing import runs_on
 from tc.polyhedral.footprint import Box, box, enter, start, trips_of, whole
 from tc.polyhedral.schedule import (
     ArrayTile,
@@ -358,7 +357,7 @@ def _exact(member: Member, names: list[str], state: EmitScope) -> EmitScope:
     return replace(state, positions=positions)
 
 
-# --- promoted tiles and expanded reductions -----------------------------------------------------
+# --- promoted tiles and expanded reductions ---------------------------------------------------
 
 
 def _place(node: Promotion, state: EmitScope) -> list[PlacedTile]:

@@ -9,7 +9,7 @@ of the text, and for nothing beyond.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import reduce
 
@@ -20,10 +20,9 @@ from tc.kernel.folding import binary, cast, compare, constant, integer, logical_
 from tc.kernel.ir import Expr, Load, Stmt, Store
 from tc.plan import SHARED
 from tc.polyhedral.codegen.context import EmitScope, PrivateAccumulators, guarded
-from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
-from tc.polyhedral.codegen.identity import identity
-from tc.polyhedral.codegen.vanishing import adds_nothing
-from tc.polyhedral.footprint import Digits
+from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, identity, lower_expression
+from tc.polyhedral.footprint import Digits, whole
+from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.checked_variables import checked_variables, guarding_variables
 from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics import program as p
@@ -313,3 +312,58 @@ class _Reader:
         local = clamped if isinstance(clamped, ir.Var) else block.let(clamped)
         begin, end = self.tails[variable].limits
         return Form(0, {local.name: 1}), state.bound(local.name, begin, end - 1)
+
+
+# --- sums beyond the end of their reduction ---------------------------------------------------
+
+
+def adds_nothing(variable: str, statement: ScopStatement, state: EmitScope) -> bool:
+    """Whether a statement would add 0 for values of a variable of its reduction past its range."""
+    if statement.op != "+" or variable not in statement.reduction:
+        return False
+    accesses = {a.site: a for a in statement.reads if a.site >= 0}
+    accesses |= {a.site: a for a in statement.gathers if state.innermost(a.tensor) is not None}
+    rhs = state.kernel.scop.shaped.statements[statement.position].statement.rhs
+    return _is_zero(rhs, lambda site: _is_outside(accesses.get(site), variable, statement, state))
+
+
+def runs_on(member: Member, names: list[str], state: EmitScope) -> bool:
+    """Whether a loop may run past the ends of all reductions that it runs."""
+    statements = [state.kernel.scop.statement(name) for name in names]
+    variables = [member.values[s.name].variable for s in statements]
+    return all(
+        v is not None and adds_nothing(v, s, state)
+        for v, s in zip(variables, statements, strict=True)
+    )
+
+
+def _is_zero(expr: p.Expr, is_outside: Callable[[int], bool]) -> bool:
+    """Whether a value is 0 where some reads are."""
+    match expr:
+        case p.Read(site=site):
+            return is_outside(site)
+        case p.Binary(op="+" | "-" | "*", left=left, right=right):
+            return _is_zero(left, is_outside) and _is_zero(right, is_outside)
+        case p.Unary(operand=operand) | p.Convert(operand=operand):
+            return _is_zero(operand, is_outside)
+        case _:
+            return False
+
+
+def _is_outside(
+    access: Access | None, variable: str, statement: ScopStatement, state: EmitScope
+) -> bool:
+    """Whether a read finds the 0 of a tile that was filled, past the range of a variable."""
+    placed = None if access is None else state.innermost(access.tensor)
+    if access is None or placed is None or placed.tile.scope != SHARED or not placed.tile.fetch:
+        return False
+    if placed.tile.copy.fill is not None or state.outside(placed).innermost(access.tensor):
+        return False
+    end = statement.ranges[variable][1]
+    limits = placed.tile.limits or whole(access.tensor, state.kernel.scop)
+    for subscript, (_, last) in zip(access.subscripts, limits, strict=True):
+        if subscript is not None and set(subscript.terms) == {variable}:
+            factor = subscript.terms[variable]
+            if factor > 0 and subscript.constant + factor * end >= last:
+                return True
+    return False

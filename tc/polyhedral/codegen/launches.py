@@ -20,8 +20,7 @@ from tc.kernel.folding import compare, integer, of_form
 from tc.kernel.ir import Expr, For, LaunchIndex, Let, Stmt, Var
 from tc.plan import AXES, BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
-from tc.polyhedral.codegen.context import EmitScope, LaunchAxis, LaunchIndices
-from tc.polyhedral.codegen.naming import NameSupply
+from tc.polyhedral.codegen.context import EmitScope, LaunchAxis, LaunchIndices, NameSupply
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.schedule import Band, Member, Node, Promotion, Sync
 from tc.polyhedral.scop.scop import Scop

@@ -7,10 +7,13 @@ in a cycle; where units are narrower than vectors, a slot is several cycles.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from tc.device import Device
 from tc.options import MappingOptions
 from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.cpu.analysis import ParallelNest
+from tc.polyhedral.scop.scop import Access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +73,234 @@ def device_of(draft: Draft, options: MappingOptions | None = None) -> Device:
     if options is None or options.vector_bits is None:
         return device
     return replace(device, vector_bits=options.vector_bits)
+
+
+# --- operands ---------------------------------------------------------------------------------
+
+MAX_ROWS = 16
+"""How many rows of a tile are tried."""
+
+SHORT = 9
+"""Reductions of so few steps are unrolled, over small tiles."""
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """Vectors of `lanes` along the variable `v`, rows along the variable `u`. A slot takes
+    `cycles`: units that are narrower than vectors take a vector in several. A vector of the tile
+    needs the part `share` of a slot."""
+
+    nest: ParallelNest
+    device: Device
+    v: str | None
+    u: str | None
+    lanes: int
+    share: float
+    cycles: int
+
+    @property
+    def vector_bytes(self) -> int:
+        return self.lanes * self.nest.element
+
+
+@dataclass(frozen=True)
+class TileOperand:
+    """A read of the main statement, with what the read costs a tile.
+
+    The subscripts of the read move `along` the vector, or `across` the rows, of the tile. The first
+    n rows of a tile read at `rows[n - 1]` distinct places: quotients and remainders of several rows
+    are often the same. To load a vector takes `loads` instructions, which keep one unit busy for
+    `loading_slots`. The vectors of `neighbours` rows need `fetched_bytes` of lines together, and
+    `reuse_distance_bytes` are fetched before the tile needs these lines again. In each of the next
+    `window` steps of the reduction, a row reads what its neighbour has read in the step before.
+    Packing, or transposing, a vector of the read takes `packing_slots`. `blocked`: the read is
+    transposed block by block. `gathered`: elements are loaded one by one, rather than in whole
+    vectors that are shuffled.
+    """
+
+    access: Access
+    along: bool
+    across: bool
+    rows: tuple[int, ...]
+    loads: float
+    loading_slots: float
+    fetched_bytes: float
+    neighbours: int
+    reuse_distance_bytes: float
+    window: int
+    packing_slots: float
+    blocked: bool
+    gathered: bool
+
+    @property
+    def serves_rows(self) -> bool:
+        """Whether several rows of a tile use one element that is loaded."""
+        return not self.across or self.window > 1 or len({*self.rows}) < len(self.rows)
+
+
+def operand(
+    access: Access, shape: TileShape, costs: TileCosts, *, may_pack: bool, unwritten: bool
+) -> TileOperand:
+    """What a read costs. The read is packed where that is of use, if the nest `may_pack`; it is
+    transposed block by block only where nothing else touches its tensor, which is `unwritten`."""
+    info, share, line = shape.nest.info, shape.share, shape.device.line
+    step = info.stride(access, shape.v)
+    packing, loads, loading, blocked, gathered = 0.0, 1.0, share, False, False
+    if may_pack and _packable(access, shape, costs):
+        packing = costs.packing_slots * share / max(1, _uses(access, shape))
+    elif unwritten and step not in (None, 0, 1) and info.stride(access, shape.u) == 1:
+        packing, blocked = costs.transposing_slots * share, True
+    elif step is None or abs(step) > 4:
+        loads = loading = float(shape.lanes)
+        gathered = True
+    elif step == 1:
+        loading += 0.0 if _is_aligned(access, shape) else shape.vector_bytes / line / shape.cycles
+    elif step != 0:
+        loads = 2.0 * abs(step)
+        loading = loads * share
+    fetched, neighbours, kept = _fetched(access, shape, costs.unprefetched_factor)
+    return TileOperand(
+        access=access,
+        along=step != 0,
+        across=info.uses(access, shape.u),
+        rows=info.distinct_positions(access, shape.u, MAX_ROWS),
+        loads=loads,
+        loading_slots=loading,
+        fetched_bytes=fetched,
+        neighbours=neighbours,
+        reuse_distance_bytes=kept,
+        window=_window(access, shape),
+        packing_slots=packing,
+        blocked=blocked,
+        gathered=gathered,
+    )
+
+
+def vectors_of(read: TileOperand, rows: int, vectors: int, registers: int) -> float:
+    """How many vectors of a read a step of a tile loads, where so many registers are free."""
+    count = (vectors if read.along else 1) * read.rows[rows - 1]
+    if read.along or not read.across or rows + read.window - 1 > registers:
+        return count
+    return (rows + read.window - 1) / read.window
+
+
+def is_alone(access: Access, nest: ParallelNest) -> bool:
+    """Whether no other access of the nest touches the tensor, and this one is linear."""
+    touching = [a for i in nest.items for a in i.statement.accesses if a.tensor == access.tensor]
+    return len(touching) == 1 and None not in access.subscripts
+
+
+def _is_aligned(access: Access, shape: TileShape) -> bool:
+    """Whether each vector of a read starts where a line or another vector of the line ends, if the
+    tensor starts with a line. Other vectors cross lines, and count as two loads."""
+    nest, line = shape.nest, shape.device.line
+    others = (x for x in nest.main.statement.ranges if x != shape.v)
+    steps = (nest.info.stride(access, x) or 0 for x in others)
+    return all(step * nest.element % line == 0 for step in steps)
+
+
+def _fetched(access: Access, shape: TileShape, unprefetched: float) -> tuple[float, int, float]:
+    """The bytes of lines that a vector of a read needs, how many rows the lines serve, and the
+    bytes of all that is read before the lines are read again: a panel for each tile of rows, or all
+    rows for each panel. Where rows lie side by side, but not the steps of the reduction, each tile
+    of rows reads whole lines; where steps are a page or more apart, a line costs as much as
+    `unprefetched` others, as hardware prefetches within pages only.
+
+    The result is 0 bytes where lines are read again soon, in the next window, or never. Vectors
+    along a reduction read the whole reduction for each tile.
+    """
+    nest, info, line = shape.nest, shape.nest.info, shape.device.line
+    windows = any(s is None or len(s.terms) > 1 for s in access.subscripts)
+    reduced = shape.v in nest.main.statement.reduction
+    if (windows and not reduced) or _uses(access, shape) == 1:
+        return 0.0, 1, 0.0
+    reduction = [m for m in nest.main.reduction if nest.uses(access, m)]
+    if reduced:
+        whole = nest.element * prod(map(nest.extent, reduction))
+        return float(shape.vector_bytes), 1, float(whole)
+    across = info.uses(access, shape.u)
+    rows = [m for m in nest.members if across and nest.variable(m) == shape.u]
+    depth = prod(map(nest.extent, (*reduction, *rows)))
+    if info.uses(access, shape.v):
+        return float(shape.vector_bytes), 1, float(shape.vector_bytes * depth)
+    if not rows:
+        return 0.0, 1, 0.0
+    steps = [nest.stride(access, m) for m in reduction]
+    nearest = min((abs(step or line) * nest.element for step in steps), default=line)
+    if nearest < line:
+        return float(nearest), 1, float(nearest * depth)
+    apart = abs(info.stride(access, shape.u) or line) * nest.element
+    neighbours = line // min(line, apart)
+    fetched = line * (unprefetched if nearest >= shape.device.page else 1.0)
+    return fetched, neighbours, line * depth / neighbours
+
+
+def is_streamed(access: Access, shape: TileShape) -> bool:
+    """Whether each step of a reduction reads vectors beside each other, at another place than the
+    step before, that are read only once and that no cache of a core holds."""
+    nest, info = shape.nest, shape.nest.info
+    if shape.v in nest.main.statement.reduction or abs(info.stride(access, shape.v) or 0) != 1:
+        return False
+    if any(s is None or len(s.terms) > 1 for s in access.subscripts):
+        return False
+    moves = any(nest.uses(access, m) for m in nest.main.reduction)
+    shaped = info.scop.shaped
+    size = prod(shaped.shapes[access.tensor]) * nest.element
+    return moves and _uses(access, shape) == 1 and size > shape.device.l2
+
+
+def _window(access: Access, shape: TileShape) -> int:
+    """The steps of a short innermost reduction of which each reads, for a row, what the step before
+    read for the next row: compilers unroll such a reduction, and keep the elements in registers."""
+    nest, info = shape.nest, shape.nest.info
+    if not nest.main.reduction or info.uses(access, shape.v):
+        return 1
+    last = nest.main.reduction[-1]
+    is_row = nest.stride(access, last) == info.stride(access, shape.u)
+    return nest.extent(last) if is_row and nest.extent(last) <= SHORT else 1
+
+
+def _packable(access: Access, shape: TileShape, costs: TileCosts) -> bool:
+    """Whether a read is worth packing: it is strided along the vector, and used again."""
+    step = shape.nest.info.stride(access, shape.v)
+    if step is None or step == 0 or None in access.subscripts:
+        return False
+    moving = [s for s in access.subscripts if s is not None and shape.v in s.terms]
+    if len(moving) != 1 or dict(moving[0].terms) != {shape.v: 1}:
+        return False
+    uses = _uses(access, shape)
+    return (
+        uses >= 4
+        if step != 1
+        else uses >= 16 and _is_scattered(access, shape, costs.packing_span_bytes)
+    )
+
+
+def _is_scattered(access: Access, shape: TileShape, far: int) -> bool:
+    """Whether the vectors that a reduction reads lie far apart, so that caches and the table of
+    pages hold few of them."""
+    nest, line = shape.nest, shape.device.line
+    steps = [
+        (abs(nest.stride(access, m) or 0) * nest.element, nest.extent(m))
+        for m in nest.main.reduction
+    ]
+    reach = sum(step * (extent - 1) for step, extent in steps)
+    return reach > far and any(step >= line * 2 for step, extent in steps if extent > 8)
+
+
+def _uses(access: Access, shape: TileShape) -> int:
+    """How often each element of a read is used by instances that differ in parallel members."""
+    nest = shape.nest
+    return prod(nest.extent(m) for m in nest.members if not nest.uses(access, m))
+
+
+def streamed_row(device: Device) -> int:
+    """The bytes that sums of columns may take that are accumulated row by row: the first cache
+    holds several such, beside the rows."""
+    return device.l1 // 4
+
+
+def streamed_size(device: Device) -> int:
+    """The bytes from which terms of a sum count as coming from memory: of fewer, much is in the
+    caches still."""
+    return max(device.shared_cache, device.l2 * device.threads) // 2

@@ -12,8 +12,7 @@ from tc.options import Options
 from tc.plan import PACKED, PARALLEL, REGISTER, SCRATCH, SERIAL, UNROLL, VECTOR
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.cpu.chooser import choose
-from tc.polyhedral.cpu.costs import TileCosts
-from tc.polyhedral.cpu.operands import streamed_row, streamed_size
+from tc.polyhedral.cpu.costs import TileCosts, streamed_row, streamed_size
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences

@@ -19,9 +19,8 @@ from tc.plan import PACKED, PARALLEL, SERIAL, UNROLL, VECTOR, Promote, Split
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
 from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers, packed_row_operands
-from tc.polyhedral.cpu.costs import TileCosts, device_of
+from tc.polyhedral.cpu.costs import SHORT, TileCosts, device_of
 from tc.polyhedral.cpu.nest_promotions import LoopsOfTile, NestPromoter, ReductionSteps
-from tc.polyhedral.cpu.operands import SHORT
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.cpu.transposes import transpose_blocking
 from tc.polyhedral.footprint import extent

@@ -21,12 +21,13 @@ from tc.kernel.passes.stores import MAX_INTERLEAVED
 from tc.options import MappingOptions
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import ParallelNest
-from tc.polyhedral.cpu.costs import TileCosts, device_of
-from tc.polyhedral.cpu.operands import (
+from tc.polyhedral.cpu.costs import (
     MAX_ROWS,
     SHORT,
+    TileCosts,
     TileOperand,
     TileShape,
+    device_of,
     is_alone,
     is_streamed,
     operand,

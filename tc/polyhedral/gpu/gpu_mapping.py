@@ -11,22 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from math import prod
 
 from tc.gpu import Gpu
+from tc.kernel.ir import GRID
 from tc.options import GpuOptions
 from tc.plan import AXES, BLOCK, SERIAL, THREAD, UNROLL, Bind, Sink
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import MOST_ORDERED, Draft
+from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.footprint import trips_of
-from tc.polyhedral.gpu.gpu_promotion import Promoter
-from tc.polyhedral.gpu.residency import blocks_too_many, fewer_blocks
+from tc.polyhedral.gpu.gpu_promotion import Promoter, register_bytes, shared_bytes
 from tc.polyhedral.launch_legality import grid_barrier_positions
 from tc.polyhedral.schedule import (
     Band,
     Member,
     Node,
     Sequence,
+    Sync,
     in_order,
     leading_coincident,
     leaves,
@@ -353,3 +356,54 @@ def _sizes(extent: int) -> list[int]:
     most = min(extent, MAX_TILE_ITERATIONS)
     divisors = {-(-extent // parts) for parts in range(1, 9)}
     return sorted({2**n for n in range(11)}.union(divisors).intersection(range(1, most + 1)))
+
+
+# --- grids whose blocks are all resident ------------------------------------------------------
+
+BESIDE_TILES = 64
+"""Registers that a thread is given beside those of its tiles: without spills, the programs of the
+table need up to 62 (NVRTC 13, sm_90)."""
+
+_MOST_TURNS = 64
+"""That are tried along an axis; of those that need more, all blocks go to it."""
+
+
+def waits_for_all(part: Node) -> bool:
+    """Whether all blocks of a launch wait for each other."""
+    return any(isinstance(node, Sync) and node.scope == GRID for node in in_order(part))
+
+
+def blocks_too_many(part: Node, scop: Scop, gpu: Gpu) -> tuple[int, int] | None:
+    """The blocks of a launch, and how many of them run at a time, if these are fewer."""
+    sizes = launch_sizes(part, scop)
+    blocks, threads = (prod(sizes.get((role, a), 1) for a in AXES) for role in (BLOCK, THREAD))
+    registers = min(gpu.thread_registers, BESIDE_TILES + -(-register_bytes(part, scop) // 4))
+    most = gpu.blocks_at_once(threads, shared_bytes(part, scop), registers)
+    return (blocks, most) if blocks > most else None
+
+
+def fewer_blocks(part: Node, scop: Scop, most: int) -> Mapping[str, int]:
+    """How many blocks there may be along each axis, at most so many in all: so that the children of
+    a launch take as few turns as can be, one after the other."""
+    children = [dict(_iterations(child, scop)) for child in in_order(part)]
+
+    def turns(counts: Mapping[str, int]) -> int:
+        return sum(prod(-(-n // counts[axis]) for axis, n in child.items()) for child in children)
+
+    def counts(axis: str) -> list[int]:
+        longest = {child.get(axis, 1) for child in children}
+        found = {-(-n // turn) for n in longest for turn in range(1, min(n, _MOST_TURNS) + 1)}
+        return sorted({1, *(min(count, most) for count in found)}, reverse=True)
+
+    every = (dict(zip(AXES, found, strict=True)) for found in product(*map(counts, AXES)))
+    return min((found for found in every if prod(found.values()) <= most), key=turns)
+
+
+def _iterations(node: Node, scop: Scop) -> Iterator[tuple[str, int]]:
+    """The axes of blocks to which loops are bound, and the iterations of these."""
+    for band in nodes(node):
+        if isinstance(band, Band):
+            statements = list(map(scop.statement, leaves(band)))
+            for member in band.members:
+                if member.role == BLOCK and member.axis is not None:
+                    yield member.axis, trips_of(member, statements)

@@ -14,9 +14,8 @@ from tc.plan import AXES, BLOCK, REGISTER, SERIAL, SHARED, THREAD, UNROLL
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.gpu.barriers import place_barriers
-from tc.polyhedral.gpu.gpu_mapping import choose
+from tc.polyhedral.gpu.gpu_mapping import blocks_too_many, choose, waits_for_all
 from tc.polyhedral.gpu.gpu_promotion import shared_bytes
-from tc.polyhedral.gpu.residency import blocks_too_many, waits_for_all
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences

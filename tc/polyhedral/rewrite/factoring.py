@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from math import prod
 from string import ascii_lowercase
 
 from tc.polyhedral.rewrite.product_order import Factor, OrderCosts, PartialSum, best_order
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics import program as p
-from tc.semantics.factors import Group, groups_of
+from tc.semantics.factors import Group, groups_of, quotient_of
+from tc.semantics.program import ShapedProgram, ShapedStatement
 
 CALL_OPERATIONS, DIVISION_OPERATIONS = 10, 5
 """What a call and a division count for, in multiplications."""
@@ -183,3 +185,37 @@ def _dimensions(order: PartialSum, rhs: p.Expr, old: p.Statement) -> tuple[str, 
     read = dict.fromkeys(n.name for n in p.walk(rhs) if isinstance(n, p.Index))
     last = old.outer[-1:]
     return tuple(sorted((v for v in read if v in order.kept), key=lambda v: v in last))
+
+
+# --- division ---------------------------------------------------------------------------------
+
+
+def divide_last(shaped: ShapedProgram) -> ShapedProgram:
+    """The program with quotients by what does not depend on the sum taken out of sums.
+
+    The temporaries are named after the target ("m.q0"); the statement that divides keeps its
+    name. A program in which nothing is divided is returned as it is.
+
+    Where the sum may overflow though the quotients do not, or is NaN or infinite as written, R5
+    leaves the value open, as it does for `factor`.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
+    >>> from tc.source import Source
+    >>> source = Source("def f(float(N,D) x) -> (m) { m(n) +=! x(n,d) / D }")
+    >>> divided = divide_last(infer_ranges(check(parse(source)), {"x": (10, 20)}, {}))
+    >>> [statement.text for statement in divided.program.statements]
+    ['m.q0(n) +=! x(n, d)', 'm(n) = m.q0(n) / D']
+    """
+    rewriting = Rewriting(shaped, "divided")
+    return rewriting.program(lambda old: _divided(old, rewriting))
+
+
+def _divided(old: ShapedStatement, rewriting: Rewriting) -> list[ShapedStatement] | None:
+    outer, reduction = old.statement.outer, old.statement.reduction
+    quotient = quotient_of(old)
+    if quotient is None or prod(old.ranges[v].extent for v in reduction) < 2:
+        return None
+    total, read = rewriting.store(old, quotient.left, outer, reduction, name="sum", kind="q")
+    return [total, rewriting.remaining(old, replace(quotient, left=read), outer)]

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tc.affine.assembling import assembled
-from tc.affine.forms import LinearForm, decide, split
+from tc.affine.forms import LinearForm, assembled, decide, split
 from tc.affine.intervals import Box
 from tc.dtypes import BOOL, INT64
 from tc.polyhedral.rewrite.rewriting import rewrite

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tc.affine.assembling import text_of
-from tc.affine.forms import Form
+from tc.affine.forms import Form, text_of
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import SINK, SOURCE, Key, Relation
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement

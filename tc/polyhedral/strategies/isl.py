@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from tc.affine.assembling import text_of
+from tc.affine.forms import text_of
 from tc.polyhedral.legality import annotated, respects
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
@@ -83,7 +83,7 @@ def _ask(question: str, seconds: float) -> dict[str, Any] | str:
     return tree
 
 
-# --- to isl's notation --------------------------------------------------------------------------
+# --- to isl's notation ------------------------------------------------------------------------
 
 
 def _question(dependences: Dependences) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _map(dependence: Dependence, number: dict[str, str], dependences: Dependence
     return f"{first} -> {second} : {' and '.join(conditions)}"
 
 
-# --- from what the worker answers ---------------------------------------------------------------
+# --- from what the worker answers -------------------------------------------------------------
 
 
 def _tree(node: dict[str, Any], statements: tuple[ScopStatement, ...], below: list[str]) -> Node:
