@@ -205,6 +205,7 @@ for size in 5, 6, 5:
 """
 
 
+@pytest.mark.drawn(3)
 @posix
 @pytest.mark.parametrize("limit", [0, 100, 1500])
 def test_a_disk_that_takes_so_many_bytes(tmp_path: Path, limit: int) -> None:

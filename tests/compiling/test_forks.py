@@ -33,6 +33,7 @@ assert not failures, failures
 """
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("module", ["tc.api", "numba", "llvmlite.binding", "tc.pipeline"])
 def test_a_fork_while_another_thread_imports(module: str) -> None:
     """The first call, as far as it has loaded such a module, and is loading others."""
@@ -121,6 +122,7 @@ assert status_of(child) == 0
 """
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("lock", ["numba_lock", "llvm_lock", "tc.process.forks.step()"])
 def test_a_child_of_which_a_compiler_is_locked_says_so(lock: str) -> None:
     run_script(STRANDED.replace("LOCK", lock))

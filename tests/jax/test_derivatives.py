@@ -46,6 +46,7 @@ def loss_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return loss
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 def test_values_and_gradients_are_those_of_jax(layer: JaxLayer) -> None:
     arrays = layer.arrays(jnp)

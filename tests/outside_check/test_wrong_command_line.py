@@ -149,7 +149,7 @@ def test_errors_escape_in_python_too() -> None:
     assert "\x07" not in str(checked.value)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @posix
 @pytest.mark.parametrize(
     ("line", "status", "output", "errors"),

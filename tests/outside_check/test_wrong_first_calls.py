@@ -50,6 +50,7 @@ def calls_of(work: Callable[[], Any]) -> int:
     return count
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("name", "count"),
     [

@@ -411,6 +411,7 @@ CHECKED = "def f(float(N) x, int(M) i, int(M) d) -> (y, q) { y(k) = x(i(k))  q(k
 X, OUT, IN = np.ones(3, np.float32), np.int32([0, 7]), np.int32([0, 1])
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("sites", "says", "rule"),
     [

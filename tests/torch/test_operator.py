@@ -44,7 +44,7 @@ OPCHECK_LOOKS = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tens
 """From 2.14 on, `opcheck` asks tensors that are no leaves for their gradients."""
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(4)
 @OPCHECK_LOOKS
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 def test_torch_finds_nothing_wrong_with_it(layer: Layer, run: Any) -> None:

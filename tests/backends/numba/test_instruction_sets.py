@@ -15,7 +15,7 @@ from tests.support.instruction_sets import SETS
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="these are instruction sets of x86-64")
 @pytest.mark.parametrize("name", SETS)
 def test_instruction_set(name: str) -> None:

@@ -84,7 +84,7 @@ WAITING = {"MLP3", "layernorm", "prodModel", "softmax", "stable_softmax", "stenc
 """Programs of the table in which blocks wait for each other, if each does little."""
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(4)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("gpu", [tc.Gpu(), FEW], ids=["", "few at a time"])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
