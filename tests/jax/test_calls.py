@@ -15,6 +15,7 @@ import pytest
 import tc
 from tests.api.evaluating import NEEDS_C
 from tests.jax.layers import in_64_bits
+from tests.support.bounds import assert_computes
 
 jax: Any = pytest.importorskip("jax", reason="jax is not installed")
 jnp = jax.numpy
@@ -32,10 +33,11 @@ def test_a_compiled_call(backend: str) -> None:
     function = tc.compile(MM, backend=backend)
     a, b = (jnp.asarray(np.random.default_rng(0).random(s), "float32") for s in ((8, 5), (5, 7)))
     compiled = jax.jit(function)
-    for _ in range(3):
-        np.testing.assert_allclose(compiled(a, b), a @ b, rtol=1e-5)
-    np.testing.assert_allclose(jax.jit(lambda a: function(a, b))(a), a @ b, rtol=1e-5)
-    np.testing.assert_allclose(jax.jit(lambda a: function(a, B=b.T.T))(a), a @ b, rtol=1e-5)
+    product = np.float64(a) @ np.float64(b)
+    for call in [compiled] * 3:
+        assert_computes(MM, [a, b], call(a, b), product)
+    for one in (lambda a: function(a, b), lambda a: function(a, B=b.T.T)):
+        assert_computes(MM, [a, b], jax.jit(one)(a), product)
     assert compiled(a[:0], b).shape == (0, 7)
     assert compiled(a[:, :0], b[:0]).tolist() == np.zeros((8, 7)).tolist()
     shape = jax.eval_shape(function, a, b)
@@ -257,7 +259,7 @@ def test_kernels_use_the_threads_that_are_allowed_now() -> None:
         for threads in (None, 1, 2):
             tc.set_threads(threads)
             for _ in range(2):
-                np.testing.assert_allclose(mm(a, a), a @ a, rtol=1e-4)
+                assert_computes(MM, [a, a], mm(a, a), np.float64(a) @ np.float64(a))
     finally:
         tc.set_threads(None)
 

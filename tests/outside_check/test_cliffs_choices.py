@@ -9,6 +9,7 @@ import tc
 from tc.backends import registry
 from tc.kernel import ir
 from tc.kernel.walk import every_statement
+from tests.support.bounds import assert_computes
 
 WIDE = tc.Device(vector_bits=512, vector_registers=32)
 P, H = 24, 40
@@ -58,8 +59,9 @@ def test_each_side_where_it_is_chosen(name: str, backend: str) -> None:
         pytest.skip(f"backend {backend} is not usable here")
     numbers = np.random.default_rng(0)
     t, w = (numbers.standard_normal(n).astype(np.float32) for n in (P, H))
-    found = tc.compile(f"{SIGNATURE} {{ {CHOICES[name]} }}", backend=backend)(t, w)
-    np.testing.assert_allclose(found, due(name, t, w), rtol=2e-6, atol=2e-6)
+    text = f"{SIGNATURE} {{ {CHOICES[name]} }}"
+    found = tc.compile(text, backend=backend)(t, w)
+    assert_computes(text, [t, w], found, due(name, t.astype("float64"), w))
 
 
 @pytest.mark.parametrize("name", CHOICES)

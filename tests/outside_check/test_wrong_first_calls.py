@@ -14,6 +14,7 @@ import tc
 from tc.backends import registry
 from tc.backends.base import Backend
 from tc.polyhedral.strategies.clusters import MOST_FUSED
+from tests.support.bounds import assert_computes
 
 CHAIN = ("t0(i) = x(i) + 1", "t{0}(i) = t{1}(i) * 0.5 + x(i)", "t{1}")
 PROGRAMS: dict[str, tuple[str, str, str]] = {
@@ -90,8 +91,8 @@ def test_what_shares_loops_no_more_has_its_values(backend: str) -> None:
         pytest.skip(f"backend {backend} is not usable here")
     x = np.linspace(-1, 1, 37).astype(np.float32)
     for count in (MOST_FUSED, MOST_FUSED + 1, 2 * MOST_FUSED + 1):
-        due = x + np.float32(1)
+        due = x.astype(np.float64) + 1
         for _ in range(1, count):
-            due = due * np.float32(0.5) + x
-        result = tc.compile(program(CHAIN, count), backend=backend)(x)
-        np.testing.assert_allclose(result, due, rtol=1e-5, atol=1e-6)
+            due = due * 0.5 + x
+        text = program(CHAIN, count)
+        assert_computes(text, [x], tc.compile(text, backend=backend)(x), due)

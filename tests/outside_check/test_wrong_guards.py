@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tc
+from tests.support.bounds import assert_computes
 
 X = np.float32([1, 2, 4, 8, 16])
 FORWARD = "def f(float(N) x) -> (o) { o(i) = i < N-1 ? x(i+1) - x(i) : 0 }"
@@ -81,9 +82,10 @@ def test_the_repair_of_the_warning_is_what_python_reads(right: str, meant: str) 
     assert found.shape[0] < X.shape[0]
     where = messages[0].splitlines()[-1].removeprefix("repair: ")
     assert where == "where i in 0:N"
-    repaired, again = told(lambda: tc.interpret(f"{text.removesuffix('}')}{where} }}", [X]))
+    repaired = f"{text.removesuffix('}')}{where} }}"
+    found, again = told(lambda: tc.interpret(repaired, [X]))
     assert again == []
-    np.testing.assert_allclose(repaired, eval(meant, {"np": np, "x": X}), rtol=1e-6)
+    assert_computes(repaired, [X], found, eval(meant, {"np": np, "x": X}))
 
 
 SILENT = [

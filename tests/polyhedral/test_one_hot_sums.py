@@ -12,6 +12,7 @@ import tc
 from tc.device import Device
 from tc.kernel import ir
 from tc.semantics.ranges.range_inference import infer_ranges
+from tests.support.bounds import assert_computes
 from tests.support.lowering import lower
 from tests.support.pipeline import checked
 
@@ -97,12 +98,11 @@ def text_of(statements: str, kind: str = "int") -> str:
 def test_terms_are_added_where_they_belong(name: str, backend: str) -> None:
     statements, reference = TEXTS[name]
     inputs = ROWS, PLACES.astype(np.int32), (PLACES[::-1] % 19).astype(np.int32)
-    function = tc.compile(text_of(statements), backend=backend)
-    np.testing.assert_allclose(function(*inputs), reference(), rtol=1e-12, atol=1e-12)
+    text = text_of(statements)
+    function = tc.compile(text, backend=backend)
+    assert_computes(text, inputs, function(*inputs), reference())
     target = np.full(reference().shape, np.nan)
-    np.testing.assert_allclose(
-        function(*inputs, outputs=target), reference(), rtol=1e-12, atol=1e-12
-    )
+    assert_computes(text, inputs, function(*inputs, outputs=target), reference())
 
 
 @pytest.mark.parametrize("kind", ["int8", "byte", "uint16", "int64", "uint32"])
@@ -110,8 +110,8 @@ def test_numbers_of_any_type(kind: str) -> None:
     places = np.array([1, 7, 7, 22, 0, 100, 23, 5])
     text = text_of(TEXTS["rows"][0], kind)
     dtype = {"byte": "uint8"}.get(kind, kind)
-    found = tc.compile(text)(ROWS[:8], places.astype(dtype), np.zeros(8, np.int32))
-    np.testing.assert_allclose(found, added(places, ROWS[:8], (V, D)), rtol=1e-12)
+    inputs = ROWS[:8], places.astype(dtype), np.zeros(8, np.int32)
+    assert_computes(text, inputs, tc.compile(text)(*inputs), added(places, ROWS[:8], (V, D)))
 
 
 def loops(statements: str) -> list[ir.For]:

@@ -19,6 +19,7 @@ from tc import function as functions
 from tc.function import Compiled
 from tc.runtime.entries import inline_cache
 from tests.runtime.array_strategies import BASE, arrays
+from tests.support.bounds import assert_computes
 from tests.support.processes import ended_well, run_python, told
 
 ADD = "def add(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + 2 * B(i,j) }"
@@ -80,7 +81,7 @@ def test_the_same_again(served: list[bool], backend: str, passed: bool) -> None:
     result = function(other, b, outputs=out)
     assert served == [True]
     assert result is out or not passed
-    np.testing.assert_allclose(result, other + 2 * b, rtol=1e-6)
+    assert_computes(ADD, [other, b], result, other + 2 * b)
     if not passed:
         assert function(a, b) is not function(a, b)
 
@@ -100,7 +101,7 @@ def test_several_results_and_temporaries(served: list[bool], backend: str) -> No
         assert result.D is given[1]
     x, y, z = floats(4, 6), floats(6, 5), floats(5, 4)
     chain = repeating(CHAIN, x, y, z, backend=backend)
-    np.testing.assert_allclose(chain(x, y, z), x @ y @ z, rtol=1e-5)
+    assert_computes(CHAIN, [x, y, z], chain(x, y, z), x @ y @ z)
     assert all(served)
 
 
@@ -111,7 +112,7 @@ def test_the_other_way_of_outputs(served: list[bool], passed: bool) -> None:
     result = function(a, b, outputs=None if passed else out)
     assert served == [False]
     assert (result is out) != passed
-    np.testing.assert_allclose(result, a + 2 * b, rtol=1e-6)
+    assert_computes(ADD, [a, b], result, a + 2 * b)
 
 
 class Special(np.ndarray):
@@ -177,7 +178,7 @@ def test_what_differs_ends_as_it_would_without(other: str, passed: bool) -> None
     expected = outcome(tc.compile(ADD), *_split(OTHERS[other]()))
     for _ in range(3):
         assert outcome(function, *_split(OTHERS[other]())) == expected
-    np.testing.assert_allclose(function(A, B, outputs=out), A + 2 * B, rtol=1e-6)
+    assert_computes(ADD, [A, B], function(A, B, outputs=out), A + 2 * B)
 
 
 def _split(arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
@@ -207,7 +208,7 @@ def test_outputs_without_memory_go_the_usual_way(
 
     function = repeating(ADD, A, B)
     monkeypatch.setattr(inline_cache, "new_output", refuse)
-    np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
+    assert_computes(ADD, [A, B], function(A, B), A + 2 * B)
     assert served == [False]
 
 
@@ -221,7 +222,7 @@ def test_without_memory_for_one_more_call_the_usual_way_is_taken(
 
     function = repeating(ADD, A, B)
     monkeypatch.setattr("tc.backends.call_memory.CallMemory", refuse)
-    np.testing.assert_allclose(function(A, B), A + 2 * B, rtol=1e-6)
+    assert_computes(ADD, [A, B], function(A, B), A + 2 * B)
     assert served == [False]
 
 
@@ -374,7 +375,7 @@ def test_a_number_and_an_array_of_rank_0() -> None:
     text = "def scaled(float(N) X, float s) -> (Y) { Y(i) = X(i) * s }"
     function, x = tc.compile(text), floats(9)
     for scale in (2.0, 2.0, 3.0, *[np.array(4, np.float32)] * 3, 5.0, 6):
-        np.testing.assert_allclose(function(x, scale), x * np.float32(scale))
+        np.testing.assert_array_equal(function(x, scale), x * np.float32(scale))
 
 
 SCALED = "def scaled(float(N) X, float s, int32 n) -> (Y) { Y(i) = X(i) * s + n }"
@@ -393,7 +394,8 @@ def test_numbers_are_served(served: list[bool], passed: bool) -> None:
         (np.int8(2), np.uint64(3)),
     ):
         result = function(x, scale, shift, outputs=out)
-        np.testing.assert_allclose(result, x * np.float32(scale) + np.float32(shift), rtol=1e-6)
+        expected = x * np.float32(scale) + np.float32(shift)
+        assert_computes(SCALED, [x, scale, shift], result, expected)
     for scale in (float("inf"), float("nan")):
         np.testing.assert_array_equal(function(x, scale, 0, outputs=out), x * np.float32(scale))
     assert served == [True] * 8

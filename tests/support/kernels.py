@@ -28,6 +28,9 @@ from tc.kernel.verify import verify
 from tc.runtime.loaded import CompiledKernel
 
 Array = np.ndarray[Any, Any]
+MATMUL = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+"""The program whose kernel is `matmul`, which has the error bound."""
+
 I = Var("i", INT64)  # noqa: E741  # the name in the texts
 
 

@@ -40,7 +40,9 @@ from tc.kernel.ir import (
 )
 from tests.backends.numba import test_arithmetic as operations
 from tests.backends.numba import test_backend as shared
+from tests.support.bounds import assert_computes
 from tests.support.kernels import (
+    MATMUL,
     I,
     address,
     dense,
@@ -164,7 +166,7 @@ def test_matmul_against_numpy() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((32, 32)).astype(np.float32) for _ in range(2))
     _, arrays = run(load(BACKEND, matmul(32, 32, 32)), {"A": a, "B": b}, threads=4)
-    np.testing.assert_allclose(arrays["C"], a @ b, atol=1e-4)
+    assert_computes(MATMUL, [a, b], arrays["C"], a.astype("float64") @ b)
 
 
 # --- texts that compilers do not doubt --------------------------------------------------------
