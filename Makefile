@@ -68,7 +68,7 @@ frameworks:
 		$(VENV)-$$age/bin/python -c "import sys, torch, jax; print('$$age: torch', torch.__version__, \
 			'jax', jax.__version__, 'Python', *sys.version_info[:2])" && \
 		$(VENV)-$$age/bin/python -m pytest -q $(PARALLEL) tests/torch tests/jax \
-			tests/runtime/test_torch_memory.py tests/runtime/test_torch_layout_check.py \
+			tests/runtime/test_torch_layout_check.py \
 			tests/runtime/test_inline_cache_torch.py tests/runtime/test_host_entry.py \
 			|| status=1; \
 	done; exit $$status

@@ -48,7 +48,7 @@ LONGEST = tuple(
     f"tests/{name}"
     for name in (
         "tuning/test_faults.py", "test_soak.py", "test_differential.py", "test_damaged_files.py",
-        "outside_check/test_wrong_first_calls.py", "outside_check/test_wrong_tuner.py",
+        "outside_check/test_wrong_long_texts.py", "outside_check/test_wrong_tuner.py",
     )
 )  # fmt: skip
 """They come first: one that begins last has a process run while others have nothing to do."""

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tc
+from tc import cache
+from tc.backends import cuda, nvrtc, registry
+from tc.backends.base import Backend
+from tc.backends.cuda import compile_text
+from tc.backends.nvrtc import CompiledText
 from tc.backends.opencl_device import OpenCLDevice, opencl_device
+from tc.errors import BackendError
+from tc.kernel.folding import integer
+from tc.kernel.ir import Kernel, Let
+from tc.kernel.rebuild import changed
+from tests.kernel.grids import tmm
 from tests.support.opencl import on_pocl
 from tests.support.stand_in import DeviceVector, StandInDriver, stand_in
 
@@ -90,3 +102,74 @@ def test_opencl_tells_where_devices_have_memory_of_their_own() -> None:
 @pytest.mark.parametrize("backend", ["numba", "interpret"])
 def test_backends_for_processors_copy_nothing(backend: str) -> None:
     assert told(tc.compile(MM, backend=backend), A, B) == []
+
+
+# --- What NVRTC compiled is kept on disk, for just that text, architecture, compiler and flags.
+
+
+SCALE = "def scale(float(N) x) -> (y) {{ y(i) = {0} * x(i) }}"
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The architectures that a stand-in for NVRTC was asked to compile for."""
+    asked: list[str] = []
+
+    def compile_now(source: str, arch: str) -> CompiledText:
+        asked.append(arch)
+        return CompiledText(f"\x7fELF {arch} {len(asked)} {source}".encode(), "")
+
+    monkeypatch.setattr(nvrtc, "version", lambda: "13.0")
+    monkeypatch.setattr(nvrtc, "compiled", compile_now)
+    cache.enable(tmp_path / "kernels")
+    yield asked
+    cache.disable()
+
+
+def test_a_text_is_compiled_once(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    text, other = (tc.emit(SCALE.format(n), {"N": 8}, backend="cuda") for n in (2, 3))
+    first = compile_text(text, "sm_80")
+    assert compile_text(text, "sm_80") == first
+    assert compiled == ["sm_80"]
+    others = [compile_text(text, "sm_90"), compile_text(other, "sm_80")]
+    monkeypatch.setattr(nvrtc, "version", lambda: "13.1")
+    others.append(compile_text(text, "sm_80"))
+    monkeypatch.setattr(cuda, "FLAGS", ("--another-flag",))
+    others.append(compile_text(text, "sm_80"))
+    assert len({first, *others}) == len(compiled) == 5
+
+
+def test_without_a_disk_it_is_compiled_by_each_process(compiled: list[str]) -> None:
+    cache.disable()
+    text = tc.emit(SCALE.format(2), {"N": 8}, backend="cuda")
+    assert compile_text(text, "sm_80") != compile_text(text, "sm_80")
+    assert compiled == ["sm_80", "sm_80"]
+
+
+def test_what_is_no_cubin_is_not_taken(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tc.emit(SCALE.format(2), {"N": 8}, backend="cuda")
+    first = compile_text(text, "sm_80")
+    for stored in (b"", first, cache.packed("object", {}, first), cache.packed("cubin", {}, b"no")):
+        with monkeypatch.context() as patch:
+            patch.setattr(cache, "get", lambda _, stored=stored: stored)
+            assert compile_text(text, "sm_80") not in (first, stored)
+    assert len(compiled) == 5
+
+
+# --- Kernels of blocks and threads are for GPUs alone.
+
+
+SERIAL_TOO = changed(tmm(), regions=(*tmm().regions, (Let("x", integer(1)),)))
+
+
+@pytest.mark.parametrize("kernel", [tmm(), SERIAL_TOO], ids=["a launch", "two regions"])
+@pytest.mark.parametrize(("name", "language"), [("numba", "numba"), ("c", "C")])
+def test_processors_run_no_launches(name: str, language: str, kernel: Kernel) -> None:
+    backend = registry.get(name)
+    assert isinstance(backend, Backend)
+    with pytest.raises(BackendError) as caught:
+        backend.emit(kernel)
+    assert caught.value.cause == f"blocks and threads of a GPU are not printed in {language}"
+    assert caught.value.repair == 'tc.compile(source, backend="numba"), or "c"'

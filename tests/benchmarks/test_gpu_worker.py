@@ -14,20 +14,21 @@ import numpy as np
 import pytest
 
 import tc
-from bench import gpu_worker
+from bench import gpu, gpu_constants, gpu_counters, gpu_device, gpu_worker
 from bench.cpu_kernels import contractions as cs
 from bench.cpu_kernels import layers as ls
 from bench.cpu_kernels import pointwise as ps
 from bench.cpu_kernels.kernel import Kernel
 from bench.gpu import GpuProcess
-from bench.gpu_device import GpuDevice
+from bench.gpu_constants import Probe, probes, ring, stream
+from bench.gpu_device import GpuDevice, NoGpu, Timed
 from bench.gpu_kernels import KERNELS, PAPER, SUMS, bounds_of, magnitudes
 from bench.gpu_limits import FMA_TEXT, copy_rate, fma_run, half_rate
 from bench.gpu_overhead import IdleDriver, idle_driver
 from bench.gpu_worker import GpuCase, GpuSession, GpuTiming, forms_of, worse
 from bench.peers.process import PeerError
 from tc.backends import nvrtc
-from tests.support.fake_gpu import TickingClock
+from tests.support.fake_gpu import FakeClock, FakeTorch, TickingClock
 
 LONG = 600
 TMM = cs.tmm(5, 8, 16)
@@ -286,3 +287,141 @@ def test_the_process_says_what_there_is(torch: Any) -> None:
             assert process.missing
     finally:
         process.end()
+
+
+# --- `bench.gpu_constants` and `bench.gpu_counters`: texts that compile, rings that reach every
+# line, and what is printed where there is no GPU.
+
+
+needs_nvrtc = pytest.mark.skipif(
+    not nvrtc.is_installed(), reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc"
+)
+
+
+@pytest.mark.drawn(3)
+@needs_nvrtc
+@pytest.mark.parametrize("probe", [*probes()], ids=lambda p: p.name)
+def test_probes_compile(probe: Probe) -> None:
+    """Without a warning, and for threads that one block may have."""
+    assert "warning" not in nvrtc.compiler_log(probe.text, "sm_90").lower()
+    assert probe.threads <= 1024
+
+
+@needs_nvrtc
+def test_streams_compile() -> None:
+    assert "warning" not in nvrtc.compiler_log(stream(2**24, 3), "sm_90").lower()
+
+
+def test_a_ring_reaches_every_line() -> None:
+    places = ring(128 * 1000, np.random.default_rng(3)).view(np.int32)
+    at, seen = 0, set()
+    while at not in seen:
+        seen.add(at)
+        at = int(places[at // 4])
+    assert seen == set(range(0, 128 * 1000, 128))
+
+
+@pytest.mark.parametrize("module", [gpu_constants, gpu_counters], ids=lambda m: m.__name__)
+def test_without_a_gpu(
+    module: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none() -> int:
+        raise NoGpu("no driver")
+
+    monkeypatch.setattr(module, "count_gpus", none)
+    assert module.main([]) == 0
+    assert capsys.readouterr().out.startswith("There is no GPU here (no driver), so nothing is ")
+
+
+def test_launches_are_told_apart_by_their_order() -> None:
+    """Two kernels whose functions have one name, the first with two launches; a number that the
+    profiler could not count is left out."""
+    printed = """==PROF== Connected
+counted: ["mm 2x2", "tc", "defaults", 2]
+counted: ["mm 3x3", "paper", "tmm", 1]
+"ID","Kernel Name","smsp__inst_executed.sum","launch__grid_size"
+"","","inst",""
+"0","mm_0","1,024","8"
+"1","mm_1","n/a","9"
+"2","mm_0","5","10"
+"""
+    found = gpu_counters.counted(printed)
+    assert [(f["kernel"], f["by"], f["function"]) for f in found] == [
+        ("mm 2x2", "tc", "mm_0"),
+        ("mm 2x2", "tc", "mm_1"),
+        ("mm 3x3", "paper", "mm_0"),
+    ]
+    assert [f.get("instructions") for f in found] == [1024.0, None, 5.0]
+    assert [f["blocks"] for f in found] == [8.0, 9.0, 10.0]
+
+
+# --- How `bench.gpu` times, by a clock that stands in for a GPU's, and what it does without a GPU.
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    made = FakeClock()
+    monkeypatch.setattr(gpu_device.time, "perf_counter", lambda: made.now)
+    return made
+
+
+def test_percentiles() -> None:
+    timed = Timed.of([float(n) for n in reversed(range(1001))])
+    assert (timed.runs, timed.p0, timed.p50, timed.p90) == (1001, 0.0, 500.0, 900.0)
+
+
+def test_events_measure_the_run_alone_and_flush_before_each(clock: FakeClock) -> None:
+    seconds = iter([2e-6, 2e-6, *(2e-6 * n for n in range(1, 102))])
+    device = GpuDevice(FakeTorch(clock), cuda=clock)
+    timed = device.by_events(lambda: clock.enqueue("run", next(seconds)), 101, 1e9)
+    assert timed == Timed(101, *(pytest.approx(2e-6 * n) for n in (1, 51, 91)), late=False)
+    assert clock.log[-404:] == ["flush", "event", "run", "event"] * 101
+
+
+def test_a_long_run_is_repeated_less_often(clock: FakeClock) -> None:
+    device = GpuDevice(FakeTorch(clock), cuda=clock)
+    assert device.by_events(lambda: clock.enqueue("run", 0.0399), 1000, 2.0).runs == 50
+    assert device.by_clock(lambda: clock.enqueue("run", 0.1), 1000, 2.0).runs in (19, 20)
+    assert device.by_clock(lambda: clock.enqueue("run", 100.0), 1000, 2.0).runs == 10
+
+
+def test_a_processor_that_is_late_is_told(clock: FakeClock) -> None:
+    device = GpuDevice(FakeTorch(clock), cuda=clock)
+    timed = device.by_events(lambda: clock.enqueue("run", 1e-6, host=5e-4), 100, 1e9)
+    assert timed.late
+    assert timed.p50 > 4e-4  # of which 1e-6 are the device's
+
+
+def test_the_clock_counts_the_call_and_the_end(clock: FakeClock) -> None:
+    device = GpuDevice(FakeTorch(clock), cuda=clock)
+    timed = device.by_clock(lambda: clock.enqueue("run", 2e-6, host=3e-6), 100, 1e9)
+    assert (timed.runs, timed.p50) == (100, pytest.approx(5e-6))
+    assert "flush" not in clock.log
+
+
+def test_no_gpu_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none() -> int:
+        raise NoGpu("no driver of CUDA: libcuda.so.1: cannot open")
+
+    monkeypatch.setattr(gpu, "count_gpus", none)
+    assert gpu.main([]) == 0
+    said = "no driver of CUDA: libcuda.so.1: cannot open"
+    assert capsys.readouterr().out == f"There is no GPU here ({said}), so nothing is measured.\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "count", "said"),
+    [(100, 0, "CUDA's driver does not start: error 100"), (0, 0, "CUDA's driver sees no GPU")],
+)
+def test_a_driver_without_a_gpu(
+    status: int, count: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get_count(reference: Any) -> None:
+        reference._obj.value = count
+
+    driver = SimpleNamespace(cuInit=lambda _: status, cuDeviceGetCount=get_count)
+    monkeypatch.setattr(gpu_device.ctypes, "CDLL", lambda _: driver)
+    with pytest.raises(NoGpu, match=said):
+        gpu_device.count_gpus()

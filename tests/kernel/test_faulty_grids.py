@@ -9,16 +9,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tc.dtypes import INT64
 from tc.errors import InternalError
+from tc.kernel import grids
 from tc.kernel.evaluate import evaluate
 from tc.kernel.folding import binary, integer, negation
-from tc.kernel.ir import Expr, Grid, If, Kernel, Let, Load, Set, Stmt, Store
+from tc.kernel.ir import Expr, Failure, Grid, If, Kernel, Let, Load, Set, Stmt, Store
 from tc.kernel.rebuild import changed
 from tc.kernel.verify import verify
+from tests.kernel.grid_strategies import tame_grids, wild_grids
 from tests.kernel.grids import B0, BARRIER, GRID_BARRIER, T0, equal, grid, launches
-from tests.kernel.marked import Array, add, dense, less, loop, var
+from tests.kernel.marked import Array, add, dense, inputs, less, loop, var
+from tests.kernel.one_by_one import Refused, one_by_one
 
 EXPECTED = Path(__file__).parent.parent / "expected" / "grids"
 BLOCKS, THREADS = 2, 4
@@ -237,3 +242,46 @@ def test_barriers_of_the_grid_are_met_by_all_blocks() -> None:
     assert caught.value.cause == (
         "kernel k breaks a promise: in 'barrier of the grid': it stands in a loop or condition"
     )
+
+
+# --- Random kernels of blocks and threads: as one thread after the other runs them.
+
+
+AT_ONCE = st.sampled_from([1, 5, 1024])
+"""About how many threads run at once: some blocks, or each by itself."""
+
+
+def evaluated(kernel: Kernel, arrays: dict[str, Array], at_once: int) -> Failure | None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grids, "_LANES", at_once)
+        return evaluate(kernel, arrays)
+
+
+@given(kernel=tame_grids(), at_once=AT_ONCE, seed=st.integers(0, 9))
+def test_results_are_those_of_one_thread_after_the_other(
+    kernel: Kernel, at_once: int, seed: int
+) -> None:
+    verify(kernel)
+    ours, others = inputs(kernel), inputs(kernel)
+    assert evaluated(kernel, ours, at_once) == one_by_one(kernel, others, seed)
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, others[name])
+
+
+@given(kernel=wild_grids(), at_once=AT_ONCE, seed=st.integers(0, 9))
+def test_the_same_kernels_are_refused(kernel: Kernel, at_once: int, seed: int) -> None:
+    verify(kernel)
+    ours, others = inputs(kernel), inputs(kernel)
+    reason = ""
+    try:
+        evaluated(kernel, ours, at_once)
+    except InternalError as error:
+        reason = error.cause
+    try:
+        one_by_one(kernel, others, seed)
+    except Refused:
+        assert reason
+        return
+    assert not reason
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, others[name])

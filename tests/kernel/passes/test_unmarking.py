@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tc.dtypes import BOOL, FLOAT32, INT64
 from tc.errors import InternalError
@@ -30,6 +32,7 @@ from tests.kernel.marked import (
     times,
     var,
 )
+from tests.kernel.marked_strategies import marked_kernels
 from tests.support.work import calls
 
 F32 = FLOAT32
@@ -214,3 +217,39 @@ def test_passes_work_in_proportion() -> None:
         kernel = tiled_matmul(48, 64, 96, height=height)
         work[height] = calls(lambda kernel=kernel: finish(kernel, lanes_bits=512))  # type: ignore[misc]
     assert work[24] < 5 * work[6]
+
+
+# --- Finished kernels do what the marked ones do: random nests, every width of vectors.
+
+
+@given(
+    made=marked_kernels(),
+    bits=st.sampled_from([128, 256, 512]),
+    limit=st.sampled_from([4096, 4096, 12]),
+)
+def test_finished_kernels_give_the_same(
+    made: tuple[Kernel, tuple[str, ...]], bits: int, limit: int
+) -> None:
+    kernel, lanes = made
+    finished = assert_same(kernel, partial(finish, lanes_bits=bits, unroll_limit=limit))
+    assert not set(loops(finished)) & set(lanes)
+    if limit == 4096:
+        assert not any(buffer.role == "register" for buffer in finished.buffers)
+
+
+@given(made=marked_kernels())
+def test_without_vectors(made: tuple[Kernel, tuple[str, ...]]) -> None:
+    assert_same(made[0], partial(finish, lanes_bits=0))
+
+
+@pytest.mark.slow
+@settings(max_examples=3000)
+@given(made=marked_kernels())
+def test_every_stage_gives_the_same(made: tuple[Kernel, tuple[str, ...]]) -> None:
+    kernel, _ = made
+    failure, outputs = run(kernel)
+    for result in trace_passes(kernel, PassContext(lanes_bits=512, fma=True), UNMARKING):
+        other, found = run(result.kernel)
+        assert other == failure
+        for name, output in outputs.items():
+            assert found[name].tobytes() == output.tobytes()
