@@ -54,16 +54,15 @@ if TYPE_CHECKING:
     from tc.function import Compiled
     from tc.gpu import Gpu
     from tc.gradient.batching import batch
-    from tc.gradient.forward_and_backward import vjp
     from tc.gradient.forward_mode import jvp
-    from tc.gradient.reverse_mode import grad
+    from tc.gradient.reverse_mode import grad, vjp
     from tc.introspection import TensorInfo
     from tc.options import PRESETS, GpuOptions, MappingOptions, Options, ScheduleOptions
     from tc.plan import Plan
-    from tc.process.threads import get_threads, set_threads
+    from tc.process.processors import get_threads, set_threads
     from tc.runtime import cache
     from tc.source import Source
-    from tc.tuning.tuned import tuned
+    from tc.tuning.lookup import tuned
 
 __version__ = "0.1.0"
 
@@ -129,15 +128,14 @@ _HOMES = {
     "tc.explanation": ("Explanation",),
     "tc.gpu": ("Gpu",),
     "tc.gradient.batching": ("batch",),
-    "tc.gradient.forward_and_backward": ("vjp",),
     "tc.gradient.forward_mode": ("jvp",),
-    "tc.gradient.reverse_mode": ("grad",),
+    "tc.gradient.reverse_mode": ("grad", "vjp"),
     "tc.introspection": ("TensorInfo",),
     "tc.options": ("PRESETS", "GpuOptions", "MappingOptions", "Options", "ScheduleOptions"),
     "tc.plan": ("Plan",),
     "tc.source": ("Source",),
-    "tc.process.threads": ("get_threads", "set_threads"),
-    "tc.tuning.tuned": ("tuned",),
+    "tc.process.processors": ("get_threads", "set_threads"),
+    "tc.tuning.lookup": ("tuned",),
 }
 _MODULES = {
     "backends": "tc.backends",

@@ -28,8 +28,7 @@ from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
 from tc.source import Source
-from tc.tuning.lookup import with_tuned_plan
-from tc.tuning.tuned import TunedOptions, database_path
+from tc.tuning.lookup import TunedOptions, database_path, with_tuned_plan
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -301,7 +300,7 @@ def autotune(
     sizes = resolve_sizes(program, values)
     given = frozenset(program.needs_initial)
     problem = tuner.Problem.of(program, sizes, found, check=function.check, given=given)
-    with load("tc.tuning.reporting.progress").progress(budget, progress) as told:
+    with load("tc.tuning.reporting.report").progress(budget, progress) as told:
         result = tuner.tune(
             problem,
             found,

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 
-from tc.edits import Edit, apply, described
-from tc.source import Span, visible
+from tc.source import Edit, Span, apply, described, visible
 
 Notes: TypeAlias = tuple[tuple[Span, str], ...]
 """The places that an error points at beside its own place, with words for each."""

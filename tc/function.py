@@ -24,13 +24,13 @@ from tc.options import Options, how_compiled
 from tc.pipeline import check_module, parse_source, shape_program, trace
 from tc.process import forks
 from tc.process.call_sites import warn
-from tc.process.threads import get_threads, on_change
+from tc.process.processors import get_threads, on_change
 from tc.process.uninterrupted import load
-from tc.runtime.argument_order import name_order
 from tc.runtime.arguments import (
     NUMBERS,
     bind_call,
     name_kind_of_others,
+    name_order,
     read_inputs,
     signature_of,
 )
@@ -60,7 +60,7 @@ from tc.runtime.specialisation import Specialisation, run_specialised, spaces
 from tc.semantics.program import Program, ProgramWarning
 from tc.source import ShownText, Source, Span
 from tc.specialiser import DeviceRequest, Specialiser
-from tc.tuning.tuned import TunedOptions
+from tc.tuning.lookup import TunedOptions
 
 _COLLECTIONS = (list, tuple, dict, Mapping)
 

@@ -1,8 +1,8 @@
 """How a program is compiled: frozen values that can be compared, stored and read back.
 
 Every field may be left to tc (None, or the default): it then chooses by the shape of the program.
-`PRESETS` names common choices. Options are checked when they are made, and against the processor
-or GPU that they are for when they are used (`check_options`).
+`PRESETS` names common choices. Options are checked when they are made, and against the processor or
+GPU that they are for when they are used (`check_options`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 from tc.device import Device
 from tc.errors import BackendError
 from tc.gpu import Gpu
-from tc.plan import AXES, Plan
-from tc.plan_fields import MAX_ACTION_NUMBER, coerced, shown
+from tc.plan import AXES, MAX_ACTION_NUMBER, Plan, coerced, shown
 
 FUSIONS = ("auto", "max", "min", "preserve3coincident", "isl")
 VECTOR_BITS = (0, 128, 256, 512)

@@ -37,8 +37,7 @@ from tc.runtime.specialisation import Specialisation, Temporaries, spaces, start
 from tc.semantics.program import Program, ShapedProgram
 from tc.semantics.selected_sums import comparison_warnings
 from tc.stored_texts import stored_text
-from tc.tuning.lookup import is_on, is_tuned, with_tuned_plan
-from tc.tuning.tuned import TunedOptions
+from tc.tuning.lookup import TunedOptions, is_on, is_tuned, with_tuned_plan
 
 MAX_SPECIALISATIONS = 256
 """The number of specialisations of a function that are kept, those used last."""

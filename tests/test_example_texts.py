@@ -10,12 +10,12 @@ import pytest
 
 import tc
 from tc.__main__ import main
-from tc.cli.pragmas import pragma_values
+from tc.cli.arguments import pragma_values
 from tc.frontend.format import format_source
 from tc.pipeline import check_module, parse_source, shape_program
 from tc.runtime.sizes import resolve_sizes
 from tc.source import Source
-from tc.tuning.measuring.inputs import SIGNED, drawn_inputs
+from tc.tuning.measuring.references import SIGNED, drawn_inputs
 from tests.support.bounds import assert_within
 from tests.support.programs import CASES, Case, exact
 

@@ -12,7 +12,7 @@ import numpy as np
 from tc.backends.scratch import ALIGNMENT_BYTES
 from tc.kernel.ir import Failure
 from tc.runtime.arrays import address, empty
-from tc.runtime.native import WORD_BYTES
+from tc.runtime.loaded import WORD_BYTES
 
 _BYTE = np.dtype(np.uint8)
 

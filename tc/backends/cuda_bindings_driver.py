@@ -22,7 +22,7 @@ from cuda.bindings import driver
 from tc.backends.cuda_driver import DriverError, Launcher, gpu_of
 from tc.backends.geometry import LaunchGeometry
 from tc.gpu import Gpu
-from tc.runtime.native import WORD_BYTES
+from tc.runtime.loaded import WORD_BYTES
 
 _MAX_NAME_BYTES = 256  # bytes that the name of a device may have
 _FUNCTION = driver.CUfunction_attribute

@@ -20,7 +20,7 @@ from tc.gpu import Gpu
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.runtime.arrays.device_array import DeviceLocation
 from tc.runtime.device_calls import Copies
-from tc.runtime.native import WORD_BYTES
+from tc.runtime.loaded import WORD_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.runtime.arrays.device_array import DeviceArray, DeviceLocation
 from tc.runtime.arrays.opencl_arrays import alignment
 from tc.runtime.device_calls import Copies
-from tc.runtime.native import WORD_BYTES
+from tc.runtime.loaded import WORD_BYTES
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,20 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from tc.builtins import error_spread as spreads
 from tc.builtins import formulas as f
-from tc.builtins.error_spread import Spread, corners, even, lipschitz, pole_at_zero, sign_of_second
-from tc.builtins.formulas import Formula, exact, in_double, scipy_special
+from tc.builtins import formulas as spreads
+from tc.builtins.formulas import (
+    Formula,
+    Spread,
+    corners,
+    even,
+    exact,
+    in_double,
+    lipschitz,
+    pole_at_zero,
+    scipy_special,
+    sign_of_second,
+)
 from tc.dtypes import BOOL, Array, DType
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from tc import __version__
 from tc.backends import registry
-from tc.cli import option_lists
-from tc.cli.parser import Parser
+from tc.cli.parser import Parser, axis_list, name_list, size_list
 from tc.options import PRESETS
 from tc.stages import STAGES
 
@@ -151,7 +150,7 @@ def tune_db_parser_of(name: str) -> Parser:
     text = "the database of what was measured"
     parser = Parser(prog=f"{name} tune db", description=f"{text.capitalize()}.")
     actions = parser.add_subparsers(required=True, metavar="ACTION")
-    module = "tc.cli.tune_db"
+    module = "tc.cli.tuning"
 
     def action(name: str, text: str, function: str) -> Parser:
         added: Parser = actions.add_parser(name, help=text, description=text)
@@ -193,7 +192,7 @@ def _add_derived(commands: Any) -> None:
         added.add_argument("file", metavar="FILE", help="a text, - for standard input")
         added.add_argument("--entry", metavar="DEF", help="the def, where the text has several")
         _add_output(added)
-        added.set_defaults(command=f"tc.cli.derived:{name}")
+        added.set_defaults(command=f"tc.cli.commands:{name}")
         return added
 
     gradient = derived_command("grad", "print the gradient of a def as a def")
@@ -204,13 +203,13 @@ def _add_derived(commands: Any) -> None:
     for parser in (gradient, both, tangent):
         parser.add_argument(
             "--wrt",
-            type=option_lists.names,
+            type=name_list,
             metavar="A,B",
             help="the inputs to differentiate with respect to (default: all floating inputs)",
         )
         parser.add_argument(
             "--constant",
-            type=option_lists.names,
+            type=name_list,
             default=[],
             metavar="T,U",
             help="tensors that no gradient flows through",
@@ -230,7 +229,7 @@ def _add_derived(commands: Any) -> None:
         )
         parser.add_argument(
             "--sizes",
-            type=option_lists.sizes,
+            type=size_list,
             metavar="N=3,K=4",
             help="a gradient for these sizes only, where there is none for all",
         )
@@ -238,7 +237,7 @@ def _add_derived(commands: Any) -> None:
     batched.examples = {"--in-axes": "0"}
     batched.add_argument(
         "--in-axes",
-        type=option_lists.axes,
+        type=axis_list,
         required=True,
         metavar="A=0,B=none",
         help="the dimension of the batch in each input; one number is for all inputs",

@@ -1,4 +1,5 @@
-"""The commands that look at a program: check, fmt, explain, emit; and those of the cache."""
+"""The commands that look at a program (check, fmt, explain, emit), those that print a program made
+of another (grad, vjp, jvp, batch), and those of the cache."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from typing import Any
 
 from tc import api, rules
 from tc.cli.arguments import put_text, read_call, read_options, read_text
+from tc.cli.parser import UsageError
 from tc.cli.shell_hints import in_shell_words
 from tc.cli.terminal import print_line, say
-from tc.cli.usage import UsageError
 from tc.errors import TCError
 from tc.frontend.format import format_source
+from tc.gradient import batching, forward_mode, reverse_mode
 from tc.pipeline import check_defs, parse_source
 from tc.runtime import cache
 
@@ -124,3 +126,36 @@ def clear_cache(_: argparse.Namespace) -> int:
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
+
+
+def grad(arguments: argparse.Namespace) -> int:
+    source = read_text(arguments.file)
+    return _put(arguments, reverse_mode.grad(source, arguments.wrt, **_how(arguments)))
+
+
+def vjp(arguments: argparse.Namespace) -> int:
+    source = read_text(arguments.file)
+    found = reverse_mode.vjp(source, arguments.wrt, **_how(arguments))
+    return _put(arguments, str(found))
+
+
+def _how(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What reverse mode takes beside the text and `wrt`."""
+    names = ("entry", "constant", "ties", "save", "sizes")
+    return {name: getattr(arguments, name) for name in names}
+
+
+def jvp(arguments: argparse.Namespace) -> int:
+    source = read_text(arguments.file)
+    how = {"entry": arguments.entry, "constant": arguments.constant}
+    return _put(arguments, forward_mode.jvp(source, arguments.wrt, **how))
+
+
+def batch(arguments: argparse.Namespace) -> int:
+    source = read_text(arguments.file)
+    return _put(arguments, batching.batch(source, arguments.in_axes, entry=arguments.entry))
+
+
+def _put(arguments: argparse.Namespace, text: str) -> int:
+    put_text(arguments.output, text)
+    return 0

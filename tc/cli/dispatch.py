@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 
-from tc.cli import option_lists
 from tc.cli.command_line import parser_of, tune_db_parser_of
+from tc.cli.parser import UsageError, sizes_text
 from tc.cli.terminal import say
-from tc.cli.usage import UsageError
 from tc.errors import TCError, TCWarning
 
 
@@ -58,7 +57,7 @@ def _as_sizes(arguments: argparse.Namespace, pairs: Sequence[str]) -> str:
     """The repair for NAME=VALUE in a command that has --sizes."""
     if not hasattr(arguments, "sizes"):
         return ""
-    given = [option_lists.sizes_text(arguments.sizes)] if arguments.sizes else []
+    given = [sizes_text(arguments.sizes)] if arguments.sizes else []
     return f"; sizes are --sizes {','.join([*given, *pairs])}"
 
 

@@ -1,4 +1,5 @@
-"""The parser of words: as `argparse` has it, with repairs as all errors of tc have them."""
+"""The parser of words: as `argparse` has it, with repairs as all errors of tc have them, and with
+options of several values (A,B and N=3,K=4 and A=0,B=none)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,81 @@ from typing import Any, NoReturn
 from tc.backends import registry
 from tc.cli.terminal import say, write
 from tc.semantics.suggest import nearest
+
+
+def name_list(text: str) -> list[str]:
+    """
+    >>> name_list("A,B")
+    ['A', 'B']
+    """
+    return _parts(text)
+
+
+def size_list(text: str) -> dict[str, int | tuple[int, ...]]:
+    """
+    >>> size_list("N=3,K=4"), size_list("A=3x4")
+    ({'N': 3, 'K': 4}, {'A': (3, 4)})
+    """
+    return {name: _size(name, value) for name, value in _pairs(text, "N=3,K=4")}
+
+
+def sizes_text(sizes: Mapping[str, int | tuple[int, ...]]) -> str:
+    """
+    >>> sizes_text({"N": 3, "A": (3, 4)})
+    'N=3,A=3x4'
+    """
+    numbers = ((name, (v,) if isinstance(v, int) else v) for name, v in sizes.items())
+    return ",".join(f"{name}={'x'.join(map(str, value))}" for name, value in numbers)
+
+
+def axis_list(text: str) -> int | dict[str, int | None]:
+    """
+    >>> axis_list("A=0,B=none"), axis_list("0")
+    ({'A': 0, 'B': None}, 0)
+    """
+    if "=" not in text:
+        return _number(text, "A=0,B=none, or 0 for all inputs")
+    return {
+        name: None if value.lower() == "none" else _number(value, f"{name}=0 or {name}=none")
+        for name, value in _pairs(text, "A=0,B=none")
+    }
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _pairs(text: str, example: str) -> list[tuple[str, str]]:
+    found = []
+    for part in _parts(text):
+        name, mark, value = part.partition("=")
+        if not mark:
+            raise argparse.ArgumentTypeError(f"pairs such as {example}, and not {part!r}")
+        found.append((name.strip(), value.strip()))
+    names = [name for name, _ in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise argparse.ArgumentTypeError(f"{name} is given twice in {text!r}")
+    return found
+
+
+def _size(name: str, text: str) -> int | tuple[int, ...]:
+    """A size, or the shape of an input."""
+    example = f"{name}=3, or {name}=3x4 for an input"
+    first, *others = (_number(part, example, text) for part in text.split("x"))
+    return (first, *others) if others else first
+
+
+def _number(text: str, example: str, whole: str = "") -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{example}, and not {whole or text!r}") from None
+
+
+class UsageError(Exception):
+    """The command line, or a file that it names, is wrong: exit status 2."""
+
 
 _CHOICE = re.compile(r"(?:argument (--?[\w-]+)[^:]*: )?invalid choice: '(.*)' \(choose from (.*)\)")
 

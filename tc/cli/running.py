@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from tc import api
-from tc.cli.arguments import CallArguments, read_call, read_options
-from tc.cli.fill_values import array_of, number_of, pairs_of
+from tc.cli.arguments import CallArguments, array_of, number_of, pairs_of, read_call, read_options
+from tc.cli.parser import UsageError
 from tc.cli.terminal import print_line
-from tc.cli.usage import UsageError
 from tc.errors import InputError
 from tc.files import whole_file
 from tc.pipeline import shape_program
@@ -23,7 +22,7 @@ from tc.runtime import cache
 from tc.runtime.arguments import read_number, signature_of
 from tc.runtime.sizes import resolve_sizes
 from tc.semantics.suggest import nearest
-from tc.tuning.measuring.inputs import SIGNED, drawn_inputs
+from tc.tuning.measuring.references import SIGNED, drawn_inputs
 
 
 def run(arguments: argparse.Namespace) -> int:

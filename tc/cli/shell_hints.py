@@ -10,8 +10,7 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 
-from tc.cli.arguments import CallArguments
-from tc.cli.fill_values import FILLS, number_of
+from tc.cli.arguments import FILLS, CallArguments, number_of
 from tc.errors import TCError
 from tc.pipeline import shape_program
 from tc.runtime.arguments import signature_of

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Dim, Expr, Name, Number, walk
 from tc.frontend.cursor import Cursor, ParsedExpr
@@ -18,7 +17,7 @@ from tc.frontend.expression_parser import parse_part
 from tc.frontend.left_sides import sizes_at
 from tc.frontend.token_cursor import describe
 from tc.frontend.tokens import Kind
-from tc.source import Span
+from tc.source import Edit, Span
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _IDENTITIES = {"+=": "0", "*=": "1"}

@@ -11,13 +11,13 @@ import re
 
 from tc.builtins import lookup
 from tc.dtypes import SPELLINGS
-from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Name, TensorType
 from tc.frontend.cursor import Cursor
 from tc.frontend.expression_parser import parse_part, starts_call_targets
 from tc.frontend.repairs import PYTHON_WORDS, from_python, one_line
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
+from tc.source import Edit
 
 _LOOP = (
     "there are no loops: an index variable runs over its range by itself",

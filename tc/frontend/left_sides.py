@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tc.affine.forms import Form
-from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.ast import Apply, Binary, Conditional, Expr, Name, Number, walk
 from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.expression_parser import parse_part
 from tc.frontend.lexer import number_value
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
+from tc.source import Edit
 
 _NO_SCATTER = (
     "there is no scatter: each element says of what it is made; with the number of elements for "

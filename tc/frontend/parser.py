@@ -17,7 +17,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend import ast
 from tc.frontend.constructs import continued, operator_word, statement_word, stray_sign
@@ -31,7 +30,7 @@ from tc.frontend.signatures import parse_params, parse_returns
 from tc.frontend.token_cursor import describe
 from tc.frontend.tokens import ASSIGNMENTS, FOREIGN, Kind, Token
 from tc.frontend.trailers import parse_trailers
-from tc.source import Source
+from tc.source import Edit, Source
 
 _AROUND = "statements stand in a def, such as def f(float(N) A) -> (C) { C(i) = A(i) }"
 

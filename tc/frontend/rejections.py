@@ -6,13 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend import foreign
 from tc.frontend.ast import Conditional, Name
 from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.tokens import Kind
-from tc.source import Span
+from tc.source import Edit, Span
 
 
 def reject_slice(cursor: Cursor) -> None:

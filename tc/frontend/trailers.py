@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend import ast
 from tc.frontend.conditions import condition, old_range
@@ -10,6 +9,7 @@ from tc.frontend.cursor import Cursor, ParsedExpr
 from tc.frontend.expression_parser import parse_apply, parse_part
 from tc.frontend.repairs import joined_clauses
 from tc.frontend.tokens import Kind
+from tc.source import Edit
 
 _STEP = "A(2*{0}) where {0} in 0:N/2, for every second element"
 

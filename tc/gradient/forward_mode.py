@@ -11,7 +11,14 @@ from tc.dtypes import INT32, DType
 from tc.errors import ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.adjoints import contributions
-from tc.gradient.call_free_def import CallFreeDef, call_free, is_spelled, with_given_outputs
+from tc.gradient.call_free_def import (
+    CallFreeDef,
+    PairedRanges,
+    call_free,
+    is_bounded,
+    is_spelled,
+    with_given_outputs,
+)
 from tc.gradient.def_text import (
     Comprehension,
     FreshNames,
@@ -20,9 +27,8 @@ from tc.gradient.def_text import (
     checked_def,
     reads_of,
 )
-from tc.gradient.maxima import is_exact
+from tc.gradient.maxima import TermPositions, is_exact, other_term
 from tc.gradient.nested import Parts, is_short
-from tc.gradient.paired_ranges import PairedRanges, is_bounded
 from tc.gradient.request import (
     InputNames,
     TextOrFunction,
@@ -32,7 +38,6 @@ from tc.gradient.request import (
     wanted_inputs,
 )
 from tc.gradient.tangents import Weight, tangent
-from tc.gradient.term_positions import TermPositions, other_term
 from tc.semantics import program as p
 from tc.source import ShownText
 

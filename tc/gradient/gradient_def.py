@@ -11,24 +11,21 @@ from dataclasses import dataclass, field, replace
 from tc.dtypes import DType
 from tc.gradient import terms as e
 from tc.gradient.call_free_def import is_spelled
-from tc.gradient.cotangents import LETTERS
 from tc.gradient.def_text import (
     SPELLED,
     Comprehension,
     Joined,
+    SampleCall,
     TextStep,
     WrittenDef,
     checked_def,
     reads_of,
-)
-from tc.gradient.maxima import outdated
-from tc.gradient.sampled_ranges import SampledRanges
-from tc.gradient.statement_text import (
-    SampleCall,
     with_free_indices,
     without_idle_ranges,
 )
-from tc.gradient.versions import VersionStep
+from tc.gradient.maxima import outdated
+from tc.gradient.sampled_ranges import SampledRanges
+from tc.gradient.versions import LETTERS, VersionStep
 from tc.semantics import program as p
 
 EACH_VERSION = "each version"

@@ -16,13 +16,17 @@ from dataclasses import dataclass, field, replace
 from tc.dtypes import FLOAT16, FLOAT64, DType
 from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
-from tc.gradient.adjoints import Contribution, check_derived, contributions, gathered
-from tc.gradient.conditional_subscripts import branches
-from tc.gradient.cotangents import Cotangents
+from tc.gradient.adjoints import Contribution, branches, check_derived, contributions, gathered
 from tc.gradient.def_text import ExprBounds, reads_of
-from tc.gradient.gradient_def import Derivation, Forward, gradient_def
+from tc.gradient.gradient_def import (
+    EACH_VERSION,
+    Derivation,
+    Forward,
+    forward_and_backward,
+    gradient_def,
+)
 from tc.gradient.inversion import as_condition, invert
-from tc.gradient.maxima import is_exact
+from tc.gradient.maxima import TermPositions, is_exact, other_term
 from tc.gradient.nested import with_parts
 from tc.gradient.request import (
     InputNames,
@@ -34,8 +38,7 @@ from tc.gradient.request import (
 )
 from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
 from tc.gradient.stored_values import Product, StoredValues, divided_last, pulled
-from tc.gradient.term_positions import TermPositions, other_term
-from tc.gradient.versions import VersionStep, versions
+from tc.gradient.versions import Cotangents, VersionStep, versions
 from tc.semantics import program as p
 from tc.source import ShownText
 
@@ -547,3 +550,66 @@ def _bounds(expr: p.Expr) -> set[p.Expr]:
     """The conditions that keep the reads in an expression in bounds."""
     reads = (node for node in p.walk(expr) if isinstance(node, p.Read))
     return {condition for read in reads for condition in e.bounds(read)}
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardAndBackward:
+    """Two texts of one def each, `forward` and `backward`, and the names in both of what the first
+    returns and the second takes."""
+
+    forward: str
+    backward: str
+    saved: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Both defs as one text."""
+        return f"{self.forward}\n{self.backward}"
+
+    __repr__ = __str__
+
+
+@ends_at_caller
+def vjp(
+    src: TextOrFunction,
+    wrt: InputNames | None = None,
+    *,
+    entry: str | None = None,
+    constant: Iterable[str] | str = (),
+    ties: str = "split",
+    save: str = "all",
+    sizes: object = None,
+) -> ForwardAndBackward:
+    """Two defs: one computes a def and also returns the values that its gradient needs, the other
+    is the gradient (D17, D18). Nothing is computed twice but rounded terms of maxima and minima
+    (D11).
+
+    `.forward`, NAME_forward, takes the inputs, and values that a caller gives in an output `C` as
+    `C_0`; it returns the outputs, and then the tensors of `.saved` that are no outputs.
+    `.backward`, NAME_backward, takes the inputs that it needs, `.saved`, and a cotangent `d_O` for
+    each floating output; it returns `d_A` for each input in `wrt`, by default for each floating
+    input.
+
+    `save`: "all" values that the gradient needs, those that are overwritten later, too; only
+    "outputs", with temporaries computed again; or "none". Other options, and the errors, are those
+    of `tc.grad`.
+
+    >>> import tc
+    >>> made = tc.vjp("def f(float(N) A) -> (O) { t(i) = sin(A(i))  O(i) = t(i) * t(i) }")
+    >>> print(made, end="")
+    def f_forward(float(N) A) -> (O, t) {
+      t(i) = sin(A(i))
+      O(i) = t(i) * t(i)
+    }
+    <BLANKLINE>
+    def f_backward(float(N) A, float(N) t, float(N) d_O) -> (float(N) d_A) {
+      d_t(i) = 2 * d_O(i) * t(i)
+      d_A(i) = d_t(i) * cos(A(i))
+    }
+    >>> made.saved
+    ('t',)
+    """
+    check_option("save", save, SAVE)
+    kept = EACH_VERSION if save == "all" else save
+    made = derivation(src, wrt, entry, constant, ties, kept, sizes)
+    forward, backward = forward_and_backward(made)
+    return ForwardAndBackward(forward.layout, backward.layout, made.saved)

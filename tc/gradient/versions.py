@@ -1,16 +1,24 @@
-"""The forward program in single assignment (D9): each version of a tensor is a tensor of its own. A
-version begins where all of a tensor is written anew; a sum may go on in the version, and other
-parts of the version be written. A statement makes a new version of the one before where it writes a
-part again, goes on by another operation, or changes elements that were read. The last version has
-the tensor's own name, and the version that the caller gives is `T_0`."""
+"""The forward program in single assignment (D9), and the cotangents of its versions (D8).
+
+Each version of a tensor is a tensor of its own. A version begins where all of a tensor is written
+anew; a sum may go on in the version, and other parts of the version be written. A statement makes a
+new version of the one before where it writes a part again, goes on by another operation, or changes
+elements that were read. The last version has the tensor's own name, and the version that the caller
+gives is `T_0`.
+
+The first contribution to a cotangent assigns, as it covers the whole tensor; later contributions
+add. A cotangent that the caller gives is copied before anything is added to it (N2). Contributions
+to a half are summed as float, and the sum is rounded once (D17).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, DType
 from tc.gradient import terms as e
-from tc.gradient.def_text import ExprBounds
+from tc.gradient.def_text import Comprehension, ExprBounds
 from tc.gradient.sampled_ranges import SampledRanges
 from tc.gradient.terms import SYMBOLS
 from tc.semantics import program as p
@@ -194,3 +202,215 @@ def concat_of(statement: p.Statement) -> tuple[str, int] | None:
             if isinstance(node, p.Index) and node.span.text != node.name:
                 return statement.target, statement.span.start
     return None
+
+
+LETTERS = "ijklmnpq"
+
+
+@dataclass
+class Cotangents:
+    """The cotangents made so far. `shapes` and `types` are those of all tensors and versions,
+    `names` the cotangents of versions, `returned` the cotangents that are results, and `given`
+    those of the caller."""
+
+    shapes: dict[str, tuple[p.Expr, ...]]
+    types: dict[str, DType]
+    fresh: Callable[[str], str]
+    left: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # indices of versions
+    names: dict[str, str] = field(default_factory=dict)  # of versions
+    given: set[str] = field(default_factory=set)
+    returned: set[str] = field(default_factory=set)
+    started: set[str] = field(default_factory=set)
+    rounded: dict[str, tuple[str, str]] = field(default_factory=dict)
+    written: list[Comprehension] = field(default_factory=list)
+
+    def result(self, tensor: str) -> str:
+        """The name of the cotangent of an input, which the gradient returns."""
+        name = self.fresh(f"d_{tensor}")
+        self.names[tensor] = name
+        self.returned.add(name)
+        self._declare(name, tensor)
+        if self.types[tensor] == FLOAT16:
+            self.names[tensor] = self.fresh(f"b_{tensor}")
+            self._declare(self.names[tensor], tensor, FLOAT32)
+            self.rounded[tensor] = (name, self.names[tensor])
+        return name
+
+    def give(self, tensor: str) -> str:
+        """The name of the cotangent of an output, which the caller gives."""
+        name = self.names[tensor] = self.fresh(f"d_{tensor}")
+        self._declare(name, tensor)
+        self.given.add(name)
+        self.started.add(name)
+        return name
+
+    def _declare(self, name: str, tensor: str, dtype: DType | None = None) -> None:
+        self.shapes[name] = self.shapes[tensor]
+        self.types[name] = dtype or self.types[tensor]
+
+    def of(self, version: str) -> str | None:
+        """The name of the cotangent of a version; None where nothing has contributed to the
+        cotangent."""
+        name = self.names.get(version)
+        return name if name in self.started else None
+
+    def is_owned(self, name: str) -> bool:
+        return name not in self.given
+
+    def alias(self, version: str, name: str) -> None:
+        """Makes the cotangent `name` that of a version, too."""
+        self.names[version] = name
+
+    def indices(self, tensor: str) -> tuple[str, ...]:
+        if tensor in self.left:
+            return self.left[tensor]
+        rank = len(self.shapes[tensor])
+        return tuple(LETTERS[k] if k < len(LETTERS) else f"i{k}" for k in range(rank))
+
+    def whole(self, tensor: str, indices: tuple[str, ...]) -> dict[str, ExprBounds]:
+        return {
+            name: (e.ZERO, size) for name, size in zip(indices, self.shapes[tensor], strict=True)
+        }
+
+    def add(
+        self,
+        version: str,
+        indices: tuple[str, ...],
+        rhs: p.Expr,
+        loops: Mapping[str, ExprBounds] | None = None,
+        parts: Mapping[str, ExprBounds] | None = None,
+    ) -> None:
+        """Adds a contribution to the cotangent of a version. The contribution is summed over
+        `loops`; `parts` are ranges of indices that are less than a whole dimension."""
+        name = self._own(version)
+        if parts and name not in self.started:
+            self.add(version, self.indices(version), self.zero(version))
+        op = "+="
+        if name not in self.started:
+            op = "+=!" if loops else "="
+        self.started.add(name)
+        where = self.whole(version, indices) | dict(parts or {}) | dict(loops or {})
+        self.write(name, indices, op, rhs, where)
+
+    def zero(self, version: str) -> p.Expr:
+        """A zero to start a cotangent with, cast to the type of the cotangent where no declaration
+        gives the type."""
+        name = self.names.get(version)
+        if name in self.returned:
+            return e.ZERO
+        dtype = FLOAT64 if self.types[version] == FLOAT64 else FLOAT32
+        return p.Convert(e.ZERO, dtype, True, span=e.NO_SPAN)
+
+    def _own(self, version: str) -> str:
+        """The name of the cotangent of a version, after a cotangent of the caller is copied."""
+        name = self.names.get(version)
+        if name is None:
+            name = self.names[version] = self.fresh(f"d_{version}")
+            dtype = self.types[version]
+            self._declare(name, version, FLOAT32 if dtype == FLOAT16 else dtype)
+        elif name in self.given:
+            self.copy(version, name)
+            name = self.names[version]
+        return name
+
+    def copy(self, version: str, source: str) -> None:
+        """Begins the cotangent of a version as a copy of another."""
+        name = self.names[version] = self.fresh(f"b_{version}")
+        dtype = self.types[source]
+        self._declare(name, version, FLOAT32 if dtype == FLOAT16 else dtype)
+        indices = self.indices(version)
+        value = self.read(source, tuple(map(e.index, indices)))
+        self.started.add(name)
+        self.write(name, indices, "=", value, self.whole(version, indices))
+
+    def read(self, tensor: str, subscripts: tuple[p.Expr, ...]) -> p.Read:
+        return replace(e.read(tensor, subscripts), dtype=self.types.get(tensor, FLOAT64))
+
+    def write(
+        self,
+        target: str,
+        indices: tuple[str, ...],
+        op: str,
+        rhs: p.Expr,
+        where: Mapping[str, ExprBounds],
+    ) -> None:
+        """Writes a statement. Where float and double meet in a gradient, the right side is cast to
+        the type of the target."""
+        dtype = self.types.get(target)
+        kinds = {each for each in self.types.values() if each in (FLOAT32, FLOAT64)}
+        if len(kinds) == 2 and dtype is not None:
+            rhs = p.Convert(rhs, dtype, True, span=e.NO_SPAN)
+        new = Comprehension(target, indices, op, self._in_float(rhs), dict(where))
+        place = _last_of(target, self.written)
+        both = None if place is None else _merged(self.written[place], new)
+        if both is not None and place is not None:
+            del self.written[place]
+        self.written.append(both or new)
+
+    def round(self) -> None:
+        """Rounds the sums of contributions to halves."""
+        for tensor, (name, total) in self.rounded.items():
+            indices = self.indices(tensor)
+            value = p.Convert(
+                e.read(total, tuple(map(e.index, indices))), FLOAT16, True, span=e.NO_SPAN
+            )
+            where = self.whole(tensor, indices)
+            self.written.append(Comprehension(name, indices, "=", value, where))
+
+    def _in_float(self, rhs: p.Expr) -> p.Expr:
+        """An expression in which halves are converted to float, in which they are computed with
+        (Y8)."""
+
+        def change(node: p.Expr) -> p.Expr | None:
+            match node:
+                case p.Convert(operand=p.Read(tensor=t) as read) if self._is_half(t):
+                    return p.Convert(read, node.dtype, True, span=e.NO_SPAN)
+                case p.Read(tensor=t) if self._is_half(t):
+                    return p.Convert(node, FLOAT32, True, span=e.NO_SPAN)
+            return None
+
+        return e.rebuilt(rhs, change)
+
+    def _is_half(self, tensor: str) -> bool:
+        return self.types.get(tensor) == FLOAT16
+
+
+def _last_of(target: str, written: Sequence[Comprehension]) -> int | None:
+    """The place of the last statement that writes a target; None where the statement may not be
+    moved behind the statements after it."""
+    changed: set[str] = set()
+    read: set[str] = set()
+    for place in reversed(range(len(written))):
+        each = written[place]
+        used = {n.tensor for n in p.walk(each.rhs) if isinstance(n, p.Read)}
+        if each.target == target:
+            return None if target in read or used & changed else place
+        changed.add(each.target)
+        read |= used
+    return None
+
+
+def _merged(first: Comprehension, second: Comprehension) -> Comprehension | None:
+    """One statement for two that sum over the same instances (D3); None where they do not."""
+    first = _with_indices(first, second)
+    if (first.target, first.indices, first.where) != (second.target, second.indices, second.where):
+        return None
+    if first.op not in ("=", "+=", "+=!") or second.op != "+=":
+        return None
+    if first.op == "=" and first.where.keys() != set(first.indices):
+        return None
+    if any(isinstance(n, p.Read) and n.tensor == first.target for n in p.walk(second.rhs)):
+        return None
+    rhs = e.sum_of(first.rhs, second.rhs)
+    return None if rhs is None else replace(first, rhs=rhs)
+
+
+def _with_indices(first: Comprehension, second: Comprehension) -> Comprehension:
+    """The first statement with the index names of the second, where the first has no other
+    variables."""
+    names = dict(zip(first.indices, second.indices, strict=False))
+    if first.target != second.target or first.where.keys() != set(first.indices):
+        return first
+    rhs = e.substituted(first.rhs, {old: e.index(new) for old, new in names.items()})
+    where = {names[name]: bounds for name, bounds in first.where.items()}
+    return replace(first, indices=second.indices, rhs=rhs, where=where)

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 
 from tc.jax import derivative_rules as derivative_rules
-from tc.jax import traced_calls as traced_calls
-from tc.jax.ffi_target import TARGET, register
+from tc.jax import primitive as primitive
+from tc.jax.ready_calls import TARGET, register
 from tc.jax.unstable import check_version
 
 __all__ = ["TARGET", "disabled_checks"]

@@ -15,8 +15,7 @@ import jax
 from tc.derivatives.followers import Followers
 from tc.derivatives.gradients import COTANGENT, INPUT, OUTPUT, Gradient, Gradients
 from tc.function import Compiled
-from tc.jax.primitive import RUN, Numbers, kept, run
-from tc.jax.result_types import typed_like, varying_alike
+from tc.jax.primitive import RUN, Numbers, kept, run, typed_like, varying_alike
 from tc.jax.unstable import Primitive, ad, batching, mlir
 
 TANGENTS = Primitive("tc_tangents")

@@ -4,6 +4,9 @@ Python does where it finds nothing.
 A call is named by the digest of its texts and by the shapes of its arrays. The first one of a kind
 comes to Python, unless `prepare` has been there before; from then on the handler runs the kernel
 alone, up to `SLOTS` at a time. Where a kernel runs by Python only, Python serves each call.
+
+`register` makes the one target of XLA's foreign function interface that all programs have,
+`tc_run`: arrays in, arrays out, the program as text among the attributes of the call.
 """
 
 from __future__ import annotations
@@ -13,33 +16,36 @@ import ctypes
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import jax
 import numpy as np
 
-from tc.derivatives.text_functions import Texts, function_of
+from tc.derivatives.text_functions import Texts, function_of, texts_of
 from tc.dtypes import Array
 from tc.errors import AccessError, InputError, TCError
 from tc.function import Compiled
-from tc.jax.call_frames import NUMBERS, XlaCall, error_of, read_frame
 from tc.jax.call_handler_llvm import (
     ENTRY_WORDS,
+    NUMBERS,
     SLOT_WORDS,
     SLOTS,
     CallHandler,
+    XlaCall,
+    error_of,
     hashed,
     new_handler,
+    read_frame,
 )
 from tc.process.forks import renew_in_child
-from tc.process.threads import get_threads, on_change
+from tc.process.processors import get_threads, on_change
 from tc.process.uninterrupted import Lazy
 from tc.runtime.arguments import read_number, were_given
 from tc.runtime.arrays import address
-from tc.runtime.loaded import Direct, MachineKernel
-from tc.runtime.native import WORD_BYTES
+from tc.runtime.loaded import WORD_BYTES, Direct, MachineKernel
 from tc.runtime.sizes import CallSizes
 from tc.runtime.specialisation import Specialisation, access_error, run_specialised
 from tc.semantics.suggest import counted
@@ -335,3 +341,26 @@ def ready_calls() -> ReadyCalls:
     on_change(made.forget)
     renew_in_child(made.renew_in_child)
     return made
+
+
+TARGET = "tc_run"
+PLATFORM = "cpu"
+
+_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+_KIND = b"xla._CUSTOM_CALL_TARGET"
+
+
+@Lazy
+def register() -> None:
+    """Registers the target with XLA, so that compiled and stored programs can call it."""
+    handler = ready_calls().handler.address
+    jax.ffi.register_ffi_target(TARGET, _capsule(handler, _KIND, None), platform=PLATFORM)
+
+
+def attributes(function: Compiled, numbers: Mapping[str, int]) -> dict[str, Any]:
+    """The attributes of a call of a function, with numbers for some of its inputs. The handler
+    expects the digest first, in the order of their names."""
+    text, entry, how = texts = texts_of(function, numbers)
+    return {"digest": digest_words(digest_of(texts)), "entry": entry, "how": how, "text": text}

@@ -18,7 +18,7 @@ from tc.kernel.ir import Failure, Kernel
 from tc.runtime.arguments import Parameter, Signature, fault, on_place
 from tc.runtime.arrays import family_of
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation
-from tc.runtime.arrays.dlpack_lent import LentArray
+from tc.runtime.arrays.dlpack_capsule import LentArray
 from tc.runtime.arrays.family import DeviceOps, Family, Refusal
 from tc.runtime.device_frames import DeviceFrame
 from tc.runtime.loaded import CompiledKernel

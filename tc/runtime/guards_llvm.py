@@ -14,12 +14,11 @@ import numpy as np
 
 from tc.dtypes import Array
 from tc.process.uninterrupted import Lazy
-from tc.runtime import native
+from tc.runtime import loaded
 from tc.runtime.arrays import numpy_records
 from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, KIND, WORD, WRITABLE
 from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, ArraySpec, CallGuard, GuardFrame
-from tc.runtime.loaded import Direct
-from tc.runtime.native import FAST_CALL, python_function
+from tc.runtime.loaded import FAST_CALL, Direct, python_function
 from tc.runtime.object_files import lasting_code
 
 MACHINES = ("x86_64", "aarch64")
@@ -34,7 +33,7 @@ _READY = 6
 def frame_kind() -> type[GuardFrame]:
     """The class of frames in machine code where their assumptions are known to hold, else the class
     of frames in Python."""
-    known = native.is_allowed(MACHINES) and numpy_records.is_known()
+    known = loaded.is_allowed(MACHINES) and numpy_records.is_known()
     return NativeGuardFrame if known else GuardFrame
 
 

@@ -7,8 +7,7 @@ import itertools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from tc.edits import Edit
-from tc.source import Span
+from tc.source import Edit, Span
 
 MAX_PASTED_CHARACTERS = 160
 
@@ -129,7 +128,7 @@ def element(tensor: str, rank: int) -> str:
 def before(statement: Span, text: str) -> Edit:
     """The insertion of a statement before another one, on a line of its own.
 
-    >>> from tc.edits import apply
+    >>> from tc.source import apply
     >>> from tc.source import Source
     >>> print(apply([before(Span(Source("{\\n  o(i) = t(i)\\n}"), 4, 15), "t = g(x)")]))
     {
@@ -147,7 +146,7 @@ def renamed_index(statement: Span, name: str) -> tuple[str, tuple[Edit, ...]]:
     """Another name for an index variable of a statement, and the edits that give it: those of the
     name where it is neither called nor a tensor's size.
 
-    >>> from tc.edits import apply
+    >>> from tc.source import apply
     >>> from tc.source import Source
     >>> new, edits = renamed_index(Span(Source("o(k) = k(k) + k.0"), 0, 17), "k")
     >>> new, apply(edits)

@@ -18,8 +18,7 @@ from tc.semantics.program import ShapedProgram
 from tc.semantics.work import scaled
 from tc.tuning.canonical import CanonicalCall, Names, as_json
 from tc.tuning.machines import PlanKey
-from tc.tuning.plan_names import renamed
-from tc.tuning.plan_sizes import fitted, runs_of
+from tc.tuning.plan_names import fitted, renamed, runs_of
 from tc.tuning.rows import READABLE, Shapes, Strides, number_of, shapes_of, strides_of, value_of
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from tc.device import Device, host, processor_name
 from tc.errors import BackendError, InputError
 from tc.gpu import Gpu
 from tc.options import GpuOptions, MappingOptions, Options
-from tc.process.subprocesses import run_program
-from tc.process.threads import get_threads
-from tc.process.uninterrupted import load
+from tc.process.processors import get_threads
+from tc.process.uninterrupted import load, run_program
 from tc.runtime.fallback import version_of
 from tc.tuning.canonical import CanonicalCall, as_json
 

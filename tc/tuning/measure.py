@@ -34,8 +34,7 @@ from tc.dtypes import Array
 from tc.errors import BackendError, TCError
 from tc.gpu import Gpu
 from tc.options import Options
-from tc.process.processors import available
-from tc.process.threads import get_threads
+from tc.process.processors import available, get_threads
 from tc.tuning.measuring import shared_arrays
 from tc.tuning.measuring.compiling import (
     CompiledCandidate,

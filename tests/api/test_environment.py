@@ -11,7 +11,7 @@ import pytest
 
 import tc
 from tc import cache
-from tc.process import threads
+from tc.process import processors
 
 ROOT = Path(tc.__file__).parent.parent
 PAGE = ROOT / "spec" / "environment.md"
@@ -33,8 +33,8 @@ def test_the_page_lists_what_is_read() -> None:
 @pytest.fixture
 def unset(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """As in a new process, where nothing has called set_threads."""
-    monkeypatch.setattr(threads, "_was_set", False)
-    monkeypatch.setattr(threads, "_most", None)
+    monkeypatch.setattr(processors, "_was_set", False)
+    monkeypatch.setattr(processors, "_most", None)
     return monkeypatch
 
 

@@ -19,8 +19,8 @@ from tc.polyhedral import lowering
 from tc.polyhedral.cpu import (
     buffers,
     chooser,
+    costs,
     nest_plan,
-    operands,
     register_tiles,
     transposes,
 )  # fmt: skip
@@ -120,7 +120,7 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
     [
         (register_tiles, "MAX_VECTORS", 4, "tbmm 500x26x72x26", SMALL, {}),
         (register_tiles, "MAX_ROWS", 2, "tmm 128x32x256", WIDE, {}),
-        (operands, "SHORT", 0, "conv2d 8x64x56x56,64x64x3x3", WIDE, {}),
+        (costs, "SHORT", 0, "conv2d 8x64x56x56,64x64x3x3", WIDE, {}),
         (nest_plan, "SHORT", 0, "maxpool2x2 32x64x112x112", WIDE, {}),
         (nest_plan, "LEAST_STEPS", 1 << 40, WEIGHTS, WIDE, WEIGHTS_SIZES),
         (buffers, "PARTS", 1, "conv2d_pad 3x13x53x53,17x13x3x3", WIDE, {}),

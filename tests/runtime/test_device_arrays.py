@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.runtime.arrays import cuda_pointers, family_of
+from tc.runtime.arrays import cuda_arrays, family_of
 from tc.runtime.entries.device_entry import DeviceEntry
 from tests.support.device_libraries import CUDA_HOST, CupyArray
 from tests.support.on_devices import NAMES, Library, use
@@ -358,7 +358,7 @@ def test_devices_that_arrays_do_not_tell(
     x, o = Silent(np.arange(3, dtype=np.float32)), Silent(np.zeros(3, np.float32))
     driver = SimpleNamespace(cuPointerGetAttribute=attribute)
     for found, number in [(None, 0), (driver, 1)]:
-        monkeypatch.setattr(cuda_pointers, "library", lambda found=found: found)
+        monkeypatch.setattr(cuda_arrays, "library", lambda found=found: found)
         stand_in.calls.clear()
         assert one(x, outputs=o).values.tolist() == [0, 2, 4]
         assert ("load", number) in stand_in.calls

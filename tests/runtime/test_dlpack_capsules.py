@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.runtime.arrays import dlpack_lent, family_of
+from tc.runtime.arrays import dlpack_capsule, family_of
 from tc.runtime.arrays.dlpack_capsule import TakenTensor, take_over
 from tc.runtime.arrays.family import Refusal
 from tests.support.device_libraries import (
@@ -224,17 +224,17 @@ def test_results_of_libraries_that_only_adopt(
     del t, o, n
     f._specialiser.made.clear()
     f._last = f._entry = None
-    assert dlpack_lent._LENT == {}
+    assert dlpack_capsule._LENT == {}
     assert stand_in.live == set()
 
 
 def test_lent_memory_that_nobody_takes(stand_in: StandInDriver) -> None:
-    lent = dlpack_lent.LentArray(StandInMemory(stand_in, 24), (2, 3), np.dtype(np.float32), 1)
+    lent = dlpack_capsule.LentArray(StandInMemory(stand_in, 24), (2, 3), np.dtype(np.float32), 1)
     assert lent.__dlpack_device__() == (CUDA, 1)
     capsule = lent.__dlpack__(stream=7)
-    assert len(dlpack_lent._LENT) == 1
+    assert len(dlpack_capsule._LENT) == 1
     del capsule
-    assert dlpack_lent._LENT == {}
+    assert dlpack_capsule._LENT == {}
     held = take_over(lent.__dlpack__())
     found = held.address, held.shape, held.strides, held.dtype, held.device, held.read_only
     assert found == (lent.address, (2, 3), None, np.float32, (CUDA, 1), False)
@@ -248,7 +248,7 @@ def test_lent_memory_that_nobody_takes(stand_in: StandInDriver) -> None:
 def test_types_of_lent_memory(dtype: Any, stand_in: StandInDriver) -> None:
     memory = StandInMemory(stand_in, 64)
     ctypes.memset(memory.address, 1, 64)
-    array = on_host(dlpack_lent.LentArray(memory, (2, 2), np.dtype(dtype), 0))
+    array = on_host(dlpack_capsule.LentArray(memory, (2, 2), np.dtype(dtype), 0))
     expected = np.frombuffer(bytes([1] * 64), dtype)[:4].reshape(2, 2)
     assert array.dtype == dtype
     np.testing.assert_array_equal(array, expected)

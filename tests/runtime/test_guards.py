@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tc.runtime import native
+from tc.runtime import loaded
 from tc.runtime.arrays import address, numpy_records
 from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, GuardFrame, guard_of
 from tc.runtime.guards_llvm import MACHINES, NativeGuardFrame, frame_kind
@@ -21,7 +21,7 @@ from tc.runtime.loaded import Direct
 from tests.runtime.array_strategies import arrays
 
 NATIVE = pytest.mark.skipif(
-    not (native.is_allowed(MACHINES) and numpy_records.is_known()), reason="no machine code here"
+    not (loaded.is_allowed(MACHINES) and numpy_records.is_known()), reason="no machine code here"
 )
 KINDS = pytest.mark.parametrize(
     "kind", [GuardFrame, pytest.param(NativeGuardFrame, marks=NATIVE)], ids=["python", "native"]
@@ -243,7 +243,7 @@ def test_what_runs_at_addresses(kind: Any) -> None:
 
 
 UNKNOWN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "switched off": lambda patch: patch.setenv(native.VARIABLE, "0"),
+    "switched off": lambda patch: patch.setenv(loaded.VARIABLE, "0"),
     "another system": lambda patch: patch.setattr(sys, "platform", "darwin"),
     "another processor": lambda patch: patch.setattr(platform, "machine", lambda: "riscv64"),
     "another Python": lambda patch: patch.setattr(sys.implementation, "name", "pypy"),
@@ -266,9 +266,9 @@ def test_where_the_text_may_not_be_true_python_decides(
 @NATIVE
 def test_here_machine_code_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in (None, "", "1"):
-        monkeypatch.delenv(native.VARIABLE, raising=False)
+        monkeypatch.delenv(loaded.VARIABLE, raising=False)
         if value is not None:
-            monkeypatch.setenv(native.VARIABLE, value)
+            monkeypatch.setenv(loaded.VARIABLE, value)
         assert frame_kind() is NativeGuardFrame
 
 

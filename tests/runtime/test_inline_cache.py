@@ -321,7 +321,7 @@ def test_in_a_forked_child() -> None:
 
 FORKING = """
 import os, numpy as np, tc
-from tc.runtime.native_pool import NativePool, pool
+from tc.runtime.thread_pool import NativePool, pool
 mm = tc.compile("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }")
 add = tc.compile("def add(float(N) A) -> (C) { C(i) = A(i) + 1 }")
 a, row = np.eye(300, dtype=np.float32), np.ones(5, np.float32)

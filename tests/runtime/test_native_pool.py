@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from tc.runtime import native, native_pool
+from tc.runtime import loaded, thread_pool
 from tests.runtime.pools import run_script
 from tests.support.processes import ended_well, run_python, told
 
 pytestmark = pytest.mark.skipif(
-    not native.is_allowed(native_pool.MACHINES), reason="no machine code for pools here"
+    not loaded.is_allowed(thread_pool.MACHINES), reason="no machine code for pools here"
 )
 
 
@@ -189,7 +189,7 @@ FILTERED = """
 import ctypes, os, struct, sys
 import numpy as np
 import tc
-from tc.runtime.native_pool import NativePool, pool
+from tc.runtime.thread_pool import NativePool, pool
 from tc.runtime.thread_pool import ThreadPool
 
 SETAFFINITY, GETAFFINITY, GETPRIORITY = 203, 204, 140

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from tc.runtime import native, native_pool
+from tc.runtime import loaded, thread_pool
 from tests.runtime.pools import run_script
 
 NATIVE = pytest.mark.skipif(
-    not native.is_allowed(native_pool.MACHINES), reason="no machine code for pools here"
+    not loaded.is_allowed(thread_pool.MACHINES), reason="no machine code for pools here"
 )
 POOLS = pytest.mark.parametrize("pool", [pytest.param("native", marks=NATIVE), "python"])
 

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tc
-from tc.runtime import native
-from tc.runtime.arrays import torch_memory_llvm as memory
+from tc.runtime import loaded
+from tc.runtime.arrays import torch_layout_check as memory
 from tc.runtime.arrays.torch_layout_check import _finder, _needed
 from tc.runtime.arrays.torch_private import private_parts
 from tc.runtime.entries.device_entry import DeviceEntry
@@ -203,7 +203,7 @@ def test_outputs_that_overlap_are_not_served_r4(library: Library) -> None:
 
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-NATIVE = pytest.mark.skipif(not native.is_allowed(memory.MACHINES), reason="no machine code here")
+NATIVE = pytest.mark.skipif(not loaded.is_allowed(memory.MACHINES), reason="no machine code here")
 DTYPES = (torch.uint8, torch.float16, torch.float32, torch.int64)
 
 
@@ -259,7 +259,7 @@ def test_another_number_of_tensors() -> None:
 def test_where_it_is_not_known_python_asks(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory._known.cache_clear()
     if case == "switched off":
-        monkeypatch.setenv(native.VARIABLE, "0")
+        monkeypatch.setenv(loaded.VARIABLE, "0")
     elif case == "no such function":
         monkeypatch.setattr(memory, "_ASKED", ("aoti_torch_no_such", *memory._ASKED[1:]))
     else:  # as if a word more stood in front of the tensor

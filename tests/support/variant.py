@@ -17,7 +17,7 @@ from tc.builtins import BUILTINS
 from tc.builtins.operators import UFUNCS
 from tc.dtypes import FLOAT16, FLOAT32, Array, DType
 from tc.semantics.reference.arithmetic import PLAIN
-from tc.semantics.reference.element_views import Pick
+from tc.semantics.reference.instance_blocks import Pick
 
 
 @dataclass(frozen=True)

@@ -270,7 +270,7 @@ def test_inputs_that_are_missing(run: Any) -> None:
 @pytest.mark.usefixtures("run")
 def test_options_are_those_of_the_function() -> None:
     """And the function itself runs, where there is one."""
-    from tc.torch.operation import operation_of
+    from tc.torch.operator import operation_of
 
     function = tc.compile(TWICE, options=tc.Options(threads=1), check=False)
     texts = function.text, "twice", function._how

@@ -21,7 +21,7 @@ from tc.semantics.program import ShapedProgram
 from tc.semantics.reference.interpreter import interpret
 from tc.source import Source
 from tc.tuning.measure import Limits, Measurer
-from tc.tuning.measuring.inputs import KINDS, POSITIVE, SIGNED, WHOLE, drawn_inputs, places_read
+from tc.tuning.measuring.references import KINDS, POSITIVE, SIGNED, WHOLE, drawn_inputs, places_read
 from tc.tuning.problem import Problem
 from tests.support.faulty_backend import FaultyBackend, while_running
 

@@ -16,12 +16,11 @@ from tc.backends import registry
 from tc.backends.base import Backend
 from tc.pipeline import trace
 from tc.runtime.sizes import CallSizes, resolve_sizes
-from tc.tuning.features import NAMES
-from tc.tuning.measuring import agreement
-from tc.tuning.measuring.agreement import difference
+from tc.tuning.measuring import profiling
+from tc.tuning.measuring.profiling import difference
 from tc.tuning.problem import Problem
 from tc.tuning.search import FAILED, SEARCHES, Search, fitted, search_named
-from tc.tuning.space import KNOWN, Candidate, RefusedPoint, SearchSpace
+from tc.tuning.space import KNOWN, NAMES, Candidate, RefusedPoint, SearchSpace
 from tests.support.bounds import is_within
 from tests.support.pipeline import checked
 from tests.support.tunings import tiled
@@ -225,14 +224,14 @@ def test_agrees_with_the_comparison_of_tests(data: st.DataObject, dtype: str) ->
     actual = data.draw(arrays(dtype, SHAPE))
     expected = data.draw(st.one_of(st.just(actual), arrays(dtype, SHAPE)))
     bounds = data.draw(arrays("float64", SHAPE, elements=st.floats(0, allow_nan=False)))
-    found = agreement.is_within(actual, expected, bounds)
+    found = profiling.is_within(actual, expected, bounds)
     assert (found == is_within(actual, expected, bounds)).all()
     wrong = difference("y", actual, expected, bounds)
     assert (wrong is None) == bool(found.all())
 
 
 def test_large_arrays_are_compared_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agreement, "_BLOCK", 5)
+    monkeypatch.setattr(profiling, "_BLOCK", 5)
     expected = np.arange(12, dtype=np.float32).reshape(3, 4)
     actual = expected.copy()
     actual[1, 3], actual[2, 2] = np.nan, 11

@@ -11,7 +11,7 @@ import pytest
 
 import tc
 from tc.tuning.database import TuningDatabase
-from tc.tuning.tuned import TunedOptions
+from tc.tuning.lookup import TunedOptions
 from tests.support.bounds import assert_within
 from tests.support.tunings import MM
 

@@ -22,7 +22,7 @@ from tc.device import Device, host
 from tc.errors import BackendError
 from tc.kernel.ir import Failure, Kernel
 from tc.process.forks import step
-from tc.process.subprocesses import run_program
+from tc.process.uninterrupted import run_program
 from tc.runtime.arrays import address
 
 COMPILERS = ("cc", "gcc", "clang")

@@ -26,9 +26,8 @@ from tc.errors import BackendError, InternalError
 from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Failure, Kernel
 from tc.runtime.loaded import Direct
-from tc.runtime.native_pool import performer, pool
 from tc.runtime.object_files import LoadedCode
-from tc.runtime.thread_pool import Regions, perform, thread_count
+from tc.runtime.thread_pool import Regions, perform, performer, pool, thread_count
 
 MIN_PARALLEL_OPERATIONS = 1 << 16
 """Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""

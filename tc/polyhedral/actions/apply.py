@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from tc import plan as plans
 from tc.errors import BackendError, InternalError
-from tc.plan_fields import shortened
+from tc.plan import shortened
 from tc.polyhedral import schedule
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.loop_actions import (

@@ -11,6 +11,7 @@ from tc.errors import BackendError
 from tc.plan import (
     AXES,
     BLOCK,
+    MAX_ACTION_NUMBER,
     SERIAL,
     THREAD,
     Bind,
@@ -21,7 +22,6 @@ from tc.plan import (
     Split,
     Tile,
 )
-from tc.plan_fields import MAX_ACTION_NUMBER
 from tc.polyhedral.actions.loops import (
     Edit,
     LoopName,

@@ -9,8 +9,7 @@ from itertools import chain, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from tc.errors import BackendError, InternalError
-from tc.plan import PACKED, SCRATCH, SHARED, Action, Bind, Promote, Split, Tile
-from tc.plan_fields import MAX_ACTION_NUMBER
+from tc.plan import MAX_ACTION_NUMBER, PACKED, SCRATCH, SHARED, Action, Bind, Promote, Split, Tile
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.loops import loop_name, name_of
 from tc.polyhedral.schedule import Member, Node, leaves, members

@@ -19,7 +19,7 @@ from tc.affine.intervals import Box, closed
 from tc.dtypes import DType
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
-from tc.semantics.ranges.index_intervals import interval_of
+from tc.semantics.ranges.integer_sums import interval_of
 from tc.semantics.ranges.preconditions import is_exact
 from tc.semantics.size_values import KnownSizes
 

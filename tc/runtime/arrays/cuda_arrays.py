@@ -2,20 +2,49 @@
 
 The interface is that of numba's documentation, versions 0 to 3. Of version 3 an array may say on
 which stream it was written last.
+
+Where an address lies, of arrays that do not tell, the driver knows (`device_at`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from tc.errors import InternalError
-from tc.runtime.arrays.cuda_pointers import device_at
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation, on_device
 from tc.runtime.arrays.family import DeviceOps, Family, Refusal, first_line, is_out_of_memory
 from tc.runtime.arrays.layout_check import ArrayLayoutCheck
+
+_NAMES = ("libcuda.so.1", "nvcuda.dll")
+_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+
+
+@cache
+def library() -> Any:
+    """CUDA's driver, which whoever has made an array has loaded; None where there is none."""
+    for name in _NAMES:
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name)
+    return None
+
+
+def device_at(address: int) -> int:
+    """The number of the device in whose memory an address lies, the first where nobody knows."""
+    driver = library()
+    if driver is None or not address:
+        return 0
+    number = ctypes.c_int(0)
+    failed = driver.cuPointerGetAttribute(
+        ctypes.byref(number), ctypes.c_int(_ORDINAL), ctypes.c_uint64(address)
+    )
+    return 0 if failed else number.value
+
 
 INTERFACE = "__cuda_array_interface__"
 

@@ -18,7 +18,7 @@ from tc.runtime.arrays.family import DeviceOps, Family, Refusal, first_line
 JAX_ALIGNMENT = 64
 """Arrays of a lower alignment are copied by jax."""
 
-ADAPTER = "tc.jax.traced_calls"
+ADAPTER = "tc.jax.primitive"
 """What serves calls with tracers."""
 
 _CUDA_DEVICE, _PINNED = 2, 3  # of DLPack

@@ -5,7 +5,7 @@ Each part is looked for by its name. One that is not there has a plain value in 
 those that only save time, in a version of torch that no run of tc's tests has seen. What is no
 attribute of a module, and so stands where it is used: tensors have `_cdata` and `_is_zerotensor`,
 torch.compile reads `_torchdynamo_inline` and `_dynamo_marked_constant` of functions
-(`tc.introspection`), and `tc.runtime.arrays.torch_memory_llvm` finds tensors behind objects of
+(`tc.introspection`), and `tc.runtime.arrays.torch_layout_check` finds tensors behind objects of
 Python, which it tries before it relies on it.
 """
 

@@ -17,7 +17,7 @@ from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.arrays import address
 from tc.runtime.arrays.family import Family
 from tc.runtime.arrays.layout_check import ArrayLayoutCheck, CallCheck, OverlapRange, overlap_ranges
-from tc.runtime.entries.kept_frames import CallFrames
+from tc.runtime.entries.inline_cache import CallFrames
 from tc.runtime.guards import DONE, GuardFrame, guard_of
 from tc.runtime.specialisation import LARGE_BYTES, Specialisation, new_output, out_of_memory
 

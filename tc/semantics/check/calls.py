@@ -1,20 +1,23 @@
-"""Calls of one def by another: arguments, targets and returns (N4, T4)."""
+"""Calls of one def by another put in their place: arguments, targets and returns (N4, T4), the
+statements of the called def (N3, R3, R4), and `X = concat(A, B)`, one statement per source with an
+offset in the last subscript (N4)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tc.edits import Edit
+from tc.dtypes import INT64, SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics import program as p
 from tc.semantics import suggest
-from tc.semantics.check.builder import Builder, declared
-from tc.semantics.check.declarations import CONCAT, DefSignature
-from tc.semantics.check.scope import CallFrame, Seen
-from tc.semantics.resolved import FlatTensor
-from tc.source import Span
+from tc.semantics.check.builder import Builder, CallFrame, Seen, declared
+from tc.semantics.check.declarations import CONCAT, MAX_JOINED, DefSignature
+from tc.semantics.check.statements import resolve_statement
+from tc.semantics.resolved import OPEN, Argument, Flat, FlatStatement, FlatTensor
+from tc.semantics.suggest import counted, element, nearest, one_line
+from tc.source import Edit, Span
 
 
 def argument(builder: Builder, arg: ast.Expr, call: ast.CallStatement, frame: CallFrame) -> str:
@@ -249,3 +252,244 @@ def _no_tensor(arg: ast.Expr, call: ast.CallStatement, signature: DefSignature) 
 def _spelled(type_: ast.TensorType | None, dtype: str) -> str:
     dims = [suggest.one_line(dim.span) for dim in (type_.dims or ())] if type_ else []
     return f"{dtype}({', '.join(dims)})" if dims else dtype
+
+
+def flatten(signature: DefSignature, defs: Mapping[str, DefSignature]) -> Flat:
+    """The def with names resolved and calls inlined.
+
+    Raises CheckError for everything that is wrong whatever the types: names (N1), writes to
+    inputs and outputs never written (N2), temporaries read too early (R4), calls (N4), missing
+    reduction operators (R1), where clauses (G8, T5).
+    """
+    builder = Builder(defs)
+    builder.declare_inputs(signature)
+    for name, result in signature.returns.items():
+        dtype, at, shape = declared(result, "")
+        rank = signature.ranks.get(name, 0)
+        builder.tensors[name] = FlatTensor(name, rank, "output", dtype, at, shape, result.name.span)
+        if shape is not None:
+            builder.shaped.add(name)
+    frame = CallFrame(signature, {name: name for name in signature.tensors()}, "", ())
+    builder.add_temporaries(frame)
+    _add_steps(builder, frame)
+    _check_outputs(builder, signature)
+    return Flat(
+        builder.tensors,
+        tuple(signature.params),
+        tuple(signature.returns),
+        tuple(t.name for t in builder.tensors.values() if t.role == "temporary"),
+        builder.sizes,
+        tuple(builder.equalities),
+        tuple(builder.statements),
+        tuple(builder.arguments),
+        builder.needs_initial,
+        tuple(builder.warnings),
+    )
+
+
+def _add_steps(builder: Builder, frame: CallFrame) -> None:
+    builder.warnings.extend(frame.signature.warnings)
+    for step in frame.signature.steps:
+        if isinstance(step, ast.Comprehension):
+            _add_comprehension(builder, step, frame)
+        elif step.callee.text in builder.defs:
+            _add_call(builder, step, frame)
+        elif step.callee.text == CONCAT:
+            add_concat(builder, step, frame)
+        else:
+            raise unknown_def(step, frame.signature, builder.defs)
+
+
+def _add_comprehension(builder: Builder, statement: ast.Comprehension, frame: CallFrame) -> None:
+    resolved, reads = resolve_statement(
+        statement, frame, builder.defs, builder.tensors, builder.shaped
+    )
+    target = resolved.target
+    for read in reads:
+        builder.note_read(read, frame, target)
+    if resolved.op != "=" and not resolved.init:
+        continues = "caller" if builder.tensors[target].role == "output" else "nothing"
+        continues = "written" if target in builder.written else continues
+        resolved = replace(resolved, continues=continues)
+    builder.statements.append(resolved)
+    builder.note_write(target, statement.span)
+
+
+def _add_call(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> None:
+    """Inline a call: parameters become the arguments, returns the targets (N4)."""
+    callee = builder.defs[call.callee.text]
+    check_counts(call, callee)
+    args = [argument(builder, arg, call, frame) for arg in call.args]
+    targets = call_targets(builder, call, frame, args)
+    builder.inlinings[callee.name] += 1
+    count = builder.inlinings[callee.name]
+    prefix = f"{callee.name}." if count == 1 else f"{callee.name}#{count}."
+    params = zip(callee.params.items(), args, call.args, strict=True)
+    for (name, param), tensor, written in params:
+        check_rank(callee, param, written, builder.tensors[tensor])
+        builder.arguments.append(
+            Argument(
+                tensor,
+                one_line(written.span),
+                name,
+                callee.name,
+                SPELLINGS[param.type.spelling],
+                builder.tensors[tensor].rank,
+                written.span,
+                param.span,
+                frame.calls,
+            )
+        )
+    tensors = dict(zip(callee.params, args, strict=True))
+    given = f", and '{frame.signature.name}' calls it in '{one_line(call.span)}'"
+    builder.add_sizes(callee, tensors, prefix, given)
+    for result, target in zip(callee.returns.values(), targets, strict=True):
+        declare_target(builder, result, target, prefix, callee, call)
+    tensors.update(zip(callee.returns, targets, strict=True))
+    tensors.update((name, prefix + name) for name in callee.temporaries)
+    inner = CallFrame(callee, tensors, prefix, (*frame.calls, call.span))
+    builder.add_temporaries(inner)
+    try:
+        _add_steps(builder, inner)
+    except CheckError as error:
+        # the callee is right on its own, so what is wrong is wrong in this call
+        raise with_calls(error, (call.span,)) from None
+
+
+def _check_outputs(builder: Builder, signature: DefSignature) -> None:
+    """Raise for an output that no statement defines (N2)."""
+    for name, result in signature.returns.items():
+        if name in builder.written:
+            continue
+        near = nearest(name, signature.temporaries)
+        rank = len(result.type.dims or ()) if result.type else 1
+        raise CheckError(
+            f"no statement of '{signature.name}' defines its return '{name}'"
+            + (f"; '{near}' is written and not returned" if near else ""),
+            rule="N2",
+            span=result.name.span,
+            paste=near,
+            repair=None if near else f"write it: {element(name, rank)} = ...",
+            notes=((signature.temporaries[near], f"'{near}' is written here"),) if near else (),
+        )
+
+
+def add_concat(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> None:
+    """`X = concat(A, B)`: one statement per source, with an offset in the last subscript (N4)."""
+    if len(call.targets) != 1 or not call.args:
+        joined = ", ".join(one_line(arg.span) for arg in call.args) or "A, B"
+        raise CheckError(
+            f"concat joins one or more tensors into one, and is given "
+            f"{counted(len(call.args), 'tensor')} for {counted(len(call.targets), 'target')}",
+            rule="N4",
+            span=call.span,
+            idiom=f"{call.targets[0].text} = concat({joined}), for one tensor of all",
+        )
+    if len(call.args) > MAX_JOINED:
+        raise CheckError(
+            f"concat joins at most {MAX_JOINED} tensors and is given {len(call.args)}",
+            rule="N4",
+            span=call.span,
+            repair="join groups of them first: t = concat(A, B), o = concat(t, C)",
+        )
+    args = [argument(builder, arg, call, frame) for arg in call.args]
+    (target,) = call_targets(builder, call, frame, args)
+    sources = [builder.tensors[arg] for arg in args]
+    rank = sources[0].rank
+    for source, arg in zip(sources, call.args, strict=True):
+        if source.rank != rank or rank == 0:
+            raise _not_joinable(sources[0], source, arg, call)
+    if builder.tensors[target].rank != rank:
+        raise CheckError(
+            f"concat of tensors of rank {rank} gives rank {rank}, and "
+            f"'{call.targets[0].text}' has rank {builder.tensors[target].rank}",
+            rule="N4",
+            span=call.span,
+            repair=f"read and write it as {element(call.targets[0].text, rank)}",
+            notes=((frame.signature.ranked_at[call.targets[0].text], "the rank is given here"),),
+        )
+    for arg, seen in zip(call.args, args, strict=True):
+        builder.note_read(Seen(seen, one_line(arg.span), arg.span, False), frame, target)
+    _shape_concat(builder, call, target, args, rank)
+    calls = frame.calls
+    names = _fresh_indices(rank, {*frame.signature.sizes, *frame.signature.tensors()})
+    for position, (arg, read) in enumerate(zip(call.args, args, strict=True)):
+        indices = [p.Index(name, span=arg.span) for name in names]
+        last: p.Expr = indices[-1]
+        for before, shown in zip(args[:position], call.args, strict=False):
+            extent = p.Extent(before, rank - 1, span=shown.span)
+            last = p.Binary("+", last, extent, OPEN, span=arg.span)
+        builder.statements.append(
+            FlatStatement(
+                target,
+                call.targets[0].text,
+                (*indices[:-1], last),
+                names,
+                dict.fromkeys(names, arg.span),
+                "=",
+                False,
+                "",
+                p.Read(read, tuple(indices), OPEN, -1, span=arg.span),
+                (),
+                (),
+                frozenset((read,)),
+                call.span,
+                calls,
+            )
+        )
+    builder.note_write(target, call.span)
+
+
+def _shape_concat(
+    builder: Builder, call: ast.CallStatement, target: str, args: Sequence[str], rank: int
+) -> None:
+    """The shape of concat's target, and that all dimensions but the last agree."""
+    first = args[0]
+    span = call.span
+    for axis in range(rank - 1):
+        for other, arg in zip(args[1:], call.args[1:], strict=True):
+            builder.equalities.append(
+                p.Equality(
+                    p.Extent(first, axis, span=call.args[0].span),
+                    p.Extent(other, axis, span=arg.span),
+                    f"concat joins along the last dimension, so dimension {axis} of "
+                    f"'{one_line(call.args[0].span)}' and of '{one_line(arg.span)}' agree",
+                    span=arg.span,
+                )
+            )
+    total: p.Expr = p.Extent(first, rank - 1, span=call.args[0].span)
+    for other, arg in zip(args[1:], call.args[1:], strict=True):
+        extent = p.Extent(other, rank - 1, span=arg.span)
+        total = p.Binary("+", total, extent, INT64, span=span)
+    shape = (*(p.Extent(first, axis, span=span) for axis in range(rank - 1)), total)
+    tensor = builder.tensors[target]
+    if tensor.shape is None:
+        builder.tensors[target] = replace(tensor, shape=shape)
+        return
+    for axis, (written, joined) in enumerate(zip(tensor.shape, shape, strict=True)):
+        reason = f"dimension {axis} of '{target}' is declared, and concat gives it from its sources"
+        builder.equalities.append(p.Equality(written, joined, reason, span=span))
+
+
+def _fresh_indices(rank: int, taken: set[str]) -> tuple[str, ...]:
+    stem = "i"
+    while any(f"{stem}{axis}" in taken for axis in range(rank)):
+        stem += "_"
+    return tuple(f"{stem}{axis}" for axis in range(rank))
+
+
+def _not_joinable(
+    first: FlatTensor, source: FlatTensor, arg: ast.Expr, call: ast.CallStatement
+) -> CheckError:
+    text = one_line(arg.span)
+    if first.rank == 0 or source.rank == 0:
+        cause = f"'{text}' has rank 0 and no last dimension to join along"
+        repair = f"t(i) = {text} where i in 0:1, before the call, and pass t"
+    else:
+        shown = one_line(call.args[0].span)
+        cause = (
+            f"concat joins tensors of one rank; '{shown}' has rank {first.rank} and '{text}' has "
+            f"rank {source.rank}"
+        )
+        repair = f"copy '{text}' into a tensor of rank {first.rank} first"
+    return CheckError(cause, rule="N4", span=arg.span, repair=repair)

@@ -6,20 +6,25 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 
 from tc.dtypes import BOOL, DType, Type, Weak, is_lossy_mix, join
-from tc.edits import Edit, within
 from tc.errors import CheckError, InputError
 from tc.frontend import ast
 from tc.semantics import program as p
-from tc.semantics.check.calls import with_calls
+from tc.semantics.check.calls import flatten, with_calls
 from tc.semantics.check.declarations import signatures
-from tc.semantics.check.inline import flatten
-from tc.semantics.check.unbound_names import misspelt_index, products_meant
+from tc.semantics.check.name_errors import misspelt_index, products_meant
 from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
 from tc.semantics.suggest import listed, nearest, one_line
-from tc.semantics.types.conversions import INDEX, VALUE, lower_index, lower_read, lower_to
-from tc.semantics.types.lowering_context import LoweringContext, warn_of_negation
+from tc.semantics.types.conversions import (
+    INDEX,
+    VALUE,
+    LoweringContext,
+    lower_index,
+    lower_read,
+    lower_to,
+    warn_of_negation,
+)
 from tc.semantics.types.type_inference import infer_types, term_type
-from tc.source import Span
+from tc.source import Edit, Span, within
 
 
 def check(module: ast.Module, entry: str | None = None) -> p.Program:

@@ -11,8 +11,8 @@ from tc.frontend.operator_parser import MAX_HEIGHT
 from tc.semantics import program as p
 from tc.semantics import resolved as r
 from tc.semantics.check import name_errors
+from tc.semantics.check.builder import BindingValue, Findings, NameScope, Seen
 from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD
-from tc.semantics.check.scope import BindingValue, Findings, NameScope, Seen
 from tc.semantics.suggest import counted, element, one_line
 from tc.source import Span
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tc.edits import Edit, within
 from tc.frontend import ast
 from tc.frontend.cursor import DeclaredNames
 from tc.frontend.foreign import MATRIX_PRODUCTS, kind_of
 from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.foreign_functions import MEANS, REDUCTIONS, TRUTHS, as_operand
 from tc.semantics.suggest import before, unused
-from tc.source import Span
+from tc.source import Edit, Span, within
 
 Edits = tuple[Edit, ...]
 _PRODUCTS = {"dot", "inner", "vdot", "matmul", "mm", "gemm", "mv", "bmm", "outer", "matvec"}

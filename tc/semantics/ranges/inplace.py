@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 from tc import sets
 from tc.affine.intervals import Box
-from tc.edits import Edit
 from tc.errors import RangeError
 from tc.semantics import affine
 from tc.semantics.program import Index, Range
@@ -22,7 +21,7 @@ from tc.semantics.ranges.preconditions import is_exact, is_usable
 from tc.semantics.ranges.rounds import ShapingContext
 from tc.semantics.size_values import evaluate
 from tc.semantics.suggest import before, element, unused
-from tc.source import Span
+from tc.source import Edit, Span
 
 _OTHER = "'"  # the second instance of a pair has primed variables
 

@@ -1,8 +1,8 @@
 """Which accesses are proven in bounds, which fail, and which only running shows (G6, G7).
 
-An affine access that took no part in a round must stay in bounds over the iteration space, as
-far as its guards let it happen (Y6): that is a precondition, decided here exactly. What depends on
-data is proven by interval arithmetic or by a guard that says the same, or else checked at run time.
+An affine access that took no part in a round must stay in bounds over the iteration space, as far
+as its guards let it happen (Y6): that is a precondition, decided here exactly. What depends on data
+is proven by interval arithmetic or by a guard that says the same, or else checked at run time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tc.semantics import affine
 from tc.semantics.affine import Guard, linear_form
 from tc.semantics.program import Expr, Precondition
 from tc.semantics.ranges.accesses import Comparison, Division, GuardedRead, SubscriptAccess
-from tc.semantics.ranges.index_intervals import interval_of
+from tc.semantics.ranges.integer_sums import interval_of
 from tc.semantics.ranges.rounds import RangeFixpoint, ShapingContext
 from tc.semantics.size_values import KnownSizes, evaluate
 

@@ -1,4 +1,5 @@
-"""The errors of range inference in words: the variable, the accesses, the numbers, a `where`."""
+"""The errors of range inference, and the repairs that they offer: the ranges for which accesses
+stay in bounds, as the `where` of a statement, and the edits that write it."""
 
 from __future__ import annotations
 
@@ -8,20 +9,22 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from tc import sets
-from tc.affine.intervals import Box
-from tc.edits import Edit, within
+from tc.affine.intervals import Box, is_empty
 from tc.errors import Notes, RangeError
 from tc.semantics import affine
+from tc.semantics import program as p
 from tc.semantics.affine import Guard, linear_form
-from tc.semantics.program import ProgramWarning, Range, index_names
+from tc.semantics.program import Expr, ProgramWarning, Range, index_names
 from tc.semantics.ranges.accesses import SubscriptAccess
-from tc.semantics.ranges.feasible_ranges import feasible_range, shrunk_range, widest_ranges
 from tc.semantics.ranges.guarded_ranges import (
     WrittenRange,
     cut_ranges,
+    extent_of_one_tensor,
+    run_where_made,
     usable_guards,
     wider_ranges,
 )
+from tc.semantics.ranges.polynomials import Symbols, to_poly
 from tc.semantics.ranges.preconditions import LeavesTensor
 from tc.semantics.ranges.rounds import (
     NEGATIVE,
@@ -31,15 +34,279 @@ from tc.semantics.ranges.rounds import (
     ShapingContext,
     resolve,
 )
-from tc.semantics.ranges.symbolic import to_text
-from tc.semantics.ranges.where_repairs import (
-    behind_parameters,
-    size_text,
-    whole_shape,
-    written_where,
-)
-from tc.semantics.size_values import evaluate
-from tc.semantics.suggest import listed, number_written, one_line, respelled, unused
+from tc.semantics.ranges.symbolic import bounds_inside, to_text
+from tc.semantics.size_values import MAX_OFFSET, evaluate
+from tc.semantics.suggest import before, listed, number_written, one_line, respelled, unused
+from tc.source import Edit, Span, merged, within
+
+
+def written_where(
+    context: ShapingContext, ranges: Mapping[str, str]
+) -> tuple[str, tuple[Edit, ...]]:
+    """The whole `where` of a statement once it has these ranges (texts such as "1:N", by variable),
+    and the edits that give it them; no edits where the statement is one that has no `where`."""
+    statement = context.statement
+    clauses = {clause.variable: clause for clause in statement.where}
+    texts = {name: f"{name} in {bounds}" for name, bounds in ranges.items()}
+    alone = f"where {', '.join(texts.values())}"
+    if any(access.is_made for access in context.accesses.written):
+        return alone, ()
+    source, (start, end) = statement.span.source, _where_of(statement.span)
+    edits = [Edit(clauses[n].span, text) for n, text in texts.items() if n in clauses]
+    new = ", ".join(text for name, text in texts.items() if name not in clauses)
+    if start is None:
+        edits.append(Edit(Span(source, end, end), f" where {new}"))
+        return alone, tuple(edits)
+    if new:
+        edits.append(Edit(Span(source, end, end), f", {new}"))
+    ends = (Edit(Span(source, start, start), ""), Edit(Span(source, end, end), ""))
+    kept = [e for e in ends if not any(o.span.start <= e.span.start <= o.span.end for o in edits)]
+    whole = " ".join(merged((*edits, *kept)).text.split())
+    return (alone if "#" in whole else whole), tuple(edits)
+
+
+def whole_shape(
+    context: ShapingContext, ranges: Mapping[str, p.Range]
+) -> tuple[str, tuple[Edit, ...]] | None:
+    """What gives the target of a statement the shape that it needs, where another statement, which
+    writes a part, has fixed a lesser one: its declaration as an output, or a statement that writes
+    all of a temporary. None where no size is known to serve."""
+    statement = context.statement
+    target = context.tensors[statement.target]
+    fixed = context.fixed_by.get(target.name)
+    if target.shape is not None or fixed is None or target.span.text != target.name:
+        return None
+    dims = [_dimension(context, name, ranges) for name in statement.outer]
+    if not all(dims) or fixed == statement.span or fixed.source != statement.span.source:
+        return None
+    if target.role == "output":
+        declared = f"{target.dtype}({','.join(map(str, dims))}) {target.name}"
+        return f"declare its shape: -> ({declared})", (Edit(target.span, declared),)
+    clauses = ", ".join(f"{n} in 0:{d}" for n, d in zip(statement.outer, dims, strict=True))
+    zero = f"{target.name}({', '.join(statement.outer)}) = 0 where {clauses}"
+    return f"write all of it before: {zero}", (before(fixed, zero),)
+
+
+def _dimension(context: ShapingContext, name: str, ranges: Mapping[str, p.Range]) -> str | None:
+    """A size or a number to declare for what a variable walks through: the end of its range, or
+    the extent of what it alone indexes elsewhere."""
+    found = ranges.get(name)
+    exprs = [(found.symbolic_end, found.end)] if found is not None else [
+        (context.symbolic_extent(a), context.extent(a) or 0)
+        for a in context.accesses.all
+        if a.is_bare and name in a.variables and a.tensor != context.statement.target
+    ]  # fmt: skip
+    texts = (size_text(context, expr, value) for expr, value in exprs)
+    return next((text for text in texts if re.fullmatch(r"\w+", text)), None)
+
+
+def behind_parameters(span: Span, inputs: str) -> tuple[Edit, ...]:
+    """The insertion of declarations behind the parameters of the def in which a span stands."""
+    source, start = span.source, _def_at(span)
+    text = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), source.text)
+    header = re.compile(r"def\s+\w+\s*\((?:[^()]|\([^()]*\))*").match(text, start)
+    if header is None:
+        return ()
+    end = start + len(header[0].rstrip())
+    gap = "" if header[0].rstrip().endswith("(") else ", "
+    return (Edit(Span(source, end, end), gap + inputs),)
+
+
+def _where_of(span: Span) -> tuple[int | None, int]:
+    """Where the `where` of a statement begins, None if it has none, and where one ends, or would
+    if it were written last."""
+    text = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), span.text)
+    where = re.search(r"\bwhere\b", text)
+    annotation = text.find("<=>")
+    end = len(text)
+    if where is not None and annotation > where.start():
+        end = len(text[:annotation].rstrip())
+    return None if where is None else span.start + where.start(), span.start + end
+
+
+def size_text(context: ShapingContext, expr: p.Expr | None, value: int) -> str:
+    """An expression of the sizes as a bound that the def of the statement can write, else the
+    number: the sizes of a def that another one calls are its own."""
+    if expr is None:
+        return str(value)
+    symbols = context.symbols
+    span = context.statement.span
+    names = {n.name for n in p.walk(expr) if isinstance(n, p.Size)}
+    names |= {n.tensor for n in p.walk(expr) if isinstance(n, p.Extent | p.Read)}
+    if context.statement.target in names:
+        return str(value)
+    entry = {size.span for size in symbols.sizes.values() if "." not in size.name}
+    if not any("." in name for name in symbols.sizes) or _def_at(span) in map(_def_at, entry):
+        return str(value) if any("." in name for name in names) else to_text(expr, compact=True)
+    return _in_own_sizes(expr, symbols, span) or str(value)
+
+
+def _in_own_sizes(expr: p.Expr, symbols: Symbols, span: Span) -> str | None:
+    """The expression as a size of the def in which the span stands, and a number."""
+    wanted = to_poly(expr, symbols)
+    if wanted.is_constant:
+        return to_text(expr, compact=True)
+    for size in symbols.sizes.values():
+        if "." not in size.name or _def_at(size.span) != _def_at(span):
+            continue
+        rest = wanted - to_poly(p.Size(size.name, span=size.span), symbols)
+        if rest.is_constant:
+            name, number = size.name.rpartition(".")[2], rest.constant
+            return name if not number else f"{name}{number:+d}"
+    return None
+
+
+def _def_at(span: Span) -> int:
+    """Where the def begins in which a span stands."""
+    return span.source.text.rfind("def ", 0, span.start + 1)
+
+
+def feasible_range(
+    context: ShapingContext,
+    name: str,
+    bounds: tuple[Bound, ...],
+    ranges: Mapping[str, Range],
+) -> str | None:
+    """The first values of a variable for which all its accesses stay in bounds wherever they are
+    made, as the bounds of a `where`; None where there are none.
+
+    What reads behind conditions leave open ends where they would leave their tensors, and what
+    they alone bound, with the tensor that they read.
+    """
+    guards = usable_guards(context)
+    begin, end = 0, MAX_OFFSET
+    begin_text = end_text = ""
+    for bound in bounds:
+        access = bound.access
+        box = affine.box_of(ranges, access.others(name))
+        first, last = _allowed(context, access, name, box)
+        extent = context.symbolic_extent(access)
+        found = bounds_inside(access.subscript, name, extent, ranges, context.symbols)
+        if access.number in guards:
+            made = run_where_made(context, access, name, guards[access.number], ranges)
+            if made is not None:
+                first, last = made[0], last if made[1] is None else made[1]
+        if first >= begin:
+            begin, begin_text = first, _if_equal(context, found and found[0], first)
+        if last <= end:
+            end, end_text = last, _if_equal(context, found and found[1], last)
+    if all(bound.access.number in guards for bound in bounds):
+        whole = extent_of_one_tensor(context, [bound.access for bound in bounds], name)
+        if whole is not None and begin < whole < end:
+            extent = context.symbolic_extent(bounds[0].access)
+            end, end_text = whole, _if_equal(context, extent, whole)
+    if begin >= end:
+        return None
+    if end == MAX_OFFSET:  # nothing says how far
+        return f"{begin_text}:{begin + 2}"
+    return f"{begin_text}:{end_text}"
+
+
+def _if_equal(context: ShapingContext, expr: Expr | None, value: int) -> str:
+    if expr is not None and evaluate(expr, context.known) != value:
+        expr = None
+    return size_text(context, expr, value)
+
+
+def shrunk_range(
+    context: ShapingContext, access: SubscriptAccess, name: str, box: Box[str]
+) -> dict[str, str]:
+    """A smaller range of another variable with which the first can at least be 0."""
+    for other in access.others(name):
+        begin, end = _allowed(context, access, other, {**box, name: (0, 0)})
+        begin, end = max(begin, box[other][0]), min(end, box[other][1] + 1)
+        if begin < end:
+            return {other: f"{begin}:{end}"}
+    return {}
+
+
+def widest_ranges(
+    context: ShapingContext, access: SubscriptAccess, ranges: Mapping[str, Range]
+) -> dict[str, str]:
+    """Ranges that keep an access in bounds, one of a variable of each subscript that leaves."""
+    clauses: dict[str, str] = {}
+    for other in context.accesses.all:
+        if other is access or (access.read is not None and other.read is access.read):
+            found = _widest(context, other, ranges)
+            if found is not None:
+                clauses.setdefault(*found)
+            elif other is access:
+                return {}
+    return clauses
+
+
+def _widest(
+    context: ShapingContext, access: SubscriptAccess, ranges: Mapping[str, Range]
+) -> tuple[str, str] | None:
+    """A variable, and the range of it that keeps an access in bounds; None where none does, or
+    where all are.
+
+    Rather one of the left side than of a reduction: a sum over part of its terms is another sum.
+    Then the one that loses the smallest part of its values.
+    """
+    found: list[tuple[bool, float, str, str]] = []
+    for name in access.variables:
+        own = ranges[name]
+        box = affine.box_of(ranges, access.others(name))
+        first, last = _allowed(context, access, name, box)
+        begin, end = max(first, own.begin), min(last, own.end)
+        if begin >= end:
+            continue
+        if (begin, end) == (own.begin, own.end):
+            return None
+        extent = context.symbolic_extent(access)
+        texts = bounds_inside(access.subscript, name, extent, ranges, context.symbols)
+        low = own.symbolic_begin if begin == own.begin else texts and texts[0]
+        high = own.symbolic_end if end == own.end else texts and texts[1]
+        bounds = f"{_if_equal(context, low, begin)}:{_if_equal(context, high, end)}"
+        lost = 1 - (end - begin) / own.extent
+        reduced = name not in context.statement.outer
+        found.append((reduced, lost, name, bounds))
+    return min(found)[2:] if found else None
+
+
+def _allowed(
+    context: ShapingContext, access: SubscriptAccess, name: str, box: Box[str]
+) -> tuple[int, int]:
+    """The first run of values >= 0 of a variable for which an access stays in bounds, whatever
+    the others are; empty where there is none."""
+    known, extent = context.known, context.extent(access)
+    if extent is None or is_empty(box):
+        return 0, 0
+    form = affine.linear_form(access.subscript, known)
+    if form is not None:
+        low, high = form.without(name).interval(box)
+        factor = form.terms.get(name, 0)
+        if factor == 0:
+            return 0, 0
+        room = extent - 1 - high
+        if factor > 0:
+            return max(0, -(low // factor)), room // factor + 1
+        return max(0, -(room // -factor)), low // -factor + 1
+    if not affine.is_affine(access.subscript, known):
+        return 0, 0
+    try:
+        with sets.bounded():
+            return _allowed_exactly(context, access, name, box, extent)
+    except sets.TooComplex:
+        return 0, 0
+
+
+def _allowed_exactly(
+    context: ShapingContext, access: SubscriptAccess, name: str, box: Box[str], extent: int
+) -> tuple[int, int]:
+    space, subscript = affine.function_on(
+        access.subscript, context.known, access.variables, {**box, name: (0, None)}
+    )
+    bad = sets.leaving(space, subscript, extent)
+    for begin in range(64):
+        end = sets.smallest(bad.intersect(space.box({name: (begin, None)})), space, name)
+        if end is None:
+            return begin, MAX_OFFSET
+        if end > begin:
+            return begin, end
+    return 0, 0
+
 
 # --- a variable without a range (G5) ----------------------------------------------------------
 

@@ -15,7 +15,7 @@ import numpy as np
 from tc.builtins import BUILTINS, identity
 from tc.builtins.operators import COMPARISONS, UFUNCS
 from tc.dtypes import BOOL, Array, DType
-from tc.semantics.reference.element_views import Pick
+from tc.semantics.reference.instance_blocks import Pick
 
 V = TypeVar("V")  # a value over a block, and a whole tensor: arrays and what belongs to them
 A = TypeVar("A")  # a reduction under way

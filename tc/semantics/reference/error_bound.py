@@ -9,7 +9,7 @@ import numpy as np
 from tc.dtypes import Array
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference import uncertain, uncertain_operators, uncertain_reductions
-from tc.semantics.reference.element_views import Pick
+from tc.semantics.reference.instance_blocks import Pick
 from tc.semantics.reference.interpreter import MEMORY_LIMIT_BYTES, execute
 from tc.semantics.reference.uncertain import ZERO, Uncertain, grid_of, joined
 

@@ -1,7 +1,11 @@
-"""A candidate run in a process of its own: first checked, then timed."""
+"""A candidate run in a process of its own: first checked, element by element within the bound of
+R5, then timed. Its arrays end at the edges of memory: one byte further is a page that nobody may
+touch."""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,11 +22,90 @@ from tc.kernel.ir import Buffer, row_major
 from tc.runtime.arrays import empty
 from tc.runtime.specialisation import access_error, new_output
 from tc.tuning.measuring import shared_arrays
-from tc.tuning.measuring.agreement import difference
 from tc.tuning.measuring.compiling import CompiledCandidate, loaded
-from tc.tuning.measuring.guard_pages import bytes_at_edge, forbid_writing
 from tc.tuning.measuring.references import Reference
 from tc.tuning.problem import WRONG, Problem
+
+_BLOCK = 1 << 20
+"""Elements that are compared at a time."""
+
+
+def is_within(actual: Array, expected: Array, bounds: Array) -> Array:
+    """Per element, for arrays of one shape and type: NaN equals NaN, an infinity only the same
+    infinity, and an infinite bound allows any value."""
+    same = np.asarray(actual == expected)
+    if actual.dtype.kind == "f":
+        same |= np.isnan(actual) & np.isnan(expected)
+    if actual.dtype.kind in "iu":
+        # float64 cannot tell neighbouring int64 apart; differences modulo 2**64 are exact
+        larger = np.where(actual > expected, actual, expected).astype(np.uint64)
+        smaller = np.where(actual > expected, expected, actual).astype(np.uint64)
+        apart = (larger - smaller).astype(np.float64)
+    else:
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
+    return np.asarray(same | (apart <= bounds) | (bounds == np.inf))
+
+
+def difference(name: str, actual: Array, expected: Array, bounds: Array) -> str | None:
+    """Where a result is out of its bounds, which broadcast; None where it is not.
+
+    >>> one = np.ones(3, np.float32)
+    >>> difference("y", one * [1, 2, 1], one, np.float64(0.5))
+    'y(1) is 2.0, and has to be within 0.5 of 1.0 (1 of 3 elements are wrong)'
+    """
+    bounds = np.broadcast_to(bounds, expected.shape)
+    flat = actual.reshape(-1), expected.reshape(-1), bounds.reshape(-1)
+    wrong, first = 0, -1
+    for start in range(0, expected.size, _BLOCK):
+        bad = ~is_within(*(array[start : start + _BLOCK] for array in flat))
+        if bad.any():
+            first = start + int(bad.argmax()) if first < 0 else first
+            wrong += int(bad.sum())
+    if not wrong:
+        return None
+    at = ", ".join(str(int(i)) for i in np.unravel_index(first, expected.shape))
+    return (
+        f"{name}({at}) is {flat[0][first]}, and has to be within {flat[2][first]:.3g} of "
+        f"{flat[1][first]} ({wrong} of {expected.size} elements are wrong)"
+    )
+
+
+_FORBIDDEN, _READ_ONLY = 0, mmap.PROT_READ
+_ZONE = 1 << 20
+"""The bytes on either side of an array that nobody may touch: many, so that accesses whole rows
+beyond the array are noticed, too."""
+
+
+def bytes_at_edge(size: int, *, before: bool, alignment: int = 1) -> Array:
+    """Zeros that end at forbidden pages, as nearly as their alignment allows, or begin after them;
+    the pages go with the array.
+
+    >>> bytes_at_edge(5, before=False).tolist()
+    [0, 0, 0, 0, 0]
+    """
+    page = mmap.PAGESIZE
+    inner = -(-size // page) * page
+    memory = mmap.mmap(-1, inner + 2 * _ZONE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    _protect(start, _ZONE, _FORBIDDEN)
+    _protect(start + _ZONE + inner, _ZONE, _FORBIDDEN)
+    offset = _ZONE if before else _ZONE + (inner - size) // alignment * alignment
+    return np.frombuffer(memory, np.uint8, size, offset)
+
+
+def forbid_writing(array: Array) -> None:
+    """Nobody may write to the pages of an array of `bytes_at_edge` from now on."""
+    page, start = mmap.PAGESIZE, array.ctypes.data
+    first = start // page * page
+    _protect(first, -(-(start + array.size) // page) * page - first, _READ_ONLY)
+
+
+def _protect(start: int, size: int, rights: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if size and libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), rights) != 0:
+        raise OSError(ctypes.get_errno(), "mprotect")
+
 
 _POISONS = (0xFF, 0x7F)
 """NaN of all float types, -1, and true; of other numbers, about the largest."""

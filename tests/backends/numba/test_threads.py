@@ -13,7 +13,7 @@ SETUP = """
 import os, sys, threading, warnings
 import numpy as np
 from tc.backends.numba.backend import NumbaBackend
-from tc.runtime.native_pool import pool
+from tc.runtime.thread_pool import pool
 from tc.runtime.thread_pool import ThreadPool
 from tc.errors import TCWarning
 from tests.support.kernels import load, matmul, run
