@@ -1,0 +1,51 @@
+"""A place in the tokens of a SaC text, and the errors for what other languages have."""
+
+from __future__ import annotations
+
+from tc.errors import ParseError
+from tc.frontend.token_cursor import TokenCursor
+from tc.frontend.tokens import Kind
+from tc.sac.ast import Name
+from tc.sac.text.tokens import FOREIGN, scan
+from tc.source import Source
+
+PYTHON_WORDS = {"and": "&&", "or": "||", "not": "!"}
+
+
+class Cursor(TokenCursor):
+    """A place in the tokens of a SaC text."""
+
+    SYNTAX_RULE = "C1"
+    RESERVED_RULE = "C2"
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, scan(source))
+
+    def name(self, what: str) -> Name:
+        """Step over a name, or raise; `what` says in the message what the name would stand for."""
+        if self.token.kind is not Kind.NAME:
+            raise self.no_name(what)
+        token = self.step()
+        return Name(token.text, span=self.span_of(token))
+
+    def at_word(self, *words: str) -> bool:
+        """Whether the current token is one of some names, as `step` and `genarray` are."""
+        return self.token.kind is Kind.NAME and self.token.text in words
+
+    def is_foreign(self) -> bool:
+        token = self.token
+        if token.kind is Kind.SIGN:
+            return token.text in FOREIGN
+        return token.kind is Kind.NAME and token.text in PYTHON_WORDS
+
+    def foreign_token(self) -> ParseError | None:
+        if not self.is_foreign():
+            return None
+        text = self.token.text
+        if self.token.kind is Kind.NAME:
+            cause = f"there is no operator '{text}'; it is written '{PYTHON_WORDS[text]}'"
+            return self.error(cause, paste=PYTHON_WORDS[text])
+        cause, meant = FOREIGN[text]
+        if text == "#":
+            return self.error(cause, rule="C2", paste="//")
+        return self.error(cause, idiom=meant)
