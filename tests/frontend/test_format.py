@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tc.errors import ParseError
 from tc.frontend.ast import Module
-from tc.frontend.format import MAX_COLUMNS, format_source
+from tc.frontend.format import format_source
+from tc.frontend.layout import MAX_COLUMNS
 from tc.frontend.lexer import scan
 from tc.frontend.parser import parse
 from tc.source import Source
