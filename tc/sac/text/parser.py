@@ -80,6 +80,8 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             types.append(self.type(cursor))
         rejections.refuse_operator_definition(cursor)
         name = cursor.name("a function")
+        if cursor.at("="):
+            raise rejections.declared_variable(cursor, types, name)
         opening = cursor.expect("(", f"before the parameters of '{name.text}'")
         parameters: list[ast.Parameter] = []
         while not cursor.at(")") or parameters:
@@ -102,15 +104,13 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
 
     def parameter(self, cursor: Cursor) -> ast.Parameter:
         start = cursor.token.start
-        if not (cursor.token.kind is Kind.KEYWORD and cursor.token.text in SPELLINGS):
-            raise rejections.no_type(cursor)
         kind = self.type(cursor)
         name = cursor.name("a parameter")
         return ast.Parameter(kind, name, span=cursor.span(start, cursor.previous_end))
 
     def type(self, cursor: Cursor) -> ast.Type:
         if not (cursor.token.kind is Kind.KEYWORD and cursor.token.text in SPELLINGS):
-            raise cursor.unexpected("a type", repair="write a type such as float[*] here")
+            raise rejections.no_type(cursor)
         element = cursor.step()
         sizes: str | tuple[ast.Size, ...] = ()
         if cursor.at("["):
@@ -134,7 +134,10 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         if token.kind is Kind.NUMBER:
             value = number_value(token.text)
             if not isinstance(value, int) or token.text[-1] in "il":
-                raise cursor.error(f"the size '{token.text}' is no plain whole number")
+                raise cursor.error(
+                    f"the size '{token.text}' is no plain whole number",
+                    repair="write a whole number without a suffix, or '.' for any size",
+                )
             cursor.step()
             count = value
         elif token.kind is Kind.NAME:
@@ -146,7 +149,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
 
     def statements(self, cursor: Cursor, nesting: int) -> Iterator[ast.Statement]:
         while True:
-            rejections.refuse_statement(cursor)
+            rejections.refuse_statement(cursor, self)
             if cursor.at("if"):
                 yield self.choice(cursor, nesting)
             elif _starts_assignment(cursor):
@@ -195,7 +198,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
 
     def end_of_statement(self, cursor: Cursor) -> None:
         if not cursor.accept(";"):
-            raise rejections.no_end(cursor, "';' after the statement", STRENGTH)
+            raise rejections.no_end(cursor, "';' after the statement")
 
     def results(self, cursor: Cursor, name: ast.Name, brace: Token) -> tuple[ast.Expr, ...]:
         if not cursor.at("return"):
@@ -208,9 +211,9 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         else:
             parts = [self.parse(cursor)]
             if cursor.at(","):
-                raise rejections.results_without_parentheses(cursor, parts[0])
+                raise rejections.results_without_parentheses(cursor, parts[0], self)
         if not cursor.accept(";"):
-            raise rejections.no_end(cursor, "';' after the result", STRENGTH)
+            raise rejections.no_end(cursor, "';' after the result")
         return tuple(part.expr for part in parts)
 
     def expression_body(self, cursor: Cursor) -> ast.Body:
@@ -223,7 +226,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         result = self.parse(cursor)
         cursor.accept(";")
         if not cursor.at_end:
-            raise rejections.behind_expression(cursor, result, STRENGTH)
+            raise rejections.behind_expression(cursor)
         span = cursor.span(start, cursor.previous_end)
         return ast.Body(statements, (result.expr,), span=span)
 
@@ -260,11 +263,11 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             raise rejections.no_expression(cursor)
         while cursor.at("["):
             found = self.selection(cursor, found, nesting)
-        rejections.refuse_member(cursor, found)
+        rejections.refuse_member(cursor, found, self)
         return found
 
     def named(self, cursor: Cursor, nesting: int) -> Parsed[ast.Expr]:
-        rejections.refuse_word(cursor)
+        rejections.refuse_word(cursor, self)
         name = cursor.name("a value")
         if not cursor.at("("):
             return _leaf(name)
@@ -291,7 +294,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             raise rejections.word_in_expression(cursor)
         cursor.step()
         if not cursor.at("("):
-            raise rejections.no_cast(cursor, token)
+            raise rejections.no_cast(cursor, token, self)
         opening = cursor.step()
         operand = self.parse(cursor, self.nested(cursor, nesting))
         cursor.close_bracket(opening, "')' after the value of the cast")
@@ -307,7 +310,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             parts.append(self.parse(cursor, inside))
             if not cursor.accept(","):
                 break
-        rejections.refuse_list_comprehension(cursor, opening, parts)
+        rejections.refuse_list_comprehension(cursor, opening, parts, self)
         cursor.close_bracket(opening, "',' or ']'")
         span = cursor.span(opening.start, cursor.previous_end)
         row = ast.Row(tuple(part.expr for part in parts), span=span)
@@ -319,11 +322,11 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         parts: list[Parsed[ast.Expr]] = []
         items: list[ast.Expr | ast.Dot | ast.Dots] = []
         if cursor.at("]"):
-            raise cursor.error("a selection has at least one item", paste="[]]")
+            raise rejections.empty_selection(cursor, opening)
         while True:
             if dot := _dot(cursor):
                 if isinstance(dot, ast.Dots) and any(isinstance(i, ast.Dots) for i in items):
-                    raise cursor.error("two '...' in a selection", rule="C3", span=dot.span)
+                    raise rejections.second_dots(cursor, dot, "selection")
                 items.append(dot)
                 rejections.refuse_spaced_dots(cursor, dot)
             elif cursor.at(":"):
@@ -361,9 +364,9 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         cursor: Cursor,
         operands: list[Parsed[ast.Expr]],
         pending: list[Pending[ast.Expr]],
-        nesting: int,
+        _nesting: int,
     ) -> ParseError | None:
-        return rejections.foreign_operator(cursor, operands, pending, nesting, self)
+        return rejections.foreign_operator(cursor, operands, pending, self)
 
     def regrouped(
         self, _cursor: Cursor, _left: Parsed[ast.Expr], _op: str
@@ -398,7 +401,9 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         body = self.parse(cursor, nesting)
         heights.append(body)
         generator = None
+        bar = cursor.token
         if cursor.accept("|"):
+            rejections.refuse_empty_generator(cursor, bar)
             generator = self.generator(cursor, pattern, nesting, heights)
         span = cursor.span(start, cursor.previous_end)
         return ast.Part(pattern, body.expr, generator, span=span)
@@ -445,7 +450,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         while len(sides) < 3 and cursor.token.text in RELATIONS:
             relations.append(cursor.step())
             sides.append(self.side(cursor, nesting, heights))
-        rejections.refuse_other_relations(cursor, sides, relations, nesting, self)
+        rejections.refuse_other_relations(cursor, sides, relations, self)
         return sides, relations
 
     def side(self, cursor: Cursor, nesting: int, heights: list[Parsed[ast.Expr]]) -> Side:
@@ -465,7 +470,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             if not cursor.accept(";"):
                 break
         if not cursor.at("}"):
-            raise rejections.no_loop_part(cursor, opening, parts)
+            raise rejections.no_loop_part(cursor, opening)
         cursor.step()
         cursor.expect(":", "and an operation after the partitions of the with-loop")
         operation = self.operation(cursor, inside, heights)
@@ -480,9 +485,9 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         opening = cursor.step()
         begin = cursor.token.start
         lower = self.side(cursor, nesting, heights)
-        first = self.relation(cursor, "the lower bound")
+        first = self.relation(cursor, "the lower bound", None)
         pattern = _pattern(cursor, may_have_dots=False)
-        second = self.relation(cursor, "the index")
+        second = self.relation(cursor, "the index", pattern)
         upper = self.side(cursor, nesting, heights)
         bounds = _bound(lower, first), _bound(upper, second)
         rejections.refuse_strict_dots(cursor, *bounds, [first, second])
@@ -500,9 +505,9 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         span = cursor.span(opening.start, cursor.previous_end)
         return ast.LoopPart(generator, statements, body.expr, span=span)
 
-    def relation(self, cursor: Cursor, what: str) -> Token:
+    def relation(self, cursor: Cursor, what: str, pattern: ast.Pattern | None) -> Token:
         if cursor.token.text not in RELATIONS:
-            raise rejections.no_relation(cursor, what)
+            raise rejections.no_relation(cursor, what, pattern)
         return cursor.step()
 
     def operation(
@@ -521,7 +526,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         heights += args
         count = 2 if name.text == "genarray" else 1
         if len(args) != count:
-            raise rejections.operands_of(cursor, name, len(args))
+            raise rejections.operands_of(cursor, name)
         cursor.close_bracket(opening, "')'")
         span = cursor.span(name.start, cursor.previous_end)
         if name.text == "genarray":
@@ -577,7 +582,7 @@ def _scalar_pattern(cursor: Cursor, may_have_dots: bool) -> ast.ScalarPattern:
             if not may_have_dots:
                 raise rejections.dot_in_index(cursor, dot)
             if isinstance(dot, ast.Dots) and any(isinstance(e, ast.Dots) for e in entries):
-                raise cursor.error("two '...' in a pattern", rule="C3", span=dot.span)
+                raise rejections.second_dots(cursor, dot, "pattern")
             rejections.refuse_spaced_dots(cursor, dot)
             entries.append(dot)
         elif cursor.token.kind is Kind.NAME:
