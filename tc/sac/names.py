@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from tc.builtins import BUILTINS
-from tc.edits import Edit
 from tc.errors import CheckError, Notes
 from tc.sac import ast
 from tc.sac.text import foreign
 from tc.sac.text.printer import printed
 from tc.semantics.suggest import counted, listed, nearest
+from tc.source import Edit
 
 ARITIES: Mapping[str, int] = {
     **{name: builtin.arity for name, builtin in BUILTINS.items()},
@@ -85,7 +85,7 @@ def entry_of(module: ast.Module, entry: str | None) -> ast.Definition | ast.Body
         f"entry: the text has no function '{entry}', only {listed(names)}",
         rule="C4",
         span=module.definitions[-1].name.span,
-        repair=f"entry={meant or names[-1]!r}" if meant is None else f"entry={meant!r}",
+        repair=f"entry={meant or names[-1]!r}",
     )
 
 

@@ -2,7 +2,8 @@
 slips: each with what serves instead.
 
 A function named `refuse_...` raises where the cursor stands at something to be refused; the others
-give the error for a place where the parser cannot go on.
+give the error for a place where the parser cannot go on. Long because each is short, and all are
+told in one tone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from tc.dtypes import SPELLINGS
-from tc.edits import Edit
 from tc.errors import ParseError
 from tc.frontend.operator_parser import MAX_NESTING, OperatorParser, Pending
 from tc.frontend.token_cursor import Parsed, describe
@@ -28,7 +28,7 @@ from tc.sac.text.tokens import (
     RELATIONS,
     STRENGTH,
 )
-from tc.source import Span
+from tc.source import Edit, Span
 
 Parser: TypeAlias = OperatorParser[Cursor, ast.Expr]
 Side: TypeAlias = "Parsed[ast.Expr] | ast.Dot"
