@@ -14,6 +14,7 @@ import pytest
 import tc
 from tc.backends.opencl_device import opencl_device
 from tests.support.bounds import as_tuple, assert_within
+from tests.support.build import refusal_of
 from tests.support.opencl import on_pocl
 from tests.support.pipeline import timeless
 from tests.support.processes import ended_well, run_python, told
@@ -52,12 +53,6 @@ def put(values: Any, where: Any) -> Any:
 def whole(seed: int, *shape: int) -> Any:
     """Small whole numbers, whose sums are exact."""
     return np.random.default_rng(seed).integers(-9, 10, shape).astype(np.float32)
-
-
-def refused(function: Callable[[], Any]) -> tc.TCError:
-    with pytest.raises(tc.TCError) as caught:
-        function()
-    return caught.value
 
 
 @contextlib.contextmanager
@@ -144,7 +139,7 @@ def test_parts_of_parts_and_pools() -> None:
     part = arrays().Array(where, (32, 32), np.float32, data=base.base_data[1024:])
     twice = tc.compile(TWICE, backend="opencl")
     np.testing.assert_array_equal(twice(part[4:]).get(), 2 * values[12:])
-    assert "shares memory" in refused(lambda: twice(part, outputs=base[:32])).cause
+    assert "shares memory" in refusal_of(lambda: twice(part, outputs=base[:32])).cause
     pool = pyopencl.tools.MemoryPool(pyopencl.tools.ImmediateAllocator(where))
     pooled = arrays().to_device(where, values, allocator=pool)
     held = pool.active_blocks
@@ -177,15 +172,15 @@ def test_outputs_of_the_caller_r4() -> None:
         o[place] += np.where(np.arange(8)[:, None] >= 2, a, 0)
         np.testing.assert_array_equal(memory.get(), o)
     device = opencl_device()
-    error = refused(lambda: f(array[:, :31], outputs=put(np.zeros((20, 31)), where)[1:9]))
+    error = refusal_of(lambda: f(array[:, :31], outputs=put(np.zeros((20, 31)), where)[1:9]))
     assert error.cause == (
         f"f: o in outputs= begins at byte 248 of its buffer, and {NAME.format(device)} has kernels "
         "write to parts from multiples of 128 bytes on"
     )
     assert error.repair == "pyopencl.array.empty(o.queue, o.shape, np.float32)"
     columns = put(np.zeros((32, 8), np.float32), where).T
-    assert "has strides (4, 32)" in refused(lambda: f(array, outputs=columns)).cause
-    error = refused(lambda: f(memory[:8], outputs=memory[:8]))
+    assert "has strides (4, 32)" in refusal_of(lambda: f(array, outputs=columns)).cause
+    error = refusal_of(lambda: f(memory[:8], outputs=memory[:8]))
     assert error.cause == "f: o in outputs= shares memory with the input a"
     assert error.repair == "pyopencl.array.empty(o.queue, (8, 32), np.float32)"
     cl = library()
@@ -193,7 +188,7 @@ def test_outputs_of_the_caller_r4() -> None:
         device.context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=a
     )
     read_only = arrays().Array(where, a.shape, a.dtype, data=fixed)
-    assert refused(lambda: f(array, outputs=read_only)).cause == "f: o in outputs= is read-only"
+    assert refusal_of(lambda: f(array, outputs=read_only)).cause == "f: o in outputs= is read-only"
     np.testing.assert_array_equal(tc.compile(TWICE, backend="opencl")(read_only).get(), 2 * a)
 
 
@@ -242,12 +237,12 @@ def test_what_is_refused() -> None:
             "a.with_queue(queue)",
         ),
     ]:
-        error = refused(lambda g=given: twice(g))
+        error = refusal_of(lambda g=given: twice(g))
         assert (error.cause, error.repair) == (cause, repair)
     cl = library()
     svm = cl.SVM(cl.csvm_empty(opencl_device().context, (2, 3), np.float32))
     shared = arrays().Array(where, (2, 3), np.float32, data=svm)
-    error = refused(lambda: twice(shared))
+    error = refusal_of(lambda: twice(shared))
     assert error.cause == "twice: a lies in shared virtual memory, and not in a buffer"
 
 
@@ -345,7 +340,7 @@ def test_several_contexts() -> None:
     assert len(twice._specialiser.made) == 2
     mm = tc.compile(MM, backend="opencl")
     a, b = (put(whole(0, 8, 8), queue(context=context)) for context in contexts)
-    error = refused(lambda: mm(a, b))
+    error = refusal_of(lambda: mm(a, b))
     name = NAME.format(device)
     assert error.cause == (
         f"mm: B lies on {name}, but A on {name} in another context: the arrays of a call lie in "
@@ -386,10 +381,10 @@ def test_checks_g7() -> None:
     """The message is that of other backends; nothing is left of it in the next call."""
     where, a = queue(), np.ones(5, np.float32)
     wrong, right = np.array([1, 5, 0], np.int32), np.array([1, 4, 0], np.int32)
-    expected = str(refused(lambda: tc.compile(GATHER, check=True)(a, wrong)))
+    expected = str(refusal_of(lambda: tc.compile(GATHER, check=True)(a, wrong)))
     checked = tc.compile(GATHER, backend="opencl", check=True)
     for _ in range(3):
-        assert str(refused(lambda: checked(put(a, where), put(wrong, where)))) == expected
+        assert str(refusal_of(lambda: checked(put(a, where), put(wrong, where)))) == expected
         assert checked(put(a, where), put(right, where)).get().tolist() == [1, 1, 1]
 
 
@@ -402,16 +397,16 @@ def test_beside_arrays_of_numpy() -> None:
         np.testing.assert_array_equal(mm(put(a, where), put(b, where)).get(), a @ b)
         np.testing.assert_array_equal(mm(a, b), a @ b)
     array = put(a, where)
-    error = refused(lambda: mm(array, b))
+    error = refusal_of(lambda: mm(array, b))
     assert error.cause == (
         "mm: B is an array of numpy, but A is one of pyopencl: the arrays of a call are of one kind"
     )
     scope = {"pyopencl": library(), "np": np, "A": array, "B": b}
     np.testing.assert_array_equal(mm(array, eval(error.repair or "", scope)).get(), a @ b)
     scope["B"] = other = put(b, where)
-    error = refused(lambda: mm(a, other))
+    error = refusal_of(lambda: mm(a, other))
     np.testing.assert_array_equal(mm(a, eval(error.repair or "", scope)), a @ b)
-    error = refused(lambda: tc.compile(MM, backend="numba")(array, other))
+    error = refusal_of(lambda: tc.compile(MM, backend="numba")(array, other))
     assert error.cause == (
         f"mm: A lies on {NAME.format(opencl_device())}, and this runs on the processor"
     )
@@ -429,7 +424,7 @@ def test_what_asks_for_shapes_alone() -> None:
     assert {*map(id, mm._specialiser.made.values())} == made
     assert mm.source(a, b) == str(tc.emit(MM, a.get(), b.get(), backend="opencl"))
     assert timeless(mm.explain(a, b)) == timeless(mm.explain(a.get(), b.get()))
-    error = refused(lambda: tc.error_bound(MM, a, b))
+    error = refusal_of(lambda: tc.error_bound(MM, a, b))
     assert "this runs on the processor" in error.cause
 
 

@@ -18,7 +18,8 @@ from tc.builtins import BUILTINS
 from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
 from tc.kernel.ir import Call, Load
 from tc.runtime.loaded import CompiledKernel
-from tests.support.kernels import I, elementwise, load, run
+from tests.support.build import I
+from tests.support.kernels import elementwise, load, run
 
 Array = np.ndarray[Any, Any]
 COUNT = 2048

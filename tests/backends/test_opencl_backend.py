@@ -23,7 +23,8 @@ from tc.gpu import Gpu
 from tc.kernel.ir import Binary, Kernel, Load, Store
 from tc.process.uninterrupted import Lazy
 from tests.kernel.grids import T0, T1, grid, launches, tmm
-from tests.kernel.marked import Array, add, dense, times
+from tests.kernel.marked import Array
+from tests.support.build import add, dense, times
 from tests.support.grid_cases import GRIDS, failing, much_shared
 from tests.support.kernels import load, run
 from tests.support.opencl import on_pocl

@@ -28,8 +28,8 @@ from tc.kernel.ir import (
 )
 from tc.kernel.walk import launched
 from tests.kernel.grids import B0, T0, grid
-from tests.kernel.marked import add, dense, less, loop, times, var
 from tests.kernel.marked_strategies import INPUTS, Draw, Scope
+from tests.support.build import add, dense, less, loop, times, var
 
 SITES = (Site("division", 0, 0, ("x",)), Site("division", 0, 1, ("x",)))
 

@@ -18,7 +18,7 @@ from tc.kernel.ir import (
     Stmt,
     Store,
 )
-from tests.kernel.marked import add, dense, loop, times, var
+from tests.support.build import add, dense, loop, times, var
 
 B0, B1, T0, T1 = (var(name) for name in ("b0", "b1", "t0", "t1"))
 BARRIER, GRID_BARRIER = Barrier(), Barrier("grid")

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tc.dtypes import FLOAT32, INT64, DType
+from tc.dtypes import FLOAT32
 from tc.kernel.evaluate import evaluate
-from tc.kernel.folding import binary, compare, integer, select
+from tc.kernel.folding import binary, integer, select
 from tc.kernel.ir import (
     Binary,
-    Buffer,
     Const,
     Expr,
     Failure,
@@ -22,45 +21,16 @@ from tc.kernel.ir import (
     Load,
     Stmt,
     Store,
-    Var,
     expressions,
-    row_major,
 )
 from tc.kernel.pass_manager import UNROLL_LIMIT, PassContext, run_passes
 from tc.kernel.passes.pass_list import PASSES
 from tc.kernel.printer import statement_lines
 from tc.kernel.verify import verify
 from tc.kernel.walk import every_statement
+from tests.support.build import add, dense, less, loop, times, var
 
 Array = np.ndarray[Any, Any]
-
-
-def var(name: str) -> Var:
-    return Var(name, INT64)
-
-
-def add(*exprs: Expr) -> Expr:
-    total = exprs[0]
-    for expr in exprs[1:]:
-        total = binary("+", total, expr)
-    return total
-
-
-def times(expr: Expr, factor: int) -> Expr:
-    return binary("*", expr, integer(factor))
-
-
-def less(left: Expr, right: int) -> Expr:
-    return compare("<", left, integer(right), {})
-
-
-def loop(name: str, extent: int | Expr, *body: Stmt, mark: str = "", parallel: bool = False) -> For:
-    end = integer(extent) if isinstance(extent, int) else extent
-    return For(name, integer(0), end, body, parallel, mark)
-
-
-def dense(name: str, dtype: DType, shape: tuple[int, ...], role: str) -> Buffer:
-    return Buffer(name, dtype, shape, row_major(shape), role)
 
 
 def inputs(kernel: Kernel, seed: int = 0) -> dict[str, Array]:

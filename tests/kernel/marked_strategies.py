@@ -32,7 +32,7 @@ from tc.kernel.ir import (
     Unary,
     Var,
 )
-from tests.kernel.marked import add, dense, less, loop, times, var
+from tests.support.build import add, dense, less, loop, times, var
 
 T = TypeVar("T")
 Draw = Callable[[st.SearchStrategy[Any]], Any]

@@ -47,12 +47,9 @@ from tc.kernel.ir import (
     Var,
     row_major,
 )
+from tests.support.build import I, integer
 
 NAN, INF = float("nan"), float("inf")
-
-
-def integer(value: int) -> Const:
-    return Const(value, INT64)
 
 
 def value_of(expr: Expr) -> Any:
@@ -93,9 +90,6 @@ def broken(*stmts: Stmt, **options: Any) -> str:
     prefix = "kernel k breaks a promise: in "
     assert caught.value.cause.startswith(prefix)
     return caught.value.cause.removeprefix(prefix)
-
-
-I = Var("i", INT64)  # noqa: E741
 
 
 def loop(*body: Stmt, end: int = 4, parallel: bool = True) -> For:

@@ -37,15 +37,12 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.verify import verify
+from tests.support.build import integer
 
 LANES = 4
 F4, I4, B4 = FLOAT32.vector(LANES), INT64.vector(LANES), BOOL.vector(LANES)
 ROLES = ("output", "temporary", "scratch", "register")
 NAN = float("nan")
-
-
-def integer(value: int) -> Const:
-    return Const(value, INT64)
 
 
 def ramp(base: int = 0, step: int = 1) -> Ramp:

@@ -22,8 +22,9 @@ from tc.kernel.rebuild import changed
 from tc.kernel.verify import verify
 from tests.kernel.grid_strategies import tame_grids, wild_grids
 from tests.kernel.grids import B0, BARRIER, GRID_BARRIER, T0, equal, grid, launches
-from tests.kernel.marked import Array, add, dense, inputs, less, loop, var
+from tests.kernel.marked import Array, inputs
 from tests.kernel.one_by_one import Refused, one_by_one
+from tests.support.build import add, dense, less, loop, var
 
 EXPECTED = Path(__file__).parent.parent / "expected" / "grids"
 BLOCKS, THREADS = 2, 4

@@ -43,7 +43,7 @@ from tc.kernel.ir import (
 )
 from tc.kernel.printer import expression_text
 from tc.kernel.rebuild import Substitution, rebuild, substitute
-from tests.kernel.marked import dense
+from tests.support.build import dense
 
 I, J = Var("i", INT64), Var("j", INT64)  # noqa: E741
 I4, B4, F4 = INT64.vector(4), BOOL.vector(4), FLOAT32.vector(4)

@@ -44,7 +44,7 @@ from tc.kernel.rebuild import (
     same_or,
 )
 from tc.kernel.verify import VerifiedExpressions, verify
-from tests.kernel.marked import dense, loop, times, var
+from tests.support.build import dense, loop, times, var
 
 ONE, TWO = integer(1), integer(2)
 V, LANES = FLOAT32.vector(16), ramp(integer(0), 1, 16)

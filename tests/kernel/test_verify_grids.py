@@ -27,7 +27,7 @@ from tc.kernel.ir import (
 from tc.kernel.rebuild import changed
 from tc.kernel.verify import verify
 from tests.kernel.grids import B0, BARRIER, GRID_BARRIER, T0, equal, grid
-from tests.kernel.marked import dense, loop
+from tests.support.build import dense, loop
 
 ZERO = integer(0)
 BUFFERS = (

@@ -6,7 +6,8 @@ from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64
 from tc.kernel.folding import integer
 from tc.kernel.ir import Buffer, Expr, For, Kernel, Load, Site, Stmt, Store
 from tc.kernel.passes.vectorize import vectorize
-from tests.kernel.marked import assert_same, dense, lines, var
+from tests.kernel.marked import assert_same, lines
+from tests.support.build import dense, var
 
 F32 = FLOAT32
 L, K, R = var("l"), var("k"), var("r")

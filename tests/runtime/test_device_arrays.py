@@ -13,6 +13,7 @@ import pytest
 import tc
 from tc.runtime.arrays import cuda_arrays, family_of
 from tc.runtime.entries.device_entry import DeviceEntry
+from tests.support.build import refusal_of
 from tests.support.device_libraries import CUDA_HOST, CupyArray
 from tests.support.on_devices import NAMES, Library, use
 from tests.support.stand_in import DeviceVector, StandInDriver, stand_in
@@ -116,12 +117,6 @@ def test_results_lie_where_the_arrays_do(name: str, use: Use, stand_in: StandInD
 # --- what cannot be read ------------------------------------------------------------------------
 
 
-def refused(function: Callable[[], Any]) -> tc.TCError:
-    with pytest.raises(tc.TCError) as caught:
-        function()
-    return caught.value
-
-
 @pytest.mark.parametrize("name", ["cupy", "numba", "interface", "dlpack"])
 def test_elements_that_are_not_aligned(name: str, use: Use, stand_in: StandInDriver) -> None:
     library = use(name)
@@ -129,16 +124,16 @@ def test_elements_that_are_not_aligned(name: str, use: Use, stand_in: StandInDri
     start = -memory.ctypes.data % 4
     odd, even = (memory[start + n : start + n + 12].view(np.float32) for n in (2, 4))
     one = tc.compile(ONE, backend="cuda")
-    error = refused(lambda: one(library.put(odd, 0)))
+    error = refusal_of(lambda: one(library.put(odd, 0)))
     assert error.cause == (
         f"one: x lies at address {odd.ctypes.data:#x} with strides (4,) in bytes, which are not "
         "multiples of its 4-byte elements: CUDA device 0 cannot read them so"
     )
-    error = refused(lambda: one(library.put(even, 0), outputs=library.put(odd, 0)))
+    error = refusal_of(lambda: one(library.put(even, 0), outputs=library.put(odd, 0)))
     assert error.cause == "one: o in outputs= is not aligned to its element type"
     if name != "dlpack":  # which counts in elements
         steps = np.lib.stride_tricks.as_strided(even, (2,), (6,))
-        assert "with strides (6,) in bytes" in refused(lambda: one(library.put(steps, 0))).cause
+        assert "with strides (6,) in bytes" in refusal_of(lambda: one(library.put(steps, 0))).cause
     assert "launch" not in stand_in.names()
 
 
@@ -161,8 +156,8 @@ WRONG = {
 @pytest.mark.usefixtures("stand_in")
 def test_wrong_types_and_ranks_t4_y3(name: str, wrong: str, use: Use) -> None:
     """The cause is what arrays of numpy are told."""
-    expected = refused(lambda: tc.compile(ONE, backend="numba")(WRONG[wrong]))
-    found = refused(lambda: tc.compile(ONE, backend="cuda")(use(name).put(WRONG[wrong], 0)))
+    expected = refusal_of(lambda: tc.compile(ONE, backend="numba")(WRONG[wrong]))
+    found = refusal_of(lambda: tc.compile(ONE, backend="cuda")(use(name).put(WRONG[wrong], 0)))
     assert (found.cause, found.rule) == (expected.cause, expected.rule)
 
 
@@ -172,10 +167,10 @@ def test_wrong_types_and_ranks_t4_y3(name: str, wrong: str, use: Use) -> None:
 def test_wrong_types_and_ranks_of_others_t4_y3(name: str, wrong: str, use: Use) -> None:
     library, values = use(name), WRONG[wrong]
     expected = tc.compile(ONE, backend="numba")
-    message = refused(lambda: expected(values)).cause
+    message = refusal_of(lambda: expected(values)).cause
     if name == "torch" and wrong == "complex64":
         message = "one: x has dtype complex64, which tc does not know"
-    found = refused(lambda: tc.compile(ONE, backend="cuda")(library.put(values, 0)))
+    found = refusal_of(lambda: tc.compile(ONE, backend="cuda")(library.put(values, 0)))
     assert found.cause == message
 
 
@@ -183,14 +178,14 @@ def test_wrong_types_and_ranks_of_others_t4_y3(name: str, wrong: str, use: Use) 
 def test_bfloat16(use: Use) -> None:
     one, torch, jax = tc.compile(ONE, backend="cuda"), use("torch").module, use("jax").module
     tensor = torch.put(torch.torch.ones(3, dtype=torch.torch.bfloat16))
-    error = refused(lambda: one(tensor))
+    error = refusal_of(lambda: one(tensor))
     assert error.cause == "one: x has dtype bfloat16, which tc does not know"
     assert error.repair == "x.to(torch.float32)"
     array = jax.array(np.ones(3, np.float32)).astype("bfloat16")
-    error = refused(lambda: one(array))
+    error = refusal_of(lambda: one(array))
     assert error.cause == ("one: x has dtype bfloat16, but float32(N) x asks for float32")
     assert error.repair == 'x.astype("float32")'
-    error = refused(lambda: one(CupyArray(np.asarray(array))))
+    error = refusal_of(lambda: one(CupyArray(np.asarray(array))))
     assert error.cause == "one: x has dtype bfloat16, but float32(N) x asks for float32"
 
 
@@ -205,7 +200,7 @@ def test_torch_refuses_as_on_the_processor(use: Use, stand_in: StandInDriver) ->
     x = put(torch.arange(3.0))
     needs = put(torch.arange(3.0)).requires_grad_()
     for given, output in [(needs, x), (x, needs)]:
-        error = refused(lambda g=given, o=output: one(g, outputs=o))
+        error = refusal_of(lambda g=given, o=output: one(g, outputs=o))
         assert "requires a gradient" in error.cause
     (gradient,) = torch.autograd.grad(one(needs), needs, put(torch.ones(3)))
     assert gradient.tolist() == [2, 2, 2]
@@ -215,7 +210,7 @@ def test_torch_refuses_as_on_the_processor(use: Use, stand_in: StandInDriver) ->
     assert negated.is_neg()
     assert negated.is_cuda
     assert one(negated).tolist() == [-2, -4]
-    error = refused(lambda: one(put(torch.arange(2.0)), outputs=negated))
+    error = refusal_of(lambda: one(put(torch.arange(2.0)), outputs=negated))
     assert error.cause == "one: o in outputs= is a lazy negation of another tensor"
     rows = torch.func.vmap(one)(put(torch.arange(6.0).reshape(2, 3)))
     assert rows.tolist() == [[0, 2, 4], [6, 8, 10]]
@@ -241,7 +236,7 @@ def test_torch_for_rocm(use: Use, stand_in: StandInDriver, monkeypatch: Any) -> 
     """It calls its devices cuda, too."""
     monkeypatch.setattr(pytest.importorskip("torch").version, "hip", "6.3")
     library = use("torch")
-    error = refused(lambda: tc.compile(ONE, backend="cuda")(library.put(np.ones(3), 0)))
+    error = refusal_of(lambda: tc.compile(ONE, backend="cuda")(library.put(np.ones(3), 0)))
     assert (error.cause, error.repair) == ("one: x lies on ROCm device 0", "x.cpu()")
     assert "launch" not in stand_in.names()
 
@@ -252,13 +247,13 @@ def test_cupy_for_rocm_and_subclasses(use: Use) -> None:
     library.module.cuda.runtime.is_hip = True
     one = tc.compile(ONE, backend="cuda")
     array = library.put(np.ones(3, np.float32), 0)
-    error = refused(lambda: one(array))
+    error = refusal_of(lambda: one(array))
     assert error.cause == "one: x lies on a device of ROCm, which tc does not run on"
 
     class Signal(CupyArray):
         pass
 
-    error = refused(lambda: one(Signal(np.ones(3, np.float32))))
+    error = refusal_of(lambda: one(Signal(np.ones(3, np.float32))))
     assert error.cause == (
         "one: x is of type Signal, a subclass of CuPy's arrays that may mean more than its numbers"
     )
@@ -276,7 +271,7 @@ def test_jax_is_waited_for(use: Use, stand_in: StandInDriver) -> None:
         assert library.module.waited == count
         assert stand_in.names()[-1] == "wait"
     array = library.put(np.ones(3, np.float32), 1)
-    error = refused(lambda: one(array, outputs=array))
+    error = refusal_of(lambda: one(array, outputs=array))
     assert error.cause == "one: o in outputs= is an array of jax, which nothing may write to"
     library.module.kind = CUDA_HOST
     assert library.get(one(array)).tolist() == [2, 2, 2]
@@ -288,7 +283,7 @@ def test_jax_over_several_devices(use: Use) -> None:
     library = use("jax")
     array = library.put(np.ones(3, np.float32), 0)
     library.module.devices = ["gpu:0", "gpu:1"]
-    error = refused(lambda: tc.compile(ONE, backend="cuda")(array))
+    error = refusal_of(lambda: tc.compile(ONE, backend="cuda")(array))
     assert error.cause == "one: x lies on gpu:0, gpu:1"
     assert error.repair == 'jax.device_put(x, jax.devices("cpu")[0])'
 
@@ -316,7 +311,7 @@ def test_interfaces_that_cannot_be_read(changed: dict[str, Any], cause: str) -> 
         def __cuda_array_interface__(self) -> dict[str, Any]:
             return {**super().__cuda_array_interface__, **changed}
 
-    error = refused(lambda: tc.compile(ONE, backend="cuda")(Odd(np.ones(3, np.float32))))
+    error = refusal_of(lambda: tc.compile(ONE, backend="cuda")(Odd(np.ones(3, np.float32))))
     assert error.cause == f"one: x {cause}"
 
 
@@ -369,7 +364,7 @@ def test_devices_that_arrays_do_not_tell(
 def test_results_that_a_library_has_no_arrays_for(use: Use) -> None:
     f = tc.compile("def f(float(N) x) -> (o) { o(i) = uint64(x(i)) }", backend="cuda")
     x = use("array api").put(np.ones(3, np.float32), 0)
-    assert refused(lambda: f(x)).cause == (
+    assert refusal_of(lambda: f(x)).cause == (
         "tests has no arrays of uint64, so that results cannot be such"
     )
 
@@ -417,6 +412,6 @@ def test_libraries_that_make_something_else(
             assert one(x).values.tolist() == [2, 2, 2]
         makers.append(made)
         stand_in.calls.clear()
-        assert refused(lambda: one(x)).cause.startswith(cause)
+        assert refusal_of(lambda: one(x)).cause.startswith(cause)
         assert "launch" not in stand_in.names()
     assert type(one._entry) is DeviceEntry

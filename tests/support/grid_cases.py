@@ -36,7 +36,8 @@ from tc.kernel.ir import (
 )
 from tc.kernel.rebuild import changed
 from tests.kernel.grids import B0, B1, BARRIER, GRID_BARRIER, T0, T1, equal, grid, launches, tmm
-from tests.kernel.marked import Array, add, dense, less, loop, times, var
+from tests.kernel.marked import Array
+from tests.support.build import add, dense, less, loop, times, var
 
 ZERO, ONE = integer(0), integer(1)
 Formula = Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tc.backends.base import Backend
-from tc.dtypes import DTYPES, FLOAT32, INT64, DType
+from tc.dtypes import DTYPES, FLOAT32, INT64
 from tc.kernel.ir import (
     Binary,
     Buffer,
@@ -16,34 +16,18 @@ from tc.kernel.ir import (
     Const,
     Expr,
     Failure,
-    For,
     Kernel,
     Load,
-    Stmt,
     Store,
     Var,
-    row_major,
 )
 from tc.kernel.verify import verify
 from tc.runtime.loaded import CompiledKernel
+from tests.support.build import I, dense, loop
 
 Array = np.ndarray[Any, Any]
 MATMUL = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 """The program whose kernel is `matmul`, which has the error bound."""
-
-I = Var("i", INT64)  # noqa: E741  # the name in the texts
-
-
-def integer(value: int) -> Const:
-    return Const(value, INT64)
-
-
-def loop(var: str, end: int, *body: Stmt, parallel: bool = False) -> For:
-    return For(var, integer(0), integer(end), body, parallel)
-
-
-def dense(name: str, dtype: DType, shape: tuple[int, ...], role: str) -> Buffer:
-    return Buffer(name, dtype, shape, row_major(shape), role)
 
 
 def input_like(name: str, array: Array) -> Buffer:

@@ -10,7 +10,8 @@ from tc.backends.base import Backend
 from tc.dtypes import BOOL, INT64, DType
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Binary, Broadcast, Compare, Const, Expr, Kernel, Load, Ramp, Store
-from tests.support.kernels import Array, I, address, dense, input_like, integer, load, loop
+from tests.support.build import I, dense, integer, loop
+from tests.support.kernels import Array, address, input_like, load
 
 
 def ramp(base: Expr | int, step: int, lanes: int) -> Ramp:

@@ -37,7 +37,8 @@ from tc.kernel.ir import (
     Unary,
     Var,
 )
-from tests.support.kernels import Array, I, dense, input_like, integer, loop
+from tests.support.build import I, dense, integer, loop
+from tests.support.kernels import Array, input_like
 from tests.support.lanewise import first, ramp, splat
 
 RELATIONS = ("==", "!=", "<", "<=", ">", ">=")

@@ -17,7 +17,8 @@ from tc.dtypes import INT64
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Binary, Expr, Failure, Kernel, Ramp
 from tc.runtime.object_files import parse_module
-from tests.support.kernels import Array, address, integer, load
+from tests.support.build import integer
+from tests.support.kernels import Array, address, load
 
 BACKEND = NumbaBackend()
 

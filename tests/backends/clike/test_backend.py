@@ -41,19 +41,8 @@ from tc.kernel.ir import (
 from tests.backends.numba import test_arithmetic as operations
 from tests.backends.numba import test_backend as shared
 from tests.support.bounds import assert_computes
-from tests.support.kernels import (
-    MATMUL,
-    I,
-    address,
-    dense,
-    elementwise,
-    fresh,
-    integer,
-    load,
-    loop,
-    matmul,
-    run,
-)
+from tests.support.build import I, dense, integer, loop
+from tests.support.kernels import MATMUL, address, elementwise, fresh, load, matmul, run
 from tests.support.programs import CASES
 
 BACKEND = CBackend()

@@ -32,8 +32,9 @@ from tests.backends.clike.test_printer import every_statement
 from tests.backends.numba import test_arithmetic as operations
 from tests.backends.numba import test_backend as shared
 from tests.kernel.grids import T0, grid, launches, tmm
+from tests.support.build import I, dense, integer, loop
 from tests.support.grid_cases import AT_ONCE, GRIDS, GridCase, failing, failing_at_once
-from tests.support.kernels import I, dense, elementwise, integer, loop
+from tests.support.kernels import elementwise
 from tests.support.opencl import one_thread
 from tests.support.programs import CASES, Case
 from tests.test_programs import fresh as arguments_of

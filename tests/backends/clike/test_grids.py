@@ -23,7 +23,8 @@ from tc.kernel.folding import binary, integer
 from tc.kernel.ir import Buffer, Comment, Failure, Grid, Kernel, Let, Load, Store
 from tc.kernel.verify import verify
 from tests.kernel.grids import B0, T0, grid, launches, tmm
-from tests.kernel.marked import Array, dense, loop, times, var
+from tests.kernel.marked import Array
+from tests.support.build import dense, loop, times, var
 from tests.support.grid_cases import AT_ONCE, GRIDS, GridCase, failing
 from tests.support.kernels import load, run
 from tests.support.opencl import on_pocl

@@ -21,7 +21,8 @@ from tests.backends.clike.test_printer import every_statement
 from tests.backends.numba import test_arithmetic as operations
 from tests.backends.numba import test_backend as shared
 from tests.backends.test_builtins_compiled import points
-from tests.support.kernels import I, dense, elementwise, fresh, integer, load, loop, run
+from tests.support.build import I, dense, integer, loop
+from tests.support.kernels import elementwise, fresh, load, run
 from tests.support.opencl import OneThreadBackend, on_pocl, one_thread
 
 BACKEND = OneThreadBackend()

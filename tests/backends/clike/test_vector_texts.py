@@ -49,7 +49,8 @@ from tc.kernel.ir import (
 from tc.kernel.verify import verify
 from tests.backends.clike import test_vectors as shared
 from tests.support.bounds import assert_computes
-from tests.support.kernels import MATMUL, I, address, dense, integer, load, loop
+from tests.support.build import I, dense, integer, loop
+from tests.support.kernels import MATMUL, address, load
 from tests.support.lanewise import arguments, block, check, first, ramp, run, splat, taken
 
 BACKEND = CBackend()

@@ -31,8 +31,9 @@ from tc.kernel.ir import (
     Store,
     Unary,
 )
+from tests.support.build import I, dense, integer, loop
 from tests.support.exponents import exponent_pairs
-from tests.support.kernels import Array, I, dense, input_like, integer, loop
+from tests.support.kernels import Array, input_like
 from tests.support.lanewise import check, first, lanewise, ramp, run, splat, taken
 
 BACKEND = CBackend()

@@ -17,8 +17,9 @@ from tc.backends.clike.backend import CBackend
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT8, DType
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Binary, Broadcast, Cast, Compare, Expr, Kernel, Load, Logical, Store
+from tests.support.build import I, dense, integer, loop
 from tests.support.guarded import guarded
-from tests.support.kernels import I, address, dense, integer, load, loop
+from tests.support.kernels import address, load
 from tests.support.lanewise import check, first, ramp, splat
 from tests.support.vector_strategies import Generated, vector_kernels
 

@@ -12,8 +12,9 @@ import pytest
 from tc.backends.numba.backend import NumbaBackend
 from tc.dtypes import BOOL, DTYPES, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
 from tc.kernel.ir import Binary, Cast, Compare, Const, Expr, Load, Logical, Unary
+from tests.support.build import I, integer
 from tests.support.exact import check
-from tests.support.kernels import Array, I, elementwise, integer, load, run
+from tests.support.kernels import Array, elementwise, load, run
 
 BACKEND = NumbaBackend()
 INTEGERS = [d for d in DTYPES.values() if d.is_integer]

@@ -41,20 +41,9 @@ from tc.kernel.ir import (
 )
 from tc.runtime.thread_pool import ThreadPool
 from tests.support.bounds import assert_computes
+from tests.support.build import I, dense, integer, loop
 from tests.support.exact import check
-from tests.support.kernels import (
-    MATMUL,
-    I,
-    address,
-    dense,
-    fresh,
-    input_like,
-    integer,
-    load,
-    loop,
-    matmul,
-    run,
-)
+from tests.support.kernels import MATMUL, address, fresh, input_like, load, matmul, run
 
 BACKEND = NumbaBackend()
 

@@ -16,8 +16,9 @@ from tc.backends.numba.printer import print_kernel
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, UINT8, DType
 from tc.kernel.ir import Kernel, Load, Store
 from tc.kernel.walk import has_non_temporal_stores
+from tests.support.build import I, dense, loop
 from tests.support.guarded import at_edge
-from tests.support.kernels import Array, I, address, dense, loop
+from tests.support.kernels import Array, address
 from tests.support.lowering import compile_for
 from tests.support.programs import CASES, normal
 from tests.support.vectors import assembly, check, compile_kernel, plus, ramp, run, times

@@ -22,8 +22,9 @@ from tc.backends.numba.printer import print_kernel
 from tc.dtypes import FLOAT32, INT64, DType
 from tc.kernel.ir import Binary, Kernel, Load, Prefetch, Store
 from tc.kernel.walk import has_prefetches
+from tests.support.build import I, dense, integer, loop
 from tests.support.guarded import at_edge
-from tests.support.kernels import Array, I, dense, integer, loop
+from tests.support.kernels import Array
 from tests.support.lowering import compile_for
 from tests.support.vectors import assembly, check, ramp, times
 

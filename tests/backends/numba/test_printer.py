@@ -36,7 +36,8 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.verify import verify
-from tests.support.kernels import I, dense, integer, load, loop, matmul, run
+from tests.support.build import I, dense, integer, loop
+from tests.support.kernels import load, matmul, run
 
 EXPECTED = Path(__file__).parents[2] / "expected"
 J = Var("j", INT64)

@@ -35,8 +35,8 @@ from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
 from tc.kernel.passes.vector_functions import expand_vector_functions
 from tc.kernel.walk import has_non_temporal_stores
 from tc.runtime.object_files import parse_module
+from tests.support.build import dense, integer, loop
 from tests.support.guarded import at_edge
-from tests.support.kernels import dense, integer, loop
 from tests.support.lowering import compile_for
 from tests.support.vectors import compile_kernel, ramp, run
 

@@ -28,7 +28,7 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tests.support.kernels import I, dense, integer, loop
+from tests.support.build import I, dense, integer, loop
 from tests.support.vectors import check, compile_kernel, plus, ramp, run, times
 
 L16 = INT64.vector(16)

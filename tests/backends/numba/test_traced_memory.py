@@ -29,8 +29,9 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
+from tests.support.build import I, dense, integer, loop
 from tests.support.guarded import guarded
-from tests.support.kernels import Array, I, address, dense, integer, loop
+from tests.support.kernels import Array, address
 from tests.support.vectors import compile_kernel, plus, ramp, times, traced
 
 L16 = INT64.vector(16)

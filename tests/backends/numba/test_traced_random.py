@@ -31,7 +31,8 @@ from tc.kernel.ir import (
     Unary,
     Var,
 )
-from tests.support.kernels import Array, I, dense, integer, loop
+from tests.support.build import I, dense, integer, loop
+from tests.support.kernels import Array
 from tests.support.vectors import check, plus, ramp, times
 
 SCRATCH = dense("s", INT64, (4,), "scratch")

@@ -13,7 +13,7 @@ from tc.backends.numba.traced_printer import MAX_NUMBA_LOCALS, is_vector_region
 from tc.dtypes import FLOAT32, INT64, UINT16
 from tc.kernel.ir import Cast, Const, Kernel, Let, Load, Store, Var
 from tc.runtime.arrays import empty
-from tests.support.kernels import I, dense, integer, loop
+from tests.support.build import I, dense, integer, loop
 from tests.support.vectors import check, compile_kernel, plus, ramp, run, times
 
 F16 = FLOAT32.vector(16)

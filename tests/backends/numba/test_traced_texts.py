@@ -36,7 +36,8 @@ from tc.kernel.ir import (
 )
 from tc.kernel.passes.contraction import contract
 from tc.kernel.verify import verify
-from tests.support.kernels import I, dense, integer, load, loop
+from tests.support.build import I, dense, integer, loop
+from tests.support.kernels import load
 from tests.support.vectors import BACKEND, plus, ramp, times
 
 EXPECTED = Path(__file__).parents[2] / "expected"

@@ -36,8 +36,9 @@ from tc.kernel.ir import (
     Store,
     Unary,
 )
+from tests.support.build import I, dense, integer, loop
 from tests.support.exponents import exponent_pairs
-from tests.support.kernels import Array, I, dense, integer, loop
+from tests.support.kernels import Array
 from tests.support.vectors import arrays_of, compile_kernel, ramp, results, run, times
 
 BACKEND = NumbaBackend()

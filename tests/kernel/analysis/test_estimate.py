@@ -12,7 +12,6 @@ from tc.kernel.ir import (
     Call,
     Compare,
     Const,
-    Expr,
     For,
     Grid,
     If,
@@ -23,21 +22,13 @@ from tc.kernel.ir import (
     Ramp,
     Reduce,
     Set,
-    Stmt,
     Store,
     Var,
     row_major,
 )
+from tests.support.build import integer, loop
 
 I, J, K = (Var(name, INT64) for name in "ijk")  # noqa: E741 - as in the kernels
-
-
-def integer(value: int) -> Const:
-    return Const(value, INT64)
-
-
-def loop(name: str, end: Expr, *body: Stmt) -> For:
-    return For(name, integer(0), end, body)
 
 
 def buffer(name: str, shape: tuple[int, ...], role: str) -> Buffer:

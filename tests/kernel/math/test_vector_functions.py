@@ -47,8 +47,9 @@ from tc.kernel.passes.vector_functions import (
 )
 from tc.kernel.verify import verify
 from tests.support import precise
+from tests.support.build import dense, integer, loop
 from tests.support.formulas import apply, errors, exact, points
-from tests.support.kernels import Array, dense, integer, loop
+from tests.support.kernels import Array
 from tests.support.vectors import compile_kernel, run
 
 TYPES = (np.float32, np.float64)

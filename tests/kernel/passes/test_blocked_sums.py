@@ -15,7 +15,7 @@ from tc.kernel import ir
 from tc.kernel.evaluate import evaluate
 from tc.kernel.passes.blocked_sums import BLOCK, sum_in_blocks
 from tc.kernel.verify import verify
-from tests.support.kernels import dense, integer, loop
+from tests.support.build import dense, integer, loop
 
 K, J = ir.Var("k", INT64), ir.Var("j", INT64)
 

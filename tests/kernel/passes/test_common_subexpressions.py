@@ -27,7 +27,8 @@ from tc.kernel.ir import (
     Store,
 )
 from tc.kernel.passes.common_subexpressions import eliminate_common_subexpressions
-from tests.kernel.marked import add, assert_same, dense, less, lines, loop, var
+from tests.kernel.marked import assert_same, lines
+from tests.support.build import add, dense, less, loop, var
 
 I, X = var("i"), var("x")  # noqa: E741
 ZERO, ONE = integer(0), integer(1)

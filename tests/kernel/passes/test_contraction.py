@@ -29,7 +29,7 @@ from tc.kernel.ir import (
 from tc.kernel.passes.contraction import contract
 from tc.kernel.printer import expression_text
 from tc.kernel.verify import verify
-from tests.support.kernels import dense, integer, loop
+from tests.support.build import dense, integer, loop
 
 F4 = FLOAT32.vector(4)
 LANES = Ramp(integer(0), 1, INT64.vector(4))

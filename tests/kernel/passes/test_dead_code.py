@@ -23,7 +23,8 @@ from tc.kernel.ir import (
     Store,
 )
 from tc.kernel.passes.dead_code import eliminate_dead_code
-from tests.kernel.marked import add, assert_same, dense, less, lines, loop, var
+from tests.kernel.marked import assert_same, lines
+from tests.support.build import add, dense, less, loop, var
 
 X, Y, I = var("x"), var("y"), var("i")  # noqa: E741
 BUFFERS = (dense("a", INT64, (8,), "input"), dense("o", INT64, (8,), "output"))

@@ -22,7 +22,8 @@ from tc.kernel.ir import (
     statements,
 )
 from tc.kernel.passes.demanded_lanes import lanes_from, narrow_to_demanded_lanes
-from tests.kernel.marked import assert_same, dense, var
+from tests.kernel.marked import assert_same
+from tests.support.build import dense, var
 
 ROWS = 3
 I = var("i")  # noqa: E741

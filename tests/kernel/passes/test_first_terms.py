@@ -12,7 +12,7 @@ from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Binary, Const, Expr, Kernel, Let, Load, Set, Stmt, Store, Var
 from tc.kernel.passes.dead_code import eliminate_dead_code
 from tc.kernel.verify import verify
-from tests.support.kernels import dense, integer, loop
+from tests.support.build import dense, integer, loop
 
 X = Var("x", FLOAT32)
 

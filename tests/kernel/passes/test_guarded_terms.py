@@ -18,7 +18,8 @@ from tc.kernel.ir import Compare, Expr, For, Kernel, Load, Select, Store
 from tc.kernel.passes.loop_splitting import MIN_GUARDED_ITERATIONS as MIN_ITERATIONS
 from tc.kernel.passes.loop_splitting import skip_guarded_terms, split_at_edges
 from tc.kernel.rebuild import substitute
-from tests.kernel.marked import add, all_statements, assert_same, dense, finish, loop, times, var
+from tests.kernel.marked import all_statements, assert_same, finish
+from tests.support.build import add, dense, loop, times, var
 
 ROWS, DEPTH, LANES = 3, 14, 2
 HEIGHT = 4 * ROWS

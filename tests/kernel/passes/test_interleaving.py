@@ -22,7 +22,8 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.passes.stores import interleave_stores
-from tests.kernel.marked import add, all_statements, assert_same, dense, lines, loop, times, var
+from tests.kernel.marked import all_statements, assert_same, lines
+from tests.support.build import add, dense, loop, times, var
 
 I, J = var("i"), var("j")  # noqa: E741
 

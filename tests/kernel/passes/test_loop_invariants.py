@@ -30,8 +30,9 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.passes.common_subexpressions import hoist_invariant_calls
-from tests.kernel.marked import add, assert_same, dense, less, lines, loop, var
+from tests.kernel.marked import assert_same, lines
 from tests.kernel.marked_strategies import marked_kernels
+from tests.support.build import add, dense, less, loop, var
 
 I, J = var("i"), var("j")  # noqa: E741
 BUFFERS = (

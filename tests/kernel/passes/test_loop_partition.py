@@ -18,18 +18,9 @@ from tc.kernel.passes.loop_splitting import MAX_LAST_STATEMENTS as MAX_COPIED_ST
 from tc.kernel.passes.loop_splitting import MIN_ITERATIONS, split_last_iterations
 from tc.kernel.passes.stores import store_past_caches
 from tc.kernel.walk import has_non_temporal_stores
-from tests.kernel.marked import (
-    add,
-    all_statements,
-    assert_same,
-    dense,
-    finish,
-    less,
-    loop,
-    times,
-    var,
-)
+from tests.kernel.marked import all_statements, assert_same, finish
 from tests.support.bounds import assert_computes
+from tests.support.build import add, dense, less, loop, times, var
 
 LANES = 8
 

@@ -31,7 +31,7 @@ from tc.kernel.passes.stores import store_past_caches
 from tc.kernel.printer import to_text
 from tc.kernel.verify import verify
 from tc.kernel.walk import has_non_temporal_stores
-from tests.support.kernels import I, dense, integer, loop
+from tests.support.build import I, dense, integer, loop
 from tests.support.vectors import plus, ramp, times
 
 J = Var("j", INT64)

@@ -44,7 +44,8 @@ from tc.kernel.passes.value_numbering import number_values
 from tc.kernel.printer import statement_lines
 from tests.kernel.grid_strategies import tame_grids
 from tests.kernel.grids import B0, BARRIER, T0, T1, equal, grid, launches, tmm
-from tests.kernel.marked import add, assert_same, dense, less, lines, loop, run, times, var
+from tests.kernel.marked import assert_same, lines, run
+from tests.support.build import add, dense, less, loop, times, var
 
 ZERO, ONE = integer(0), integer(1)
 MIRRORED = add(negation(T0), integer(3))

@@ -33,7 +33,8 @@ from tc.kernel.passes.prefetch import MIN_BLOCK_LINES as MIN_LINES
 from tc.kernel.passes.prefetch import OPERATIONS_PER_HINT as WORK
 from tc.kernel.passes.prefetch import prefetch_blocks
 from tests.kernel.hinted import hints_of
-from tests.support.kernels import Array, dense, integer, loop
+from tests.support.build import dense, integer, loop
+from tests.support.kernels import Array
 from tests.support.vectors import plus, ramp, times
 
 BLOCKS, ROWS, WIDTH = 40, MIN_LINES, 16

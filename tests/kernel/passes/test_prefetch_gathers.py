@@ -45,7 +45,7 @@ from tc.kernel.printer import expression_text, statement_lines
 from tc.kernel.verify import verify
 from tc.kernel.walk import has_prefetches
 from tests.kernel.marked import finish
-from tests.support.kernels import I, dense, integer, loop
+from tests.support.build import I, dense, integer, loop
 from tests.support.vectors import plus, ramp, times
 
 K, T = Var("k", INT64), Var("t", INT64)

@@ -21,7 +21,7 @@ from tc.kernel.passes.reciprocal_division import (
     divide_by_reciprocals,
 )
 from tc.kernel.verify import verify
-from tests.support.kernels import dense, integer
+from tests.support.build import dense, integer
 from tests.support.vectors import compile_kernel, run
 
 LANES, SIZE = 4, 32

@@ -23,8 +23,9 @@ from tc.kernel.ir import (
     Store,
 )
 from tc.kernel.passes.value_numbering import number_values
-from tests.kernel.marked import add, assert_same, dense, less, lines, loop, run, var
+from tests.kernel.marked import assert_same, lines, run
 from tests.kernel.marked_strategies import marked_kernels
+from tests.support.build import add, dense, less, loop, var
 
 X, Y, I = var("x"), var("y"), var("i")  # noqa: E741
 BUFFERS = (dense("a", INT64, (8,), "input"), dense("o", INT64, (8,), "output"))

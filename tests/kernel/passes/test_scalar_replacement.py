@@ -29,7 +29,8 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
-from tests.kernel.marked import add, assert_same, dense, less, lines, loop, times, var
+from tests.kernel.marked import assert_same, lines
+from tests.support.build import add, dense, less, loop, times, var
 
 I4 = INT64.vector(4)
 K, I = var("k"), var("i")  # noqa: E741

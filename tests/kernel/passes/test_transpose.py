@@ -31,19 +31,8 @@ from tc.kernel.ir import (
 )
 from tc.kernel.passes.copies import transpose
 from tc.kernel.verify import verify
-from tests.kernel.marked import (
-    add,
-    all_expressions,
-    all_statements,
-    assert_same,
-    dense,
-    less,
-    lines,
-    loop,
-    loops,
-    times,
-    var,
-)
+from tests.kernel.marked import all_expressions, all_statements, assert_same, lines, loops
+from tests.support.build import add, dense, less, loop, times, var
 
 I, J, K = var("i"), var("j"), var("k")  # noqa: E741
 

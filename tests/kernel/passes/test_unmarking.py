@@ -18,21 +18,17 @@ from tc.kernel.passes.pass_list import PASSES
 from tests.kernel.marked import (
     NAMES,
     UNMARKING,
-    add,
     all_expressions,
     all_statements,
     assert_same,
-    dense,
     finish,
     lines,
-    loop,
     loops,
     run,
     tiled_matmul,
-    times,
-    var,
 )
 from tests.kernel.marked_strategies import marked_kernels
+from tests.support.build import add, dense, loop, times, var
 from tests.support.work import calls
 
 F32 = FLOAT32

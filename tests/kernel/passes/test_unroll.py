@@ -28,18 +28,8 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.passes.unroll import unroll
-from tests.kernel.marked import (
-    add,
-    all_statements,
-    assert_same,
-    dense,
-    less,
-    lines,
-    loop,
-    loops,
-    times,
-    var,
-)
+from tests.kernel.marked import all_statements, assert_same, lines, loops
+from tests.support.build import add, dense, less, loop, times, var
 
 I, J, K = var("i"), var("j"), var("k")  # noqa: E741
 BUFFERS = (

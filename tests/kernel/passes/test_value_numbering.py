@@ -28,8 +28,9 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.passes.value_numbering import number_values
-from tests.kernel.marked import add, assert_same, dense, less, lines, loop, times, var
+from tests.kernel.marked import assert_same, lines
 from tests.kernel.marked_strategies import marked_kernels
+from tests.support.build import add, dense, less, loop, times, var
 
 X, Y, I = var("x"), var("y"), var("i")  # noqa: E741
 BUFFERS = (

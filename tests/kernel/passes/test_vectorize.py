@@ -28,19 +28,9 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.passes.vectorize import MAX_LANES, vectorize
-from tests.kernel.marked import (
-    add,
-    all_expressions,
-    assert_same,
-    dense,
-    less,
-    lines,
-    loop,
-    loops,
-    times,
-    var,
-)
+from tests.kernel.marked import all_expressions, assert_same, lines, loops
 from tests.kernel.vector_loops import F32, K, L, R, a, kernel_of, one, vector, vectors
+from tests.support.build import add, dense, less, loop, times, var
 
 # --- subscripts -------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ from tc.kernel.ir import (
     Set,
     Store,
 )
-from tests.kernel.marked import add, less, loop, times, var
 from tests.kernel.vector_loops import F32, K, L, a, one, vector, vectors
+from tests.support.build import add, less, loop, times, var
 
 # --- conditions -------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ from tc.kernel.folding import integer
 from tc.kernel.ir import Const, Kernel, Load, Stmt, Store
 from tc.kernel.passes.copies import combine_writes
 from tc.kernel.printer import to_text
-from tests.kernel.marked import add, all_statements, dense, loop, loops, run, times, var
+from tests.kernel.marked import all_statements, loops, run
+from tests.support.build import add, dense, loop, times, var
 
 I, J, R = var("i"), var("j"), var("r")  # noqa: E741
 
