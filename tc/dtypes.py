@@ -103,8 +103,9 @@ class Weak(enum.Enum):
 Type: TypeAlias = DType | Weak
 
 
-def promote(left: Type, right: Type) -> Type:
-    """The common type of two operands in arithmetic (Y1, Y2); bool counts as int32.
+def promote(left: Type, right: Type, floating: DType | None = None) -> Type:
+    """The common type of two operands in arithmetic (Y1, Y2); bool counts as int32. `floating`
+    is the type of a floating literal beside an integer, float32 unless another one is given.
 
     >>> promote(INT8, UINT8), promote(FLOAT16, INT64), promote(Weak.SIZE, INT8)
     (DType(name='int16', kind='int', bits=16), DType(name='float16', kind='float', bits=16), \
@@ -115,15 +116,15 @@ DType(name='int32', kind='int', bits=32))
         order = (Weak.LITERAL, Weak.SIZE, Weak.FLOAT)
         return max(left, right, key=order.index)
     if isinstance(left, Weak):
-        return _promote_weak(left, right)  # type: ignore[arg-type]  # both weak is above
+        return _promote_weak(left, right, floating)  # type: ignore[arg-type]  # both weak is above
     if isinstance(right, Weak):
-        return _promote_weak(right, left)
+        return _promote_weak(right, left, floating)
     return _promote_concrete(left, right)
 
 
-def join(left: Type, right: Type) -> Type:
+def join(left: Type, right: Type, floating: DType | None = None) -> Type:
     """The common type where values meet without arithmetic: bool with bool stays bool (Y2)."""
-    return BOOL if left == BOOL and right == BOOL else promote(left, right)
+    return BOOL if left == BOOL and right == BOOL else promote(left, right, floating)
 
 
 def is_lossy_mix(left: Type, right: Type) -> bool:
@@ -187,11 +188,11 @@ def fits(value: float, dtype: DType) -> bool:
     return low <= value <= high
 
 
-def _promote_weak(weak: Weak, dtype: DType) -> DType:
+def _promote_weak(weak: Weak, dtype: DType, floating: DType | None) -> DType:
     if weak is Weak.LITERAL or dtype.is_float:
         return dtype
     if weak is Weak.FLOAT:
-        return FLOAT32
+        return floating or FLOAT32
     if dtype.bits == 64:  # a size takes a wider operand's type, uint64 too
         return dtype
     return INT64 if dtype == UINT32 else _promote_concrete(INT32, dtype)

@@ -1,0 +1,172 @@
+"""From trees to values: what an expression is in an environment, and what statements bind.
+
+Nothing is computed here: the parts of a value are, when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tc.dtypes import FLOAT32, FLOAT64, INT32, INT64
+from tc.errors import CheckError
+from tc.sac import ast
+from tc.sac.levels.applications import Application, Row
+from tc.sac.levels.array_functions import ARRAY_FUNCTIONS
+from tc.sac.levels.builtins import SELECTION, row_of
+from tc.sac.levels.calls import CallValue, Invocation
+from tc.sac.levels.element_types import BOOL_TYPE, ElementType, literal_type
+from tc.sac.levels.elementwise import CASTS, NEGATION, NOT, OPERATORS
+from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop
+from tc.sac.levels.selections import Choice, RowOfValues, Selection
+from tc.sac.levels.values import Environment, Literal, Value
+from tc.source import Span
+
+SUFFIXES = {"i": INT32, "l": INT64, "f": FLOAT32, "d": FLOAT64}
+
+
+def evaluate(expr: ast.Expr, env: Environment) -> Value:
+    """The value of an expression, of which nothing is computed yet."""
+    span = expr.span
+    match expr:
+        case ast.Number():
+            return _number(expr, env)
+        case ast.Bool(value=value):
+            return Literal(value, BOOL_TYPE, span, env)
+        case ast.Name(text=text):
+            if text not in env.names:
+                raise CheckError(f"unknown name '{text}'", rule="C4", span=span)
+            return env.names[text]
+        case ast.Row(items=items):
+            spans = tuple(item.span for item in items)
+            return RowOfValues([evaluate(item, env) for item in items], spans, span, env)
+        case ast.Select(array=array, items=entries):
+            values = [
+                entry if isinstance(entry, ast.Dot | ast.Dots) else evaluate(entry, env)
+                for entry in entries
+            ]
+            spans = (array.span, *(entry.span for entry in entries))
+            return Selection(evaluate(array, env), values, spans, span, env)
+        case ast.Call():
+            return _call(expr, env)
+        case ast.Cast(spelling=spelling, operand=operand):
+            return _applied(CASTS[spelling], (operand,), span, env)
+        case ast.Unary(op=op, operand=operand):
+            return _applied(NEGATION if op == "-" else NOT, (operand,), span, env)
+        case ast.Binary(op=op, left=left, right=right):
+            row = ARRAY_FUNCTIONS[op] if op == "++" else OPERATORS[op]
+            return _applied(row, (left, right), span, env)
+        case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
+            branches = evaluate(then, env), evaluate(otherwise, env)
+            test = evaluate(condition, env)
+            return Choice(test, *branches, condition.span, span, env)
+        case ast.Comprehension(parts=parts):
+            return ComprehensionValue(parts, span, env)
+        case ast.WithLoop():
+            return _with_loop(expr, env)
+
+
+def execute(statements: Sequence[ast.Statement], env: Environment) -> Environment:
+    """The environment behind statements."""
+    for statement in statements:
+        match statement:
+            case ast.Assign():
+                env = _assigned(statement, env)
+            case ast.If():
+                env = _branched(statement, env)
+    return env
+
+
+def _number(expr: ast.Number, env: Environment) -> Value:
+    text = expr.text.lower()
+    suffix = "" if text.startswith("0x") else text[-1]
+    if suffix not in SUFFIXES:
+        return Literal(expr.value, literal_type(expr.value, expr.span), expr.span, env)
+    return Literal(expr.value, ElementType(SUFFIXES[suffix]), expr.span, env)
+
+
+def _applied(row: Row, args: Sequence[ast.Expr], span: Span, env: Environment) -> Value:
+    values = tuple(evaluate(arg, env) for arg in args)
+    return Application(row, values, tuple(arg.span for arg in args), span, env)
+
+
+def _call(expr: ast.Call, env: Environment) -> Value:
+    name = expr.function.text
+    if name in env.context.functions:
+        invocation = _invocation(expr, env)
+        if len(invocation.definition.types) != 1:
+            raise CheckError(
+                f"'{name}' has {len(invocation.definition.types)} results; name them: 'a, b = "
+                f"{name}(...)'",
+                rule="C4",
+                span=expr.span,
+            )
+        return CallValue(invocation, 0)
+    if name == SELECTION:
+        _check_arity(expr, 2)
+        index, array = expr.args
+        spans = (array.span, index.span)
+        return Selection(evaluate(array, env), [evaluate(index, env)], spans, expr.span, env)
+    row = row_of(name)
+    if row is None:
+        raise CheckError(f"unknown name '{name}'", rule="C4", span=expr.function.span)
+    _check_arity(expr, row.arity)
+    return _applied(row, expr.args, expr.span, env)
+
+
+def _invocation(expr: ast.Call, env: Environment) -> Invocation:
+    definition = env.context.functions[expr.function.text]
+    _check_arity(expr, len(definition.parameters))
+    values = [evaluate(arg, env) for arg in expr.args]
+    spans = tuple(arg.span for arg in expr.args)
+    return Invocation(definition, values, spans, expr.span, env)
+
+
+def _check_arity(expr: ast.Call, arity: int) -> None:
+    if len(expr.args) != arity:
+        raise CheckError(
+            f"'{expr.function.text}' takes {arity} arguments, not {len(expr.args)}",
+            rule="C4",
+            span=expr.span,
+        )
+
+
+def _with_loop(expr: ast.WithLoop, env: Environment) -> Value:
+    match expr.operation:
+        case ast.Genarray(shape=shape, default=default):
+            sizes, element = evaluate(shape, env), evaluate(default, env)
+            return ArrayLoop(expr.parts, (sizes, shape.span), element, expr.span, env)
+        case ast.Modarray(array=array):
+            return ArrayLoop(expr.parts, None, evaluate(array, env), expr.span, env)
+        case ast.Fold(op=op, neutral=neutral):
+            return FoldLoop(expr.parts, op, evaluate(neutral, env), expr.span, env)
+
+
+def _assigned(statement: ast.Assign, env: Environment) -> Environment:
+    value = statement.value
+    if len(statement.targets) == 1:
+        target = statement.targets[0]
+        if statement.op:
+            value = ast.Binary(op=statement.op, left=target, right=value, span=value.span)
+        return env.bind({target.text: evaluate(value, env)})
+    assert isinstance(value, ast.Call)
+    invocation = _invocation(value, env)
+    return env.bind(
+        {
+            target.text: CallValue(invocation, k)
+            for k, target in enumerate(statement.targets)
+        }
+    )
+
+
+def _branched(statement: ast.If, env: Environment) -> Environment:
+    """Each variable that a branch sets is `condition ? its value : the other one's` (C10)."""
+    condition = evaluate(statement.condition, env)
+    then, otherwise = execute(statement.then, env), execute(statement.otherwise, env)
+    changed: dict[str, Value] = {}
+    for name in dict.fromkeys((*then.names, *otherwise.names)):
+        first, second = then.names.get(name), otherwise.names.get(name)
+        if first is None or second is None or first is second:
+            continue
+        test = statement.condition.span
+        changed[name] = Choice(condition, first, second, test, statement.span, env)
+    return env.bind(changed)

@@ -1,0 +1,332 @@
+"""Values whose parts are computed by demand (C10, C22), and the environment that they stand in."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from tc.dtypes import Array, Type
+from tc.errors import AccessError, CheckError, Notes, RangeError, TCError, TCWarning
+from tc.sac import ast
+from tc.sac.levels.element_types import (
+    SIZE_TYPE,
+    ElementType,
+    cast,
+    check_fit,
+    computed_in,
+)
+from tc.source import Span
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+class Level(enum.IntEnum):
+    """How much of a value is needed: nothing, the rank, the shape, all (C22)."""
+
+    N = 0
+    D = 1
+    S = 2
+    F = 3
+
+
+Needs: TypeAlias = Iterable[tuple["Value", Level]]
+
+
+class NeedsIndexValue(TCError):
+    """The value of an index is asked for where only its shape is known (C23).
+
+    `index` is the index; the comprehension that it belongs to says the error in the words of C23.
+    """
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(
+            f"the value of the index '{index.name}' is not known here", rule="C23", span=index.span
+        )
+        self.index = index
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An index with its value, for messages: `at [i,j] = [0,2]`."""
+
+    pattern: str
+    index: Shape
+
+    def __str__(self) -> str:
+        return f"{self.pattern} = {shown(self.index)}"
+
+
+@dataclass
+class Context:
+    """What all values of a run share.
+
+    `evaluate` gives the value of an expression, `execute` the environment behind statements;
+    `loops` computes comprehensions and with-loops element by element (the reference).
+    """
+
+    functions: Mapping[str, ast.Definition]
+    evaluate: Callable[[ast.Expr, Environment], Value]
+    execute: Callable[[Sequence[ast.Statement], Environment], Environment]
+    loops: Callable[[Value], Array]
+    warnings: dict[tuple[int, str], tuple[Span, str]] = field(default_factory=dict)
+
+    def integers(self, value: Value) -> Shape:
+        """The elements of a vector, or the scalar, of integers that a shape, a bound or an index
+        needs: level F. A lowering notes here what a specialisation depends on (C26)."""
+        return tuple(int(x) for x in np.asarray(value.value).reshape(-1))
+
+    def decides(self, value: Value) -> bool:
+        """Whether a scalar condition holds: level F."""
+        return bool(np.asarray(value.value).reshape(-1)[0] != 0)
+
+    def warn(self, span: Span, text: str) -> None:
+        """Notes a warning, once per place and text."""
+        self.warnings.setdefault((span.start, text), (span, text))
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What names mean at a place of the text: values; and how the place was reached, for messages:
+    the calls around it, and the index of each comprehension whose instance it belongs to."""
+
+    names: Mapping[str, Value]
+    context: Context
+    calls: tuple[Span, ...] = ()
+    instances: tuple[Instance, ...] = ()
+
+    def bind(self, names: Mapping[str, Value]) -> Environment:
+        """The environment with further names."""
+        return replace(self, names={**self.names, **names})
+
+    def within(self, instance: Instance, names: Mapping[str, Value]) -> Environment:
+        """The environment of an instance of a comprehension's body."""
+        return Environment(
+            {**self.names, **names}, self.context, self.calls, (*self.instances, instance)
+        )
+
+
+class Value:
+    """An expression in an environment. Each part is computed when it is asked for, and kept.
+
+    Subclasses give `type`, `shape` and `value` (elements as they are computed: `computed_in`), and
+    `rank` where it needs less than the shape. `needs(level)` says which parts of which operands a
+    part follows from (C22)."""
+
+    def __init__(self, span: Span, env: Environment) -> None:
+        self.span = span
+        self.env = env
+
+    @cached_property
+    def type(self) -> ElementType:
+        raise NotImplementedError
+
+    @cached_property
+    def rank(self) -> int:
+        """Level D."""
+        return len(self.shape)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Level S."""
+        raise NotImplementedError
+
+    @cached_property
+    def value(self) -> Array:
+        """Level F. Not to be written to."""
+        raise NotImplementedError
+
+    def needs(self, level: Level) -> Needs:
+        """The operands that a level of this value follows from, with the level of each."""
+        raise NotImplementedError
+
+    def fault(
+        self,
+        kind: type[TCError],
+        rule: str,
+        cause: str,
+        *,
+        span: Span | None = None,
+        paste: str | None = None,
+        repair: str | None = None,
+        notes: Notes = (),
+    ) -> TCError:
+        """An error at this value, with the index values and the calls around it."""
+        env = self.env
+        if env.instances:
+            cause += ", at " + ", ".join(map(str, env.instances))
+        notes = (*notes, *((call, "in this call") for call in reversed(env.calls)))
+        place = self.span if span is None else span
+        return kind(cause, rule=rule, span=place, paste=paste, repair=repair, notes=notes)
+
+
+class Literal(Value):
+    """A number of the text, or `true` or `false`."""
+
+    def __init__(
+        self, number: int | float | bool, type: ElementType, span: Span, env: Environment
+    ) -> None:
+        super().__init__(span, env)
+        self.number = number
+        self.__dict__["type"] = type
+        self.__dict__["shape"] = ()
+
+    @cached_property
+    def value(self) -> Array:
+        if self.type.constant is not None:
+            return elements(self, self.type.dtype)
+        return np.asarray(self.number).astype(computed_in(self.type.dtype))
+
+    def needs(self, level: Level) -> Needs:
+        return ()
+
+
+class Constant(Value):
+    """A value that the shapes give: the index of an instance, a size of a declared type."""
+
+    def __init__(self, array: Array, type: ElementType, span: Span, env: Environment) -> None:
+        super().__init__(span, env)
+        self.__dict__["type"] = type
+        self.__dict__["shape"] = array.shape
+        self.array = array
+
+    @cached_property
+    def value(self) -> Array:
+        return self.array
+
+    def needs(self, level: Level) -> Needs:
+        return ()
+
+
+class Input(Value):
+    """An array that the caller gives. Its elements are read when `value` is asked for.
+
+    `array` has `shape`, and gives its elements to `numpy.asarray`."""
+
+    def __init__(
+        self, name: str, array: Array, type: ElementType, span: Span, env: Environment
+    ) -> None:
+        super().__init__(span, env)
+        self.name = name
+        self.array = array
+        self.__dict__["type"] = type
+
+    @cached_property
+    def shape(self) -> Shape:
+        return tuple(int(n) for n in self.array.shape)
+
+    @cached_property
+    def value(self) -> Array:
+        return np.asarray(self.array).astype(computed_in(self.type.dtype), copy=False)
+
+    def needs(self, level: Level) -> Needs:
+        return ()
+
+
+class Index(Value):
+    """An index of a comprehension whose body is examined without an instance (C23): type, rank and
+    shape are known, the value is not.
+
+    `owner` is the partition that it belongs to; `length` gives the length of an index vector, and
+    is None for a scalar index, which is number `position` of the pattern."""
+
+    def __init__(
+        self,
+        name: str,
+        owner: object,
+        position: int,
+        length: Callable[[], int] | None,
+        span: Span,
+        env: Environment,
+    ) -> None:
+        super().__init__(span, env)
+        self.name = name
+        self.owner = owner
+        self.position = position
+        self.length = length
+        self.__dict__["type"] = SIZE_TYPE
+        self.__dict__["rank"] = 0 if length is None else 1
+
+    @cached_property
+    def shape(self) -> Shape:
+        return () if self.length is None else (self.length(),)
+
+    @cached_property
+    def value(self) -> Array:
+        raise NeedsIndexValue(self)
+
+    def refuse(self) -> int:
+        """The length of an index vector whose bound is being inferred: it is not known."""
+        raise NeedsIndexValue(self)
+
+    def needs(self, level: Level) -> Needs:
+        return ()
+
+
+def elements(value: Value, target: Type) -> Array:
+    """The elements of a value, converted to another type: what meets it (C5). Raises Y1 for a
+    literal that does not fit."""
+    found = value.type
+    check_fit(found, target)
+    if found.constant is not None:
+        return np.asarray(found.constant).astype(computed_in(target))
+    if found.dtype == target:
+        return value.value
+    return cast(value.value, target)
+
+
+def shown(numbers: Iterable[int]) -> str:
+    """A shape or an index in messages: `[3,4]`."""
+    return f"[{','.join(map(str, numbers))}]"
+
+
+def dependence(value: Value, level: Level) -> Level:
+    """What of the inputs a level of a value depends on: N for nothing, S for shapes, F for data."""
+    most = Level.N
+    stack: list[tuple[Value, Level]] = [(value, level)]
+    seen: set[tuple[int, Level]] = set()
+    while stack:
+        node, at = stack.pop()
+        if (id(node), at) in seen or at == Level.N:
+            continue
+        seen.add((id(node), at))
+        if isinstance(node, Input):
+            most = max(most, Level.F if at == Level.F else Level.S)
+        else:
+            stack += node.needs(at)
+    return most
+
+
+def blamed(*causes: tuple[Value, Level]) -> type[TCError]:
+    """The class of an error that follows from levels of these values: what only data show, what the
+    shapes of the inputs make wrong, or what is wrong for all inputs."""
+    try:
+        most = max((dependence(value, level) for value, level in causes), default=Level.N)
+    except TCError:
+        most = Level.S
+    return {Level.F: AccessError, Level.N: CheckError}.get(most, RangeError)
+
+
+__all__ = [
+    "Constant",
+    "Context",
+    "Environment",
+    "Index",
+    "Input",
+    "Instance",
+    "Level",
+    "Literal",
+    "NeedsIndexValue",
+    "Needs",
+    "Shape",
+    "TCWarning",
+    "Value",
+    "blamed",
+    "dependence",
+    "elements",
+    "shown",
+]
