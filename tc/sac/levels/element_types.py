@@ -159,7 +159,7 @@ def cast(array: Array, target: Type) -> Array:
 def rounded_to(array: Array, target: DType) -> Array:
     """An array in the numpy type of a result: halves are rounded here (Y8)."""
     with np.errstate(all="ignore"):
-        return np.ascontiguousarray(np.asarray(array).astype(target.numpy, copy=False))
+        return np.array(array, target.numpy, order="C")
 
 
 def _common(types: Iterable[ElementType], *, arithmetic: bool) -> ElementType:

@@ -1,0 +1,464 @@
+"""Static demand: the level of each input that a level of the result needs, by the table of C22 and
+over all branches (C24)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tc.sac import ast
+from tc.sac.free_names import free_names
+from tc.sac.levels.applications import Row
+from tc.sac.levels.array_functions import ARRAY_FUNCTIONS
+from tc.sac.levels.builtins import SELECTION, row_of
+from tc.sac.levels.calls import named_sizes
+from tc.sac.levels.elementwise import CASTS, NEGATION, NOT, OPERATORS
+from tc.sac.levels.values import Level
+
+N, D, S, F = Level.N, Level.D, Level.S, Level.F
+
+
+@dataclass(frozen=True, eq=False)
+class _Input:
+    name: str
+    rank: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """A variable, or a parameter, whose declared type may tell its rank."""
+
+    expr: ast.Expr
+    scope: _Scope
+    rank: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Size:
+    """A size that the type of a parameter names: `argument` is the parameter."""
+
+    argument: _Name
+    is_vector: bool
+    is_count: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Index:
+    """An index of a partition, whose bounds stand in `scope`."""
+
+    part: ast.Part | ast.LoopPart
+    scope: _Scope
+    is_vector: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """A variable that an `if` sets."""
+
+    condition: ast.Expr
+    scope: _Scope
+    branches: tuple[_Name, _Name]
+
+
+@dataclass(frozen=True, eq=False)
+class _ResultOf:
+    """One of several results of a call."""
+
+    call: ast.Call
+    number: int
+    scope: _Scope
+
+
+_Name: TypeAlias = "_Input | _Bound | _Size | _Index | _Choice | _ResultOf"
+
+
+@dataclass(frozen=True, eq=False)
+class _Scope:
+    names: Mapping[str, _Name]
+
+
+def demand_of(module: ast.Module, entry: ast.Definition | None, level: Level) -> dict[str, Level]:
+    """The level that is needed of each input for a level of the results of `entry`, or of the text
+    that is an expression."""
+    walk = _Demand({d.name.text: d for d in module.definitions})
+    if entry is None:
+        assert module.body is not None
+        names: dict[str, _Name] = {name: _Input(name, None) for name in free_names(module)}
+        scope = _behind(module.body.statements, _Scope(names))
+        results = module.body.results
+        needed = dict.fromkeys(names, N)
+    else:
+        inputs: list[_Name] = [
+            _Input(p.name.text, declared_rank(p.type)) for p in entry.parameters
+        ]
+        scope = _behind(entry.body.statements, _parameters(entry, inputs))
+        results = entry.body.results
+        needed = {p.name.text: N for p in entry.parameters}
+    for k, result in enumerate(results):
+        declared = None if entry is None else declared_rank(entry.types[k])
+        if not _is_known(declared, level):
+            walk.expr(result, scope, level)
+    for name, found in walk.found.items():
+        needed[name] = max(needed.get(name, N), found)
+    return needed
+
+
+def declared_rank(declared: ast.Type) -> int | None:
+    """The rank that a type without `*`, `+` and `d:` fixes."""
+    if isinstance(declared.sizes, str):
+        return None
+    rank = 0
+    for size in declared.sizes:
+        if size.name is None:
+            rank += 1
+        elif isinstance(size.count, int):
+            rank += size.count
+        else:
+            return None
+    return rank
+
+
+def _is_known(rank: int | None, level: Level) -> bool:
+    """Whether nothing is needed: a known scalar at S, a known rank at D."""
+    return level == N or (level == S and rank == 0) or (level == D and rank is not None)
+
+
+def _parameters(definition: ast.Definition, given: Sequence[_Name]) -> _Scope:
+    names: dict[str, _Name] = {}
+    for parameter, argument in zip(definition.parameters, given, strict=True):
+        counts = {
+            size.count.text
+            for size in (() if isinstance(parameter.type.sizes, str) else parameter.type.sizes)
+            if size.name is not None and isinstance(size.count, ast.Name)
+        }
+        for name, is_vector in named_sizes(parameter.type):
+            names.setdefault(name, _Size(argument, is_vector, name in counts))
+    for parameter, argument in zip(definition.parameters, given, strict=True):
+        names[parameter.name.text] = argument
+    return _Scope(names)
+
+
+def _behind(statements: Sequence[ast.Statement], scope: _Scope) -> _Scope:
+    """The scope behind statements."""
+    for statement in statements:
+        names = dict(scope.names)
+        if isinstance(statement, ast.If):
+            then, otherwise = _behind(statement.then, scope), _behind(statement.otherwise, scope)
+            for name in {**then.names, **otherwise.names}:
+                first, second = then.names.get(name), otherwise.names.get(name)
+                if first is not None and second is not None and first is not second:
+                    names[name] = _Choice(statement.condition, scope, (first, second))
+        elif len(statement.targets) > 1:
+            assert isinstance(statement.value, ast.Call)
+            for k, target in enumerate(statement.targets):
+                names[target.text] = _ResultOf(statement.value, k, scope)
+        else:
+            value = statement.value
+            if statement.op:
+                target = statement.targets[0]
+                value = ast.Binary(op=statement.op, left=target, right=value, span=value.span)
+            names[statement.targets[0].text] = _Bound(value, scope)
+        scope = _Scope(names)
+    return scope
+
+
+@dataclass
+class _Demand:
+    functions: Mapping[str, ast.Definition]
+    found: dict[str, Level] = field(default_factory=dict)
+    seen: set[tuple[int, int, Level]] = field(default_factory=set)
+    scopes: dict[tuple[int, int], _Scope] = field(default_factory=dict)
+    kept: list[object] = field(default_factory=list)
+
+    # --- ranks --------------------------------------------------------------------------------
+
+    def rank(self, expr: ast.Expr, scope: _Scope) -> int | None:
+        """The rank of an expression, where C24 knows it."""
+        match expr:
+            case ast.Number() | ast.Bool():
+                return 0
+            case ast.Name(text=text):
+                return self.rank_of_name(scope.names[text])
+            case ast.Row(items=items):
+                inner = 0 if not items else self.rank(items[0], scope)
+                return None if inner is None else inner + 1
+            case ast.Select(array=array, items=entries):
+                return self._selected_rank(array, _flat(entries), scope)
+            case ast.Call(function=function, args=args):
+                if function.text in self.functions:
+                    return declared_rank(self.functions[function.text].types[0])
+                if function.text == SELECTION:
+                    return self._selected_rank(args[1], _flat(args[:1]), scope)
+                row = row_of(function.text)
+                return row and row.known_rank([self.rank(arg, scope) for arg in args])
+            case ast.Cast(operand=operand) | ast.Unary(operand=operand):
+                return self.rank(operand, scope)
+            case ast.Binary(op=op, left=left, right=right):
+                row = _operator(op)
+                return row.known_rank([self.rank(left, scope), self.rank(right, scope)])
+            case ast.Conditional(then=then, otherwise=otherwise):
+                first, second = self.rank(then, scope), self.rank(otherwise, scope)
+                return first if first == second else None
+            case ast.Comprehension(parts=parts):
+                last = parts[-1]
+                if isinstance(last.pattern, ast.VectorPattern):
+                    return None
+                inner_rank = self.rank(last.body, self.body_scope(last, scope))
+                return None if inner_rank is None else inner_rank + len(last.pattern.names)
+            case ast.WithLoop():
+                return None
+
+    def rank_of_name(self, name: _Name) -> int | None:
+        match name:
+            case _Input(rank=rank):
+                return rank
+            case _Bound(expr=expr, scope=scope, rank=rank):
+                return rank if rank is not None else self.rank(expr, scope)
+            case _Size(is_vector=is_vector) | _Index(is_vector=is_vector):
+                return int(is_vector)
+            case _Choice(branches=(then, otherwise)):
+                first, second = self.rank_of_name(then), self.rank_of_name(otherwise)
+                return first if first == second else None
+            case _ResultOf(call=call, number=number):
+                return declared_rank(self.functions[call.function.text].types[number])
+
+    def _selected_rank(
+        self, array: ast.Expr, items: Sequence[ast.Expr | ast.Dot | ast.Dots], scope: _Scope
+    ) -> int | None:
+        rank = self.rank(array, scope)
+        indices = [item for item in items if not isinstance(item, ast.Dot | ast.Dots)]
+        if rank is None or any(self.rank(item, scope) != 0 for item in indices):
+            return None
+        return rank - len(indices)
+
+    # --- demands ------------------------------------------------------------------------------
+
+    def expr(self, expr: ast.Expr, scope: _Scope, level: Level) -> None:
+        """Notes what a level of an expression needs of the inputs."""
+        key = (id(expr), id(scope), level)
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        self.kept += [expr, scope]
+        if _is_known(self.rank(expr, scope), level):
+            return
+        match expr:
+            case ast.Name(text=text):
+                self.name(scope.names[text], level)
+            case ast.Row(items=items):
+                for item in items[:1] if level == D else items:
+                    self.expr(item, scope, level)
+            case ast.Select(array=array, items=entries):
+                self._selection(array, _flat(entries), scope, level)
+            case ast.Call(function=function, args=args):
+                if function.text in self.functions:
+                    self.call(expr, 0, scope, level)
+                elif function.text == SELECTION:
+                    self._selection(args[1], _flat(args[:1]), scope, level)
+                else:
+                    row = row_of(function.text)
+                    assert row is not None
+                    self._applied(row, args, scope, level)
+            case ast.Cast(spelling=spelling, operand=operand):
+                self._applied(CASTS[spelling], (operand,), scope, level)
+            case ast.Unary(op=op, operand=operand):
+                self._applied(NEGATION if op == "-" else NOT, (operand,), scope, level)
+            case ast.Binary(op=op, left=left, right=right):
+                self._applied(_operator(op), (left, right), scope, level)
+            case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
+                self.expr(condition, scope, F)
+                self.expr(then, scope, level)
+                self.expr(otherwise, scope, level)
+            case ast.Comprehension(parts=parts):
+                if level == F:
+                    for part in parts:
+                        self._part(part, scope)
+                self._last(parts[-1], scope, level)
+            case ast.WithLoop():
+                self._with_loop(expr, scope, level)
+
+    def name(self, name: _Name, level: Level) -> None:
+        """Notes what a level of a name's value needs."""
+        if _is_known(self.rank_of_name(name), level):
+            return
+        match name:
+            case _Input(name=text):
+                self.found[text] = max(self.found.get(text, N), level)
+            case _Bound(expr=expr, scope=scope):
+                self.expr(expr, scope, level)
+            case _Size(argument=argument, is_vector=is_vector, is_count=is_count):
+                by_rank = is_count or (is_vector and level == S)
+                self.name(argument, D if by_rank else S)
+            case _Index(part=part, scope=scope):
+                if level == S:
+                    self._index_length(part, scope)
+            case _Choice(condition=condition, scope=scope, branches=branches):
+                self.expr(condition, scope, F)
+                for branch in branches:
+                    self.name(branch, level)
+            case _ResultOf(call=call, number=number, scope=scope):
+                self.call(call, number, scope, level)
+
+    def call(self, call: ast.Call, number: int, scope: _Scope, level: Level) -> None:
+        """Notes what a level of a result of a call needs: the body at that level (C22)."""
+        definition = self.functions[call.function.text]
+        if _is_known(declared_rank(definition.types[number]), level):
+            return
+        key = (id(call), id(scope))
+        if key not in self.scopes:
+            given: list[_Name] = [
+                _Bound(arg, scope, declared_rank(parameter.type))
+                for arg, parameter in zip(call.args, definition.parameters, strict=True)
+            ]
+            start = _parameters(definition, given)
+            self.scopes[key] = _behind(definition.body.statements, start)
+        self.expr(definition.body.results[number], self.scopes[key], level)
+
+    def body_scope(self, part: ast.Part | ast.LoopPart, scope: _Scope) -> _Scope:
+        """The scope of the body of a partition."""
+        key = (id(part), id(scope))
+        if key not in self.scopes:
+            self.kept += [part, scope]
+            pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
+            is_vector = isinstance(pattern, ast.VectorPattern)
+            names = [pattern.name] if isinstance(pattern, ast.VectorPattern) else pattern.names
+            index = {name.text: _Index(part, scope, is_vector) for name in names}
+            inner = _Scope({**scope.names, **index})
+            statements = part.statements if isinstance(part, ast.LoopPart) else ()
+            self.scopes[key] = _behind(statements, inner)
+        return self.scopes[key]
+
+    def _applied(
+        self, row: Row, args: Sequence[ast.Expr], scope: _Scope, level: Level
+    ) -> None:
+        for arg, at in zip(args, row.levels(level), strict=True):
+            self.expr(arg, scope, at)
+
+    def _selection(
+        self,
+        array: ast.Expr,
+        items: Sequence[ast.Expr | ast.Dot | ast.Dots],
+        scope: _Scope,
+        level: Level,
+    ) -> None:
+        self.expr(array, scope, level)
+        for item in items:
+            if not isinstance(item, ast.Dot | ast.Dots):
+                self.expr(item, scope, F if level == F else S)
+
+    def _part(self, part: ast.Part | ast.LoopPart, scope: _Scope) -> None:
+        """The body and the bounds of a partition at F."""
+        self.expr(part.body, self.body_scope(part, scope), F)
+        for bound in _bounds(part):
+            self.expr(bound, scope, F)
+
+    def _last(self, part: ast.Part, scope: _Scope, level: Level) -> None:
+        """What the last partition of a comprehension gives its shape or rank by."""
+        inner = self.body_scope(part, scope)
+        self.expr(part.body, inner, level)
+        if level == D and not isinstance(part.pattern, ast.VectorPattern):
+            return
+        upper = part.generator.upper if part.generator else None
+        if upper is not None and not isinstance(upper.value, ast.Dot):
+            self.expr(upper.value, scope, S if level == D else F)
+        else:
+            self._inferred(part, scope, S if level == F else level)
+
+    def _inferred(self, part: ast.Part | ast.LoopPart, scope: _Scope, level: Level) -> None:
+        """A level of the arrays whose selections bound the index of a partition (C15)."""
+        pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
+        names = (
+            frozenset((pattern.name.text,))
+            if isinstance(pattern, ast.VectorPattern)
+            else frozenset(name.text for name in pattern.names)
+        )
+        for array, where in self._bounding(part.body, names, self.body_scope(part, scope)):
+            self.expr(array, where, level)
+
+    def _bounding(
+        self, expr: ast.Expr, names: frozenset[str], scope: _Scope
+    ) -> list[tuple[ast.Expr, _Scope]]:
+        """The arrays that selections with a bare variable as item bound it by."""
+        found: list[tuple[ast.Expr, _Scope]] = []
+        match expr:
+            case ast.Select(array=array, items=items):
+                if any(isinstance(k, ast.Name) and k.text in names for k in _flat(items)):
+                    found.append((array, scope))
+            case ast.Call(function=function, args=args) if function.text == SELECTION:
+                if any(isinstance(k, ast.Name) and k.text in names for k in _flat(args[:1])):
+                    found.append((args[1], scope))
+        if isinstance(expr, ast.Comprehension | ast.WithLoop):
+            for part in expr.parts:
+                for bound in _bounds(part):
+                    found += self._bounding(bound, names, scope)
+                pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
+                own = (
+                    {pattern.name.text}
+                    if isinstance(pattern, ast.VectorPattern)
+                    else {name.text for name in pattern.names}
+                )
+                found += self._bounding(part.body, names - own, self.body_scope(part, scope))
+            return found
+        for child in _children(expr):
+            found += self._bounding(child, names, scope)
+        return found
+
+    def _index_length(self, part: ast.Part | ast.LoopPart, scope: _Scope) -> None:
+        """The length of an index vector: that of a bound."""
+        bounds = _bounds(part)
+        if bounds:
+            self.expr(bounds[-1], scope, S)
+        else:
+            self._inferred(part, scope, D)
+
+    def _with_loop(self, loop: ast.WithLoop, scope: _Scope, level: Level) -> None:
+        if level == F:
+            for part in loop.parts:
+                self._part(part, scope)
+        match loop.operation:
+            case ast.Genarray(shape=shape, default=default):
+                self.expr(shape, scope, S if level == D else F)
+                self.expr(default, scope, level)
+            case ast.Modarray(array=array):
+                self.expr(array, scope, level)
+            case ast.Fold(neutral=neutral):
+                self.expr(neutral, scope, level)
+
+
+def _operator(op: str) -> Row:
+    return ARRAY_FUNCTIONS[op] if op == "++" else OPERATORS[op]
+
+
+def _flat(
+    items: Sequence[ast.Expr | ast.Dot | ast.Dots],
+) -> Sequence[ast.Expr | ast.Dot | ast.Dots]:
+    """The items of a selection: `a[[i, j]]` is `a[i, j]` (C8)."""
+    return items[0].items if len(items) == 1 and isinstance(items[0], ast.Row) else items
+
+
+def _bounds(part: ast.Part | ast.LoopPart) -> list[ast.Expr]:
+    """The bounds of a partition that are expressions."""
+    generator = part.generator
+    sides = (generator.lower, generator.upper) if generator else ()
+    return [
+        side.value for side in sides if side is not None and not isinstance(side.value, ast.Dot)
+    ]
+
+
+def _children(expr: ast.Expr) -> Sequence[ast.Expr]:
+    match expr:
+        case ast.Select(array=array, items=items):
+            found = [item for item in items if not isinstance(item, ast.Dot | ast.Dots)]
+            return [array, *found]
+        case ast.Row(items=rows):
+            return rows
+        case ast.Call(args=args):
+            return args
+        case ast.Cast(operand=operand) | ast.Unary(operand=operand):
+            return (operand,)
+        case ast.Binary(left=left, right=right):
+            return (left, right)
+        case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
+            return (condition, then, otherwise)
+    return ()
