@@ -1,0 +1,377 @@
+"""A program of SaC as a function of arrays: lowered and compiled for each new set of element types
+and shapes, and of those integers of the data that shapes need (C26)."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tc.dtypes import Weak
+from tc.errors import InternalError, TCError, ends_at_caller, render
+from tc.explanation import Explanation
+from tc.function import Compiled
+from tc.introspection import TensorInfo
+from tc.options import Options
+from tc.pipeline import check_module, parse_source
+from tc.process import forks
+from tc.process.call_sites import warn
+from tc.runtime.outputs import result_type
+from tc.sac import ast
+from tc.sac.arguments import GivenInput, bind, described, family_and_like
+from tc.sac.levels.calls import Invocation
+from tc.sac.levels.expressions import evaluate, execute
+from tc.sac.levels.values import Context, Environment, NeedsIndexValue, Value
+from tc.sac.lowering.lowered import LoweredDef, LoweringContext, lower
+from tc.sac.names import check_names, entry_of, inputs_of
+from tc.sac.reference import WeakInput, compute_loop, input_value, interpret_module
+from tc.sac.text.parser import parse
+from tc.source import ShownText, Source, Span
+from tc.tuning.tuned import TunedOptions
+
+MAX_SPECIALISATIONS = 256
+"""The number of defs of a function that are kept, those used last."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A checked text of SaC and the function of it that calls enter, None for an expression."""
+
+    module: ast.Module
+    definition: ast.Definition | None
+
+    @classmethod
+    def of(cls, source: Source, entry: str | None) -> Program:
+        module = parse(source)
+        check_names(module)
+        found = entry_of(module, entry)
+        return cls(module, found if isinstance(found, ast.Definition) else None)
+
+    @cached_property
+    def name(self) -> str:
+        return "result" if self.definition is None else self.definition.name.text
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs in order."""
+        if self.definition is not None:
+            return tuple(p.name.text for p in self.definition.parameters)
+        assert self.module.body is not None
+        return tuple(inputs_of(self.module.body))
+
+    @property
+    def results(self) -> tuple[ast.Expr, ...]:
+        body = self.module.body if self.definition is None else self.definition.body
+        assert body is not None
+        return body.results
+
+    def bound(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> list[GivenInput]:
+        """The inputs of a call, described."""
+        values = bind(
+            self.inputs, inputs, named, is_expression=self.definition is None, function=self.name
+        )
+        return [described(n, v) for n, v in zip(self.inputs, values, strict=True)]
+
+    def values(self, given: list[GivenInput], context: Context) -> tuple[Value, ...]:
+        """The results by demand; the inputs are checked against their declared types (C6)."""
+        nowhere = Span(self.module.source, 0, 0)
+        env = Environment({}, context)
+        names = {g.name: input_value(g.name, _for_reference(g), nowhere, env) for g in given}
+        if self.definition is None:
+            assert self.module.body is not None
+            behind = execute(self.module.body.statements, env.bind(names))
+            return tuple(evaluate(result, behind) for result in self.module.body.results)
+        parameters = self.definition.parameters
+        invocation = Invocation(
+            self.definition,
+            [names[p.name.text] for p in parameters],
+            [p.span for p in parameters],
+            self.definition.name.span,
+            env,
+            is_entry=True,
+        )
+        invocation.check()
+        return invocation.results
+
+    def interpreted(self, given: list[GivenInput]) -> tuple[np.ndarray[Any, Any], ...]:
+        """The results by the reference, and its warnings issued."""
+        arrays = {g.name: _for_reference(g) for g in given}
+        entry = None if self.definition is None else self.name
+        results, context = interpret_module(self.module, arrays, entry)
+        issue_warnings(context)
+        return results
+
+
+class _Elements:
+    """An array of another library, of which elements are read when they are asked for."""
+
+    def __init__(self, given: GivenInput) -> None:
+        self.given = given
+        self.shape = given.shape
+        self.dtype = given.dtype.numpy if not isinstance(given.dtype, Weak) else None
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        return self.given.read()
+
+
+def _for_reference(given: GivenInput) -> Any:
+    if isinstance(given.dtype, Weak):
+        return WeakInput(given.array)
+    return given.array if isinstance(given.array, np.ndarray) else _Elements(given)
+
+
+def issue_warnings(context: Context) -> None:
+    """Issues what the levels have noted, once for a call."""
+    for span, text in context.warnings.values():
+        warn(render("warning", TCError(text, rule="C15", span=span)))
+    context.warnings.clear()
+
+
+@dataclass(eq=False)
+class Specialisation:
+    """What runs for element types and shapes: one def where no data decide a shape, else one for
+    each list of the integers that do."""
+
+    by_demands: dict[Any, Compiled] = field(default_factory=dict)
+    depends_on_data: bool = False
+
+
+_FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
+
+
+class Function:
+    """A program of SaC as a function of arrays; made by `tc.sac.compile` and `tc.sac.define`.
+
+    A call is `f(*inputs, outputs=None)`; inputs also by keyword, or all in one sequence or dict;
+    those of an expression by name only. Arrays are of any library that `tc.Compiled` takes, and
+    results are of that library: one array, or a tuple of several. A call is served by the def of tc
+    for the element types and shapes of its inputs, and for those integers of the data that a shape
+    or a bound needs; `lowered` is this def as a `tc.Compiled`.
+
+    Any number of threads may call a function; it is pickled as its text. Raises the errors of the
+    language's rules C, with the place in the text of SaC.
+
+    >>> import numpy as np
+    >>> import tc.sac
+    >>> f = tc.sac.compile("{ iv -> a[iv] + 1 }", backend="interpret")
+    >>> f(a=np.int32([1, 2]))
+    array([2, 3], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        backend: str,
+        options: Options | TunedOptions | None,
+        check: bool | None,
+    ) -> None:
+        self.program = program
+        self.backend = backend
+        self._options = options
+        self._check = check
+        self._lock: Any = threading.RLock()
+        self._specialisations: OrderedDict[Any, Specialisation] = OrderedDict()
+        self._compiled: dict[str, Compiled] = {}
+        self._last: Compiled | None = None
+        self._is_expression = program.definition is None
+        self._given: Any = None
+        _FUNCTIONS.add(self)
+
+    @property
+    def text(self) -> str:
+        """The text of the program."""
+        return self.program.module.source.text
+
+    @property
+    def __name__(self) -> str:
+        return self.program.name
+
+    def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
+        last = self._last
+        if last is not None and not named:
+            entry = last._entry
+            if entry is not None:
+                try:
+                    results = entry.serve(inputs, outputs)
+                except TCError:
+                    results = None  # told in the words of SaC below
+                if results is not None:
+                    return results
+        try:
+            return self._call(inputs, outputs, named)
+        except TCError as error:
+            __tracebackhide__ = True
+            error._without_own_frames()
+            raise error
+
+    def _call(self, inputs: tuple[Any, ...], outputs: Any, named: Mapping[str, Any]) -> Any:
+        given = self.program.bound(inputs, named)
+        try:
+            compiled, may_repeat = self._specialised(given)
+        except TCError as error:
+            return self._by_reference(given, outputs, error)
+        try:
+            results = compiled(*(g.array for g in given), outputs=outputs)
+        except TCError as error:
+            if error.rule not in ("G5", "G6", "G7", "Y4"):
+                raise
+            return self._by_reference(given, outputs, error)
+        self._last = compiled if may_repeat else None
+        return results
+
+    def _by_reference(self, given: list[GivenInput], outputs: Any, error: TCError) -> Any:
+        """The results, or the error in the words of SaC, of a call for which no def serves: what
+        is computed for all elements at once may fail where no element that a result needs does."""
+        if isinstance(error, InternalError):
+            raise error
+        results = self.program.interpreted(given)
+        if outputs is not None:
+            targets = outputs if isinstance(outputs, list | tuple) else [outputs]
+            for target, result in zip(targets, results, strict=False):
+                target[...] = result
+            return targets[0] if len(results) == 1 else tuple(targets)
+        family, like = family_and_like([g.array for g in given])
+        wrapped = [family.wrap(np.array(result, order="C"), like) for result in results]
+        return (
+            wrapped[0]
+            if len(wrapped) == 1
+            else result_type(self.program.name, _names(len(wrapped)))(*wrapped)
+        )
+
+    def _specialised(self, given: list[GivenInput]) -> tuple[Compiled, bool]:
+        """What serves a call with these inputs, and whether it serves all arrays like these."""
+        key = tuple(g.key for g in given)
+        may_repeat = not self._is_expression and not any(isinstance(g.dtype, Weak) for g in given)
+        with self._lock:
+            special = self._specialisations.get(key)
+            if special is not None:
+                self._specialisations.move_to_end(key)
+                if not special.depends_on_data:
+                    return special.by_demands[()], may_repeat
+            lowered = self._lowered(given)
+            if special is None:
+                special = self._specialisations[key] = Specialisation()
+                while len(self._specialisations) > MAX_SPECIALISATIONS:
+                    self._specialisations.popitem(last=False)
+            special.depends_on_data = bool(lowered.demands)
+            found = special.by_demands.get(lowered.demands)
+            if found is None:
+                found = self._compile(lowered)
+                special.by_demands[lowered.demands] = found
+            return found, may_repeat and not special.depends_on_data
+
+    def _lowered(self, given: list[GivenInput]) -> LoweredDef:
+        functions = {d.name.text: d for d in self.program.module.definitions}
+        context = LoweringContext(functions, evaluate, execute, compute_loop)
+        results = self.program.values(given, context)
+        names = _names(len(results))
+        inputs = [_for_lowering(g) for g in given]
+        lowered = lower(self.program.name, results, names, inputs, context)
+        issue_warnings(context)
+        return lowered
+
+    def _compile(self, lowered: LoweredDef) -> Compiled:
+        found = self._compiled.get(lowered.text)
+        if found is None:
+            program = check_module(parse_source(Source(lowered.text, f"{lowered.name}.tc")), None)
+            options = self._options
+            if isinstance(options, TunedOptions):
+                found = Compiled(program, self.backend, options.options, self._check, options)
+            else:
+                found = Compiled(program, self.backend, options, self._check)
+            self._compiled[lowered.text] = found
+        return found
+
+    def _of(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Compiled, list[Any]]:
+        given = self.program.bound(inputs, named)
+        try:
+            return self._specialised(given)[0], [g.array for g in given]
+        except NeedsIndexValue:
+            self.program.interpreted(given)
+            raise
+
+    @ends_at_caller
+    def lowered(self, /, *inputs: Any, **named: Any) -> Compiled:
+        """The def of tc that serves calls with these inputs; `.text` is its text."""
+        return self._of(inputs, named)[0]
+
+    @ends_at_caller
+    def prepare(self, /, *inputs: Any, **named: Any) -> None:
+        """Compiles ahead of calls with these inputs."""
+        compiled, arrays = self._of(inputs, named)
+        compiled.prepare(*arrays)
+
+    @ends_at_caller
+    def source(self, /, *inputs: Any, **named: Any) -> str:
+        """The code of a call with these inputs, in the language of the backend."""
+        compiled, arrays = self._of(inputs, named)
+        return ShownText(compiled.source(*arrays), "c")
+
+    @ends_at_caller
+    def explain(self, /, *inputs: Any, **named: Any) -> Explanation:
+        """An explanation of the def for these inputs, from ranges to code."""
+        compiled, arrays = self._of(inputs, named)
+        return compiled.explain(*arrays)
+
+    @ends_at_caller
+    def infer(self, /, *inputs: Any, **named: Any) -> tuple[TensorInfo, ...] | TensorInfo:
+        """Shape and dtype of each result at level S: no instance is computed, and nothing is read
+        that a shape does not need (C22)."""
+        given = self.program.bound(inputs, named)
+        functions = {d.name.text: d for d in self.program.module.definitions}
+        context = Context(functions, evaluate, execute, compute_loop)
+        found = tuple(
+            TensorInfo(value.shape, value.type.alone.numpy)
+            for value in self.program.values(given, context)
+        )
+        return found[0] if len(found) == 1 else found
+
+    def __repr__(self) -> str:
+        return f"<tc.sac {self.program.name}({', '.join(self.program.inputs)}), backend {self.backend}>"
+
+    def __deepcopy__(self, _: Any = None) -> Function:
+        return self
+
+    __copy__ = __deepcopy__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        source = self.program.module.source
+        entry = None if self._is_expression else self.program.name
+        return rebuild, (source.text, source.name, entry, self.backend, self._options, self._check)
+
+
+def rebuild(
+    text: str,
+    name: str,
+    entry: str | None,
+    backend: str,
+    options: Options | TunedOptions | None,
+    check: bool | None,
+) -> Function:
+    """The function of pickled values."""
+    return Function(Program.of(Source(text, name), entry), backend, options, check)
+
+
+def _names(count: int) -> tuple[str, ...]:
+    return ("result",) if count == 1 else tuple(f"result{k}" for k in range(1, count + 1))
+
+
+def _for_lowering(given: GivenInput) -> Any:
+    from tc.sac.lowering.lowered import GivenInput as LoweredInput
+
+    array = given.array if isinstance(given.array, np.ndarray) else _Elements(given)
+    return LoweredInput(given.name, given.dtype, given.shape, array)
+
+
+def _after_fork_in_child() -> None:
+    for function in list(_FUNCTIONS):
+        function._lock = threading.RLock()
+
+
+forks.renew_in_child(_after_fork_in_child)

@@ -1,0 +1,1 @@
+"""SaC's programs as defs of tc, one for each specialisation (C26)."""

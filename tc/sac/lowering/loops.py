@@ -1,0 +1,266 @@
+"""Comprehensions and with-loops as terms: partitions are `?:` over ranges (C11, C21, C26)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tc.dtypes import BOOL, Type
+from tc.errors import RangeError
+from tc.sac.levels.element_types import check_fit
+from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop
+from tc.sac.levels.partitions import Partition, is_empty
+from tc.sac.levels.values import Index, NeedsIndexValue, Value, shown
+from tc.sac.lowering.terms import Term
+
+if TYPE_CHECKING:
+    from tc.sac.lowering.elements import Elements
+
+
+class LoweredIndex(Index):
+    """An index whose elements are terms."""
+
+    terms: tuple[Term, ...] = ()
+
+
+def array_element(
+    made: Elements, loop: ComprehensionValue | ArrayLoop, index: tuple[Term, ...]
+) -> Term:
+    """The element of a comprehension, or of a with-loop that makes an array."""
+    target = loop.type.dtype
+    for found in loop.body_types():
+        check_fit(found, target)
+    try:
+        shape = loop.shape
+    except NeedsIndexValue:
+        if not isinstance(loop, ComprehensionValue) or len(loop.parts) > 1:
+            raise
+        return _open_element(made, loop, index)
+    return _from_part(made, loop, 0, index, shape, target)
+
+
+def _open_element(made: Elements, loop: ComprehensionValue, index: tuple[Term, ...]) -> Term:
+    """The element of a comprehension whose size an index around it decides; the index that is
+    asked for lies in the result."""
+    part = loop.parts[0]
+    body_rank = part.body_rank
+    axes = part.axes(part.length + body_rank)
+    at, rest = _split(index, axes)
+    lower = _bounds(made, part, "lower")
+    condition = made.terms.number(True)
+    for k, low in zip(at, lower, strict=True):
+        condition = made.terms.both(condition, made.terms.compare("<=", low, k))
+    if condition.kind == "number" and not condition.data:
+        return _zero(made, loop.type.dtype)
+    with made.assumptions.of(condition):
+        body = body_at(made, part, at)
+        term = made.converted(body, rest, loop.type.dtype)
+    return made.choice_of(condition, term, _zero(made, loop.type.dtype), loop.type.dtype)
+
+
+def extents(made: Elements, loop: ComprehensionValue) -> list[Term]:
+    """The sizes of a comprehension that an index around it, or data, decide, as terms."""
+    part = loop.parts[-1]
+    upper = _bounds(made, part, "upper")
+    body = part.body_shape
+    rank = len(upper) + len(body)
+    placed = dict(zip(part.axes(rank), upper, strict=True))
+    rest = iter(body)
+    return [
+        placed[axis] if axis in placed else made.terms.number(next(rest)) for axis in range(rank)
+    ]
+
+
+def _split(index: Sequence[Term], axes: Sequence[int]) -> tuple[list[Term], list[Term]]:
+    at = [index[axis] for axis in axes]
+    taken = set(axes)
+    return at, [i for axis, i in enumerate(index) if axis not in taken]
+
+
+def _zero(made: Elements, target: Type) -> Term:
+    return made.terms.number(False) if target == BOOL else made.terms.number(0)
+
+
+def _bounds(made: Elements, part: Partition, side: str) -> list[Term]:
+    """A bound as terms: numbers, unless an index around the loop decides it."""
+    try:
+        return [made.terms.number(k) for k in getattr(part, side)]
+    except NeedsIndexValue:
+        value = part.lower_value if side == "lower" else part.upper_value
+        if value is None:
+            raise
+    generator = part.generator
+    assert generator is not None
+    bound = generator.lower if side == "lower" else generator.upper
+    assert bound is not None
+    step = int(bound.strict) if side == "lower" else int(not bound.strict)
+    if value.rank == 0:
+        found = [made.element(value, ())]
+    else:
+        found = [made.element(value, (made.terms.number(k),)) for k in range(value.shape[0])]
+    if len(found) != part.length:
+        raise part.loop.fault(
+            RangeError,
+            "C14",
+            f"the {side} bound has {len(found)} elements, the index {part.index_text} "
+            f"{part.length}",
+        )
+    return [made.terms.arithmetic("+", term, made.terms.number(step)) for term in found]
+
+
+def _from_part(
+    made: Elements,
+    loop: ComprehensionValue | ArrayLoop,
+    number: int,
+    index: tuple[Term, ...],
+    shape: tuple[int, ...],
+    target: Type,
+) -> Term:
+    """The element from the partition of this number, or from one behind it."""
+    if number == len(loop.parts):
+        return _default(made, loop, index, target)
+    part = loop.parts[number]
+    axes = part.axes(len(shape))
+    at, rest = _split(index, axes)
+    room = part.room(shape)
+    condition = made.terms.number(True)
+    try:
+        lower, upper = part.range
+        if is_empty(lower, upper) or 0 in room:
+            return _from_part(made, loop, number + 1, index, shape, target)
+        bounds = [(made.terms.number(k), made.terms.number(n)) for k, n in zip(lower, upper, strict=True)]
+    except NeedsIndexValue:
+        bounds = list(zip(_bounds(made, part, "lower"), _bounds(made, part, "upper"), strict=True))
+        made.check_inside(part, bounds, [shape[axis] for axis in axes])
+    for k, (low, high) in zip(at, bounds, strict=True):
+        condition = made.terms.both(condition, made.within(low, k, high))
+    if condition.kind == "number":
+        if condition.data:
+            return made.converted(_body(made, part, at, room), rest, target)
+        return _from_part(made, loop, number + 1, index, shape, target)
+    with made.assumptions.of(condition):
+        then = made.converted(_body(made, part, at, room), rest, target)
+    with made.assumptions.of(made.terms.negated(condition)):
+        otherwise = _from_part(made, loop, number + 1, index, shape, target)
+    return made.choice_of(condition, then, otherwise, target)
+
+
+def _default(
+    made: Elements, loop: ComprehensionValue | ArrayLoop, index: tuple[Term, ...], target: Type
+) -> Term:
+    if isinstance(loop, ComprehensionValue):
+        return _zero(made, target)
+    if loop.sizes is None:
+        return made.converted(loop.default, index, target)
+    rank = loop.default.rank
+    return made.converted(loop.default, index[len(index) - rank :] if rank else (), target)
+
+
+def _body(made: Elements, part: Partition, at: Sequence[Term], room: tuple[int, ...]) -> Value:
+    body = body_at(made, part, at)
+    if body.shape != room:
+        if part.dots > body.rank:
+            raise part.too_many_dots(body.rank)
+        raise part.loop.fault(
+            RangeError,
+            "C13",
+            f"the body of {part.pattern_text} has shape {shown(body.shape)}, the result has room "
+            f"for {shown(room)}",
+            span=part.body.span,
+        )
+    return body
+
+
+def body_at(made: Elements, part: Partition, at: Sequence[Term]) -> Value:
+    """The body at an index of terms."""
+    key = (id(part), tuple(at))
+    if key not in made.bodies:
+        made.bodies[key] = part, _new_body(part, tuple(at))
+    found: Value = made.bodies[key][1]
+    return found
+
+
+def _new_body(part: Partition, at: tuple[Term, ...]) -> Value:
+    if all(k.kind == "number" for k in at):
+        return part.instance(tuple(int(k.data) for k in at))
+    names = part.pattern
+    values: list[Value] = []
+    if part.is_vector:
+        found = LoweredIndex(part.names[0], part, 0, lambda: len(at), names.span, part.env)
+        found.terms = at
+        values.append(found)
+    else:
+        for place, (name, term) in enumerate(zip(part.names, at, strict=True)):
+            found = LoweredIndex(name, part, place, None, names.span, part.env)
+            found.terms = (term,)
+            values.append(found)
+    env = part.environment(values, None)
+    return env.context.evaluate(part.body, env)
+
+
+def fold_element(made: Elements, loop: FoldLoop, index: tuple[Term, ...]) -> Term:
+    """The element of a fold of bodies, joined with the neutral element."""
+    target = loop.type.dtype
+    for found in (*loop.body_types(), loop.neutral.type):
+        check_fit(found, target)
+    total = made.folded(loop.op, loop.neutral, index if loop.neutral.rank else (), target)
+    neutral = made.neutral(loop.op, target)
+    earlier: list[list[tuple[Term, Term]]] = []
+    for part in loop.parts:
+        bounds = list(zip(_bounds(made, part, "lower"), _bounds(made, part, "upper"), strict=True))
+        bodies = _fold_of(made, loop, part, bounds, list(earlier), index, target, neutral)
+        if bodies is not neutral:
+            is_nothing = total.kind == "number" and total.data == neutral.data
+            total = bodies if is_nothing else made.joined(loop.op, total, bodies, target)
+        earlier.append(bounds)
+    return total
+
+
+def _fold_of(
+    made: Elements,
+    loop: FoldLoop,
+    part: Partition,
+    bounds: list[tuple[Term, Term]],
+    earlier: list[list[tuple[Term, Term]]],
+    index: tuple[Term, ...],
+    target: Type,
+    neutral: Term,
+) -> Term:
+    names = index_names(part)
+    ranges = [
+        (name, made.least(low), made.greatest(high))
+        for name, (low, high) in zip(names, bounds, strict=True)
+    ]
+
+    def term_at(at: Sequence[Term]) -> tuple[Term, Term]:
+        guard = made.terms.number(True)
+        for k, (low, high) in zip(at, bounds, strict=True):
+            guard = made.terms.both(guard, made.within(low, k, high))
+        for box in earlier:
+            if len(box) == len(at):
+                inside = made.terms.number(True)
+                for k, (low, high) in zip(at, box, strict=True):
+                    inside = made.terms.both(inside, made.within(low, k, high))
+                guard = made.terms.both(guard, made.terms.negated(inside))
+        if guard.kind == "number" and not guard.data:
+            return guard, neutral
+        with made.assumptions.of(guard):
+            body = body_at(made, part, at)
+            if body.shape != loop.shape:
+                raise part.loop.fault(
+                    RangeError,
+                    "C21",
+                    f"the body has shape {shown(body.shape)}, the neutral element "
+                    f"{shown(loop.shape)}",
+                    span=part.body.span,
+                )
+            return guard, made.folded(loop.op, body, index, target)
+
+    return made.fold(loop.op, ranges, term_at, target, neutral)
+
+
+def index_names(part: Partition) -> list[str]:
+    """What the indices of a partition are called."""
+    if part.is_vector:
+        return [f"{part.names[0]}{k}" for k in range(part.length)]
+    return list(part.names)

@@ -1,0 +1,149 @@
+"""The def of tc for one specialisation of a program: element types, shapes, and the integers that
+shapes, bounds and conditions on them need (C26)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tc.dtypes import BOOL, Array, DType, Type, Weak
+from tc.sac.levels.values import Context, Level, Shape, Value, dependence
+from tc.sac.lowering.def_text import Names, Statement, def_text
+from tc.sac.lowering.elements import Elements
+from tc.sac.lowering.statements import Assembly, stored
+from tc.sac.lowering.terms import Tensor, Term
+
+MAX_ROUNDS = 4
+"""Values that are found to be known only while elements are made need another round."""
+
+
+@dataclass
+class LoweringContext(Context):
+    """Notes the integers and conditions that the structure of a program asks for.
+
+    `known` has the integers by the identity of their value, `demands` what of them data decide: a
+    specialisation holds for these alone."""
+
+    known: dict[int, Array] = field(default_factory=dict)
+    demands: list[tuple[Any, Any]] = field(default_factory=list)
+    asked: dict[tuple[int, str], Any] = field(default_factory=dict)
+    _alive: list[Value] = field(default_factory=list)
+    _depth: int = 0
+
+    def integers(self, value: Value) -> Shape:
+        found = self._demanded(value, "integers", super().integers)
+        if self._depth == 0 and value.rank <= 1 and id(value) not in self.known:
+            self.known[id(value)] = np.asarray(value.value, np.int64)
+        return found  # type: ignore[no-any-return]
+
+    def decides(self, value: Value) -> bool:
+        return self._demanded(value, "decides", super().decides)  # type: ignore[no-any-return]
+
+    def _demanded(self, value: Value, kind: str, ask: Any) -> Any:
+        """What a value is, computed by the reference, which may ask in turn."""
+        if self._depth:
+            return ask(value)
+        key = id(value), kind
+        if key not in self.asked:
+            self._depth += 1
+            try:
+                found = ask(value)
+            finally:
+                self._depth -= 1
+            self.asked[key] = found
+            self._alive.append(value)
+            if dependence(value, Level.F) == Level.F:
+                self.demands.append((kind, found))
+        return self.asked[key]
+
+
+@dataclass(frozen=True)
+class LoweredDef:
+    """A def of tc: its text, and the integers of data that it holds for, in the order in which the
+    lowering asks for them."""
+
+    name: str
+    text: str
+    demands: tuple[tuple[Any, Any], ...]
+    sites: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class GivenInput:
+    """An input as the lowering sees it; `array` is read where data decide a shape alone."""
+
+    name: str
+    type: Type
+    shape: Shape
+    array: Any
+
+
+def lower(
+    name: str,
+    results: Sequence[Value],
+    result_names: Sequence[str],
+    inputs: Sequence[GivenInput],
+    context: LoweringContext,
+) -> LoweredDef:
+    """The def of these results. Raises the errors of the levels, and NeedsIndexValue where a shape
+    depends on an index in a way that no def says."""
+    for _ in range(MAX_ROUNDS):
+        before = set(context.known)
+        names = Names({name})
+        tensors = {
+            given.name: Tensor(names.fresh(given.name), stored(given.type), given.shape)
+            for given in inputs
+        }
+        ranges: list[tuple[Any, Any]] = []
+        elements = Elements(
+            context.known,
+            tensors,
+            {t.name: given.array for t, given in zip(tensors.values(), inputs, strict=True)},
+            ranges,
+        )
+        statements = []
+        for result, wanted in zip(results, result_names, strict=True):
+            statements.append(_result(elements, result, names.fresh(wanted)))
+        if set(context.known) == before:
+            break
+    targets = [s.target for s in statements]
+    assembly = Assembly(elements.terms, statements, elements.arrays)
+    ordered = assembly.assembled()
+    for statement in ordered:
+        tensor = statement.target
+        if tensor not in targets:
+            tensor.name = names.fresh(tensor.name)
+    text = def_text(names_of_def(name), list(tensors.values()), targets, ordered)
+    return LoweredDef(name, text, (*context.demands, *ranges), {})
+
+
+def names_of_def(name: str) -> str:
+    return name
+
+
+def _result(elements: Elements, value: Value, name: str) -> Statement:
+    """The statement that computes a result."""
+    dtype = value.type.alone
+    target = Tensor(name, dtype, value.shape)
+    axes = elements.axes(value)
+    if 0 in value.shape:
+        term = elements.terms.number(False) if dtype == BOOL else elements.terms.number(0)
+        return Statement(target, axes, "", (), None, term)
+    term = elements.converted(value, axes, dtype)
+    return Statement(target, axes, "", (), None, _assignable(elements, term, dtype))
+
+
+def _assignable(elements: Elements, term: Term, dtype: DType) -> Term:
+    """A term that a result of a type takes: weak ones as they are, unless a cast is due."""
+    if term.type == dtype:
+        return term
+    if dtype == BOOL:
+        return elements.terms.truth(term)
+    if isinstance(term.type, Weak):
+        if term.kind == "number" or dtype.is_float or dtype.bits >= 32:
+            if not (term.type is Weak.FLOAT and not dtype.is_float):
+                return term
+    return elements.terms.cast(term, dtype)

@@ -1,0 +1,294 @@
+"""From terms to statements: which arrays and folds become temporaries, and in what order.
+
+An array that the text names is inlined where it is used once, or where its elements cost next to
+nothing; else it is a temporary. So is a fold that is not a whole statement. Equal temporaries are
+one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tc.dtypes import FLOAT64, INT64, DType, Type, Weak
+from tc.sac.lowering.def_text import Statement
+from tc.sac.lowering.terms import Tensor, Term, Terms, walk
+
+SMALL = 8
+"""The most nodes of a term that is written again wherever it is used."""
+
+MANY = 8
+"""The number of uses from which on even a small term is a temporary, unless it only moves
+elements."""
+
+
+@dataclass(eq=False, slots=True)
+class NamedArray:
+    """An array that the text names, of which it is not settled whether it becomes a temporary.
+
+    `term` is its element at `axes`; `captured` are the indices around its definition that the
+    element depends on. `is_read_apart`: a selection from it is checked where it is read, so that it
+    has to be an array.
+    """
+
+    name: str
+    axes: tuple[Term, ...]
+    captured: tuple[Term, ...]
+    term: Term
+    is_read_apart: bool = False
+
+    @property
+    def variables(self) -> tuple[Term, ...]:
+        return (*self.captured, *self.axes)
+
+
+def stored(type: Type) -> DType:
+    """The type of a tensor that holds values of a type: weak ones as they are computed."""
+    if isinstance(type, DType):
+        return type
+    return FLOAT64 if type is Weak.FLOAT else INT64
+
+
+def moves_only(term: Term) -> bool:
+    """Whether a term is an element of a tensor, a number or an index, or a choice of such by
+    indices: what is written again costs less than what is stored."""
+    for node in walk([term]):
+        if node.kind in ("number", "index", "linear"):
+            continue
+        if node.kind == "read" and all(not _reads(arg) for arg in node.args):
+            continue
+        if (
+            node.kind == "apply"
+            and isinstance(node.type, Weak)
+            and node.data in ("/", "%", "min", "max")
+        ):
+            continue
+        return False
+    return True
+
+
+def _reads(term: Term) -> bool:
+    return any(node.kind in ("read", "use", "fold") for node in walk([term]))
+
+
+def is_small(term: Term) -> bool:
+    return term.size <= SMALL and not any(
+        node.kind in ("fold", "call", "use") or (node.kind == "apply" and node.data in ("/", "%"))
+        for node in walk([term])
+    )
+
+
+@dataclass(eq=False)
+class Assembly:
+    """Makes the statements of a def from those of its results."""
+
+    terms: Terms
+    statements: list[Statement]
+    arrays: Sequence[NamedArray]
+    """In the order of definition: a later one may use an earlier one."""
+    shared: dict[Any, Tensor] = field(default_factory=dict)
+    names: dict[Tensor, str] = field(default_factory=dict)
+
+    def assembled(self) -> list[Statement]:
+        for array in reversed(self.arrays):
+            self._settle(array)
+        waiting = list(self.statements)
+        while waiting:
+            waiting += self._fold_apart(waiting.pop())
+        return _ordered(self.statements)
+
+    # --- arrays -----------------------------------------------------------------------------------
+
+    def _settle(self, array: NamedArray) -> None:
+        """Replaces the uses of an array by its elements or by reads of a temporary."""
+        users = [s for s in self.statements if self._uses(s, array)]
+        if not users:
+            return
+        tensor = None
+        if not self._is_inlined(array, users):
+            tensor = self._tensor_of(array)
+        for statement in [s for s in self.statements if self._uses(s, array)]:
+            while uses := self._uses(statement, array):
+                new = {use: self._element(array, tensor, use) for use in uses}
+                statement.term = self.terms.replaced(statement.term, new)
+
+    def _uses(self, statement: Statement, array: NamedArray) -> list[Term]:
+        return [n for n in walk([statement.term]) if n.kind == "use" and n.data is array]
+
+    def _element(self, array: NamedArray, tensor: Tensor | None, use: Term) -> Term:
+        if tensor is not None:
+            return self.terms.read(tensor, use.args)
+        return self.terms.replaced(array.term, dict(zip(array.variables, use.args, strict=True)))
+
+    def _is_inlined(self, array: NamedArray, users: list[Statement]) -> bool:
+        if array.is_read_apart:
+            return False
+        if moves_only(array.term):
+            return True
+        count = evaluations = 0
+        for statement in users:
+            around = _points(statement.indices)
+            found = _occurrences(statement.term, array, around)
+            count, evaluations = count + found[0], evaluations + found[1]
+        if count == 1 and evaluations <= max(1, _points(array.variables)):
+            return True
+        return count <= MANY and is_small(array.term)
+
+    def _tensor_of(self, array: NamedArray) -> Tensor:
+        """The temporary of an array, or the result that is the array."""
+        canonical = self._canonical(array.term, array.variables)
+        if canonical in self.shared:
+            return self.shared[canonical]
+        whole = next((s for s in self.statements if self._is_whole(s, array)), None)
+        if whole is not None:
+            whole.term = self.terms.replaced(
+                array.term, dict(zip(array.axes, whole.indices, strict=True))
+            )
+            tensor = whole.target
+        else:
+            shape = tuple(v.data[0].end for v in array.variables)
+            dtype = stored(array.term.type)
+            tensor = Tensor(
+                array.name, dtype, shape, None if dtype.is_float else array.term.interval
+            )
+            self.statements.append(Statement(tensor, array.variables, "", (), None, array.term))
+        self.shared[canonical] = tensor
+        return tensor
+
+    def _is_whole(self, statement: Statement, array: NamedArray) -> bool:
+        """Whether a statement does no more than copy the array."""
+        term = statement.term
+        return (
+            term.kind == "use"
+            and term.data is array
+            and not array.captured
+            and term.args == statement.indices
+            and statement.target.dtype == array.term.type
+        )
+
+    def _canonical(self, term: Term, variables: Sequence[Term]) -> Any:
+        """A key that is equal for terms that differ only in the names of their indices."""
+        standard = {v: self.terms.standard_index(place, v) for place, v in enumerate(variables)}
+        return self.terms.replaced(term, standard), tuple(standard.values())
+
+    # --- folds ------------------------------------------------------------------------------------
+
+    def _fold_apart(self, statement: Statement) -> list[Statement]:
+        """Makes a statement that is a fold as a whole one, gives each other fold in it a temporary,
+        and returns the statements of these."""
+        term = statement.term
+        if not statement.op and term.kind == "fold" and stored(term.type) == statement.target.dtype:
+            op, bound, _ = term.data
+            statement.op, statement.reduced = op, bound
+            statement.guard, statement.term = term.args
+        parts = [statement.term] if statement.guard is None else [statement.guard, statement.term]
+        folds = dict.fromkeys(f for part in parts for f in _outermost_folds(part))
+        if not folds:
+            return []
+        new: dict[Term, Term] = {}
+        made: list[Statement] = []
+        for fold in folds:
+            free = tuple(n for n in _in_order(fold) if n in fold.free)
+            canonical = self._canonical(fold, free)
+            tensor = self.shared.get(canonical)
+            if tensor is None:
+                op, bound, dtype = fold.data
+                shape = tuple(v.data[0].end for v in free)
+                tensor = Tensor(_fold_name(op), stored(dtype), shape)
+                guard, body = fold.args
+                found = Statement(tensor, free, op, bound, guard, body)
+                self.shared[canonical] = tensor
+                self.statements.append(found)
+                made.append(found)
+            new[fold] = self.terms.read(tensor, free)
+        statement.term = self.terms.replaced(statement.term, new)
+        if statement.guard is not None:
+            statement.guard = self.terms.replaced(statement.guard, new)
+        return made
+
+
+def _fold_name(op: str) -> str:
+    return {"+": "total", "*": "product", "min": "least", "max": "greatest"}[op]
+
+
+def _points(indices: Sequence[Term]) -> int:
+    return math.prod(max(0, i.data[0].end - i.data[0].begin) for i in indices)
+
+
+def _occurrences(term: Term, array: NamedArray, points: int) -> tuple[int, int]:
+    """How often the text of a term uses an array, and for how many points, of `points` for which
+    the term is computed."""
+    memo: dict[tuple[Term, int], tuple[int, int]] = {}
+
+    def visit(node: Term, around: int) -> tuple[int, int]:
+        key = node, around
+        if key not in memo:
+            count, evaluations = (
+                (1, around) if node.kind == "use" and node.data is array else (0, 0)
+            )
+            inside = around * _points(node.data[1]) if node.kind == "fold" else around
+            for arg in node.args:
+                below = visit(arg, inside)
+                count, evaluations = count + below[0], evaluations + below[1]
+            memo[key] = count, evaluations
+        return memo[key]
+
+    return visit(term, points)
+
+
+def _outermost_folds(term: Term) -> list[Term]:
+    found: list[Term] = []
+    stack, seen = [term], set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.kind == "fold":
+            found.append(node)
+        else:
+            stack.extend(reversed(node.args))
+    return found
+
+
+def _in_order(term: Term) -> list[Term]:
+    """The indices of a term in the order of its text."""
+    found: dict[Term, None] = {}
+    seen: set[Term] = set()
+
+    def visit(node: Term) -> None:
+        if node in seen:
+            return
+        seen.add(node)
+        if node.kind == "index":
+            found[node] = None
+        for arg in node.args:
+            visit(arg)
+
+    visit(term)
+    return list(found)
+
+
+def _ordered(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements, each after those that write what it reads."""
+    writers = {s.target: s for s in statements}
+    ordered: dict[int, Statement] = {}
+
+    def visit(statement: Statement) -> None:
+        if id(statement) in ordered:
+            return
+        parts = [statement.term] if statement.guard is None else [statement.guard, statement.term]
+        for tensor in dict.fromkeys(_tensors(parts)):
+            if tensor in writers:
+                visit(writers[tensor])
+        ordered[id(statement)] = statement
+
+    for statement in statements:
+        visit(statement)
+    return list(ordered.values())
+
+
+def _tensors(parts: Sequence[Term]) -> list[Tensor]:
+    return [n.data for n in walk(parts) if n.kind == "read"]

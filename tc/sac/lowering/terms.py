@@ -1,0 +1,607 @@
+"""Scalar expressions of a def of tc while it is made: terms, of which equal ones are one object.
+
+    Term ::= number | index | linear | read | use | apply | choice | cast | fold
+
+A term has the type that tc gives its text (Y1, Y2), and, where it is an integer, the interval of
+its values. `Terms` makes terms; what is known while a term is made is computed at once, so that
+conditions that sizes decide, `x % n` of an index below `n`, and the like do not reach the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tc.dtypes import (
+    BOOL,
+    DType,
+    Type,
+    Weak,
+    join,
+    limits,
+    promote,
+    wrap,
+)
+
+Interval: TypeAlias = tuple[int, int]
+"""The least and the greatest value of an integer."""
+
+Number: TypeAlias = int | float | bool
+
+COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+_NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_LARGE = 1 << 62
+
+
+class Term:
+    """A term; terms are compared by identity, as equal ones are one object.
+
+    `data` is what the kind of term has beside its operands: the value of a number, the operator,
+    the tensor that is read, the variables of a fold. `free` are the indices that occur in the
+    term, those that a fold binds not counted; `size` is the number of nodes of its text.
+    """
+
+    __slots__ = ("args", "data", "free", "height", "interval", "kind", "size", "type")
+
+    def __init__(
+        self,
+        kind: str,
+        data: Any,
+        args: tuple[Term, ...],
+        type: Type,
+        interval: Interval | None,
+        free: frozenset[Term] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.data = data
+        self.args = args
+        self.type, self.interval = type, interval
+        below: frozenset[Term] = frozenset().union(*(a.free for a in args))
+        self.free: frozenset[Term] = below if free is None else free
+        self.size: int = min(1 + sum(a.size for a in args), _LARGE)
+        self.height: int = 1 + max((a.height for a in args), default=0)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.data} {list(self.args)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """What an index is called, if its name is free, and the half-open range of its values."""
+
+    name: str
+    begin: int
+    end: int
+
+
+@dataclass(eq=False, slots=True)
+class Tensor:
+    """An input, a temporary or a result of the def that is made. `name` is settled at the end."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A sum of integer terms with whole coefficients, none of them 0, and a constant."""
+
+    parts: tuple[tuple[Term, int], ...]
+    constant: int
+
+    def interval(self) -> Interval:
+        low = high = self.constant
+        for term, factor in self.parts:
+            assert term.interval is not None
+            ends = (factor * term.interval[0], factor * term.interval[1])
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+
+class Terms:
+    """Makes the terms of one def."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Term] = {}
+        self._indices = 0
+
+    def _term(
+        self,
+        kind: str,
+        data: Any,
+        args: tuple[Term, ...],
+        type: Type,
+        interval: Interval | None = None,
+        free: frozenset[Term] | None = None,
+    ) -> Term:
+        kept = repr(data) if kind == "number" else data
+        key = (kind, kept, type, args)
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = Term(kind, data, args, type, interval, free)
+        return made
+
+    # --- leaves -----------------------------------------------------------------------------------
+
+    def number(self, value: Number, type: Type | None = None) -> Term:
+        """A literal; without a type a weak one, or a bool."""
+        if type is None:
+            type = Weak.FLOAT if isinstance(value, float) else Weak.LITERAL
+            type = BOOL if isinstance(value, bool) else type
+        if (isinstance(type, DType) and type.is_float) or type is Weak.FLOAT:
+            value = float(value)
+        elif type == BOOL:
+            value = bool(value)
+        interval = None if isinstance(value, float) else (int(value), int(value))
+        return self._term("number", value, (), type, interval)
+
+    def index(self, name: str, begin: int, end: int) -> Term:
+        """A new index variable of a range that may be empty."""
+        self._indices += 1
+        variable = Variable(name, begin, end)
+        made = self._term(
+            "index",
+            (variable, self._indices),
+            (),
+            Weak.SIZE,
+            (begin, max(begin, end - 1)),
+            frozenset(),
+        )
+        made.free = frozenset({made})
+        return made
+
+    def standard_index(self, place: int, like: Term) -> Term:
+        """An index of the same range as another one that is the same for each place."""
+        variable = Variable("", like.data[0].begin, like.data[0].end)
+        made = self._term(
+            "index", (variable, ("place", place)), (), Weak.SIZE, like.interval, frozenset()
+        )
+        made.free = frozenset({made})
+        return made
+
+    def read(self, tensor: Tensor, subscripts: tuple[Term, ...]) -> Term:
+        return self._term("read", tensor, subscripts, tensor.dtype, tensor.interval)
+
+    def use(
+        self, array: Any, subscripts: tuple[Term, ...], type: Type, interval: Interval | None
+    ) -> Term:
+        """An element of an array of which it is not settled whether it becomes a temporary."""
+        return self._term("use", array, subscripts, type, interval, None)
+
+    # --- integers that sizes and indices give -----------------------------------------------------
+
+    def linear_form(self, term: Term) -> Linear | None:
+        """An integer that sizes and indices give as a linear form; None for any other term."""
+        if term.kind == "number" and not isinstance(term.data, float | bool):
+            if isinstance(term.type, Weak) or (term.type.kind == "int" and term.type.bits >= 32):
+                return Linear((), int(term.data))
+        if term.kind == "linear":
+            return term.data  # type: ignore[no-any-return]
+        if term.type in (Weak.SIZE, Weak.LITERAL) and term.interval is not None:
+            return Linear(((term, 1),), 0)
+        return None
+
+    def linear(self, form: Linear) -> Term:
+        """The term of a linear form."""
+        if not form.parts:
+            return self.number(form.constant)
+        if form.constant == 0 and len(form.parts) == 1 and form.parts[0][1] == 1:
+            return form.parts[0][0]
+        args = tuple(term for term, _ in form.parts)
+        return self._term("linear", form, args, Weak.SIZE, form.interval())
+
+    def difference(self, left: Linear, right: Linear) -> Linear:
+        return self._sum(left, right, -1)
+
+    def _sum(self, left: Linear, right: Linear, factor: int) -> Linear:
+        parts = dict(left.parts)
+        for term, times in right.parts:
+            parts[term] = parts.get(term, 0) + factor * times
+        kept = tuple((t, f) for t, f in parts.items() if f)
+        return Linear(kept, left.constant + factor * right.constant)
+
+    # --- operators --------------------------------------------------------------------------------
+
+    def arithmetic(self, op: str, left: Term, right: Term) -> Term:
+        """`left op right` for + - * / %, in the type that tc gives it."""
+        first, second = self.linear_form(left), self.linear_form(right)
+        is_weak = isinstance(left.type, Weak) or isinstance(right.type, Weak)
+        if first is not None and second is not None and is_weak:
+            found = self._whole(op, left, right, first, second)
+            if found is not None:
+                return found
+        type = promote(left.type, right.type)
+        neutral = {"+": 0, "-": 0, "*": 1}.get(op)
+        if neutral is not None and type != BOOL and not _is_floating(type):
+            if right.kind == "number" and right.data == neutral and left.type == type:
+                return left
+            if op != "-" and left.kind == "number" and left.data == neutral and right.type == type:
+                return right
+        interval = _result(op, left.interval, right.interval)
+        if isinstance(type, DType):
+            interval = _within(interval, type)
+            if left.kind == right.kind == "number" and interval is not None:
+                if interval[0] == interval[1] and not _is_floating(type):
+                    return self.number(interval[0], type)
+        return self._term("apply", op, (left, right), type, interval)
+
+    def _whole(
+        self, op: str, left: Term, right: Term, first: Linear, second: Linear
+    ) -> Term | None:
+        """Sums, products by numbers, and quotients by positive numbers of linear forms."""
+        if op in "+-":
+            return self.linear(self._sum(first, second, 1 if op == "+" else -1))
+        if op == "*":
+            if second.parts and not first.parts:
+                first, second = second, first
+            if second.parts:
+                return None
+            return self.linear(self._sum(Linear((), 0), first, second.constant))
+        if second.parts or second.constant == 0:
+            return None
+        n = second.constant
+        if not first.parts:
+            return self.number(first.constant // n if op == "/" else first.constant % n)
+        if n < 0:
+            return None
+        whole = tuple((t, f // n) for t, f in first.parts if f % n == 0)
+        rest = tuple((t, f) for t, f in first.parts if f % n != 0)
+        outer = Linear(whole, first.constant // n)
+        inner = Linear(rest, first.constant % n)
+        low, high = inner.interval()
+        if low // n == high // n:  # the rest stays between two multiples
+            shift = low // n
+            if op == "/":
+                return self.linear(Linear(outer.parts, outer.constant + shift))
+            return self.linear(Linear(inner.parts, inner.constant - shift * n))
+        if op == "/":
+            quotient = self._term(
+                "apply", "/", (self.linear(inner), right), Weak.SIZE, (low // n, high // n)
+            )
+            return self.linear(self._sum(outer, Linear(((quotient, 1),), 0), 1))
+        inside = inner if whole else first
+        return self._term("apply", "%", (self.linear(inside), right), Weak.SIZE, (0, n - 1))
+
+    def negative(self, operand: Term) -> Term:
+        form = self.linear_form(operand)
+        if form is not None and isinstance(operand.type, Weak):
+            return self.linear(self._sum(Linear((), 0), form, -1))
+        if operand.kind == "number" and isinstance(operand.data, float):
+            return self.number(-operand.data, operand.type)
+        type = promote(operand.type, operand.type)
+        interval = None
+        if operand.interval is not None and not _is_floating(type):
+            interval = (-operand.interval[1], -operand.interval[0])
+            interval = _within(interval, type) if isinstance(type, DType) else interval
+        return self._term("apply", "neg", (operand,), type, interval)
+
+    def extreme(self, op: str, left: Term, right: Term) -> Term:
+        """`min` or `max` of two terms."""
+        if left is right:
+            return left
+        a, b = left.interval, right.interval
+        type = join(left.type, right.type)
+        if a is not None and b is not None and not _is_floating(type):
+            smaller = left if op == "min" else right
+            larger = right if op == "min" else left
+            if (a[1] <= b[0] and smaller.type == type) or (a[1] <= b[0] and isinstance(type, Weak)):
+                return smaller
+            if (b[1] <= a[0] and larger.type == type) or (b[1] <= a[0] and isinstance(type, Weak)):
+                return larger
+            pick = min if op == "min" else max
+            interval = (pick(a[0], b[0]), pick(a[1], b[1]))
+            return self._term("apply", op, (left, right), type, interval)
+        return self._term("apply", op, (left, right), type, None)
+
+    def compare(self, op: str, left: Term, right: Term) -> Term:
+        first, second = self.linear_form(left), self.linear_form(right)
+        if first is not None and second is not None:
+            difference = self._sum(first, second, -1)
+            low, high = difference.interval()
+            settled = _settled(op, low, high)
+            if settled is not None:
+                return self.number(settled)
+            positive = tuple((t, f) for t, f in difference.parts if f > 0)
+            negative = tuple((t, -f) for t, f in difference.parts if f < 0)
+            constant = difference.constant
+            if positive:
+                left = self.linear(Linear(positive, max(constant, 0) if negative else 0))
+                right = self.linear(Linear(negative, max(-constant, 0) if negative else -constant))
+            else:
+                left = self.linear(Linear((), constant))
+                right = self.linear(Linear(negative, 0))
+        elif left.interval is not None and right.interval is not None:
+            low = left.interval[0] - right.interval[1]
+            high = left.interval[1] - right.interval[0]
+            if not _is_floating(left.type) and not _is_floating(right.type):
+                settled = _settled(op, low, high)
+                if settled is not None:
+                    return self.number(settled)
+        return self._term("apply", op, (left, right), BOOL, (0, 1))
+
+    def both(self, left: Term, right: Term) -> Term:
+        """`left && right`, the second computed only where the first holds."""
+        left, right = self.truth(left), self.truth(right)
+        if left.kind == "number":
+            return right if left.data else left
+        if right.kind == "number" and right.data:
+            return left
+        if left is right:
+            return left
+        return self._term("apply", "&&", (left, right), BOOL, (0, 1))
+
+    def either(self, left: Term, right: Term) -> Term:
+        left, right = self.truth(left), self.truth(right)
+        if left.kind == "number":
+            return left if left.data else right
+        if right.kind == "number" and not right.data:
+            return left
+        if left is right:
+            return left
+        return self._term("apply", "||", (left, right), BOOL, (0, 1))
+
+    def negated(self, operand: Term) -> Term:
+        operand = self.truth(operand)
+        if operand.kind == "number":
+            return self.number(not operand.data)
+        if operand.kind == "apply" and operand.data == "!":
+            return operand.args[0]
+        if operand.kind == "apply" and operand.data in COMPARISONS:
+            left, right = operand.args
+            if not (_is_floating(left.type) or _is_floating(right.type)):  # NaN
+                return self._term("apply", _NEGATED[operand.data], operand.args, BOOL, (0, 1))
+        return self._term("apply", "!", (operand,), BOOL, (0, 1))
+
+    def truth(self, operand: Term) -> Term:
+        """The operand as a condition: nonzero is true."""
+        if operand.type == BOOL:
+            return operand
+        if operand.kind == "number":
+            return self.number(bool(operand.data))
+        zero = self.number(0.0) if _is_floating(operand.type) else self.number(0)
+        return self.compare("!=", operand, zero)
+
+    def choice(self, condition: Term, then: Term, otherwise: Term) -> Term:
+        condition = self.truth(condition)
+        if condition.kind == "number":
+            return then if condition.data else otherwise
+        if then is otherwise:
+            return then
+        type = join(then.type, otherwise.type)
+        interval = None
+        if then.interval is not None and otherwise.interval is not None:
+            interval = (
+                min(then.interval[0], otherwise.interval[0]),
+                max(then.interval[1], otherwise.interval[1]),
+            )
+        if _is_floating(type):
+            interval = None
+        return self._term("choice", None, (condition, then, otherwise), type, interval)
+
+    def cast(self, operand: Term, dtype: DType) -> Term:
+        """A cast of the text: integers wrap, nonzero is true."""
+        if operand.type == dtype:
+            return operand
+        if operand.kind == "number" and not _is_floating(dtype):
+            value = operand.data
+            if dtype == BOOL:
+                return self.number(bool(value))
+            if not isinstance(value, float):
+                return self.number(wrap(int(value), dtype), dtype)
+        if operand.kind == "number" and dtype.is_float and not isinstance(operand.data, float):
+            if abs(operand.data) < 2**53:
+                operand = self.number(operand.data)
+                return self._term("cast", dtype, (operand,), dtype, None)
+        interval = operand.interval
+        if dtype == BOOL:
+            return self.truth(operand)
+        if interval is not None and dtype.is_integer and not _is_floating(operand.type):
+            interval = _within(interval, dtype)
+        elif dtype.is_integer:
+            interval = limits(dtype)
+        else:
+            interval = None
+        return self._term("cast", dtype, (operand,), dtype, interval)
+
+    def call(self, function: str, args: tuple[Term, ...], type: Type) -> Term:
+        return self._term("call", function, args, type, None)
+
+    def absolute(self, operand: Term, type: Type) -> Term:
+        interval = None
+        if operand.interval is not None and not _is_floating(type):
+            low, high = operand.interval
+            least = 0 if low <= 0 <= high else min(abs(low), abs(high))
+            interval = (least, max(abs(low), abs(high)))
+            interval = _within(interval, type) if isinstance(type, DType) else interval
+        return self._term("call", "abs", (operand,), type, interval)
+
+    # --- folds ------------------------------------------------------------------------------------
+
+    def fold(self, op: str, indices: Sequence[Term], guard: Term, term: Term, type: DType) -> Term:
+        """The fold by `op` of `term` over all values of `indices` for which `guard` holds.
+
+        The indices are replaced by ones that are the same for equal folds, so that equal folds are
+        one term.
+        """
+        if term.kind == "fold" and term.data[0] == op and term.type == type == term.data[2]:
+            inner = tuple(self.index(b.data[0].name, *_range(b)) for b in term.data[1])
+            renamed = dict(zip(term.data[1], inner, strict=True))
+            below, body = (self.replaced(part, renamed) for part in term.args)
+            if not (below.free | body.free) & frozenset(term.data[1]):
+                indices, guard, term = [*indices, *inner], self.both(guard, below), body
+        level = 1 + max(_levels(guard), _levels(term))
+        bound = tuple(
+            self._term(
+                "index",
+                (index.data[0], ("fold", level, place)),
+                (),
+                Weak.SIZE,
+                index.interval,
+                frozenset(),
+            )
+            for place, index in enumerate(indices)
+        )
+        for each in bound:
+            each.free = frozenset({each})
+        renamed = dict(zip(indices, bound, strict=True))
+        guard, term = self.replaced(guard, renamed), self.replaced(term, renamed)
+        free = (guard.free | term.free) - frozenset(bound)
+        return self._term("fold", (op, bound, type), (guard, term), type, None, free)
+
+    # --- rewriting --------------------------------------------------------------------------------
+
+    def replaced(self, term: Term, values: Mapping[Term, Term]) -> Term:
+        """The term with other terms for some indices, or for whole uses and folds."""
+        if not values:
+            return term
+        memo: dict[Term, Term] = dict(values)
+        targets = frozenset(values)
+        only_indices = all(t.kind == "index" for t in targets)
+
+        def visit(node: Term) -> Term:
+            found = memo.get(node)
+            if found is not None:
+                return found
+            if not node.args or (only_indices and not node.free & targets):
+                memo[node] = node
+                return node
+            memo[node] = made = self.rebuilt(node, tuple(map(visit, node.args)))
+            return made
+
+        return visit(term)
+
+    def rebuilt(self, node: Term, args: tuple[Term, ...]) -> Term:
+        """A term of the same kind with other operands."""
+        if args == node.args:
+            return node
+        match node.kind:
+            case "linear":
+                total = Linear((), node.data.constant)
+                for part, (_, factor) in zip(args, node.data.parts, strict=True):
+                    form = self.linear_form(part)
+                    if form is None:  # an integer of a tensor has come in
+                        return self._unfolded(node, args)
+                    total = self._sum(total, form, factor)
+                return self.linear(total)
+            case "read":
+                return self.read(node.data, args)
+            case "use":
+                return self.use(node.data, args, node.type, node.interval)
+            case "choice":
+                return self.choice(*args)
+            case "cast":
+                return self.cast(args[0], node.data)
+            case "call" if node.data == "abs":
+                return self.absolute(args[0], node.type)
+            case "call":
+                return self.call(node.data, args, node.type)
+            case "fold":
+                op, bound, type = node.data
+                free = (args[0].free | args[1].free) - frozenset(bound)
+                return self._term("fold", (op, bound, type), args, type, None, free)
+        op = node.data
+        if op == "neg":
+            return self.negative(args[0])
+        if op == "!":
+            return self.negated(args[0])
+        if op in ("min", "max"):
+            return self.extreme(op, *args)
+        if op == "&&":
+            return self.both(*args)
+        if op == "||":
+            return self.either(*args)
+        if op in COMPARISONS:
+            return self.compare(op, *args)
+        return self.arithmetic(op, *args)
+
+    def _unfolded(self, node: Term, args: tuple[Term, ...]) -> Term:
+        total = self.number(node.data.constant)
+        for part, (_, factor) in zip(args, node.data.parts, strict=True):
+            total = self.arithmetic("+", total, self.arithmetic("*", self.number(factor), part))
+        return total
+
+
+def _range(index: Term) -> tuple[int, int]:
+    return index.data[0].begin, index.data[0].end
+
+
+def _levels(term: Term) -> int:
+    """The number of folds within each other in a term."""
+    found: dict[Term, int] = {}
+
+    def visit(node: Term) -> int:
+        if node not in found:
+            inner = max(map(visit, node.args), default=0)
+            if node.kind == "fold":
+                inner = max(inner, 1 + inner)
+            found[node] = inner
+        return found[node]
+
+    return visit(term)
+
+
+def walk(terms: Iterable[Term]) -> Iterator[Term]:
+    """The terms and all below them, each once."""
+    stack, seen = list(terms), set()
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            stack.extend(node.args)
+
+
+def _is_floating(type: Type) -> bool:
+    return type is Weak.FLOAT or (isinstance(type, DType) and type.is_float)
+
+
+def _settled(op: str, low: int, high: int) -> bool | None:
+    """Whether `x op 0` holds for all x from `low` to `high`; None where it depends."""
+    match op:
+        case "<":
+            return True if high < 0 else False if low >= 0 else None
+        case "<=":
+            return True if high <= 0 else False if low > 0 else None
+        case ">":
+            return True if low > 0 else False if high <= 0 else None
+        case ">=":
+            return True if low >= 0 else False if high < 0 else None
+        case "==":
+            return False if low > 0 or high < 0 else True if low == high == 0 else None
+        case _:
+            return True if low > 0 or high < 0 else False if low == high == 0 else None
+
+
+def _result(op: str, left: Interval | None, right: Interval | None) -> Interval | None:
+    if left is None or right is None:
+        return None
+    match op:
+        case "+":
+            return left[0] + right[0], left[1] + right[1]
+        case "-":
+            return left[0] - right[1], left[1] - right[0]
+        case "*":
+            ends = [a * b for a in left for b in right]
+            return min(ends), max(ends)
+        case "/" if right[0] > 0 or right[1] < 0:
+            ends = [a // b for a in left for b in right]
+            return min(ends), max(ends)
+        case "%" if right[0] > 0:
+            return 0, right[1] - 1
+        case "%" if right[1] < 0:
+            return right[0] + 1, 0
+    return None
+
+
+def _within(interval: Interval | None, type: DType) -> Interval | None:
+    """The interval after wrapping to a type."""
+    if type.is_float:
+        return None
+    if interval is None:
+        return limits(type)
+    low, high = limits(type)
+    return interval if low <= interval[0] and interval[1] <= high else (low, high)
