@@ -107,7 +107,7 @@ def described(name: str, value: Any) -> GivenInput:
     """An input with its element type and shape; InputError for what is none (C25)."""
     if isinstance(value, np.ndarray | np.generic):
         return _of_numpy(name, np.asarray(value))
-    if isinstance(value, _NUMBERS) or isinstance(value, list | tuple):
+    if isinstance(value, (*_NUMBERS, list, tuple)):
         return _of_numbers(name, value)
     dtype = str(getattr(value, "dtype", "")).rpartition(".")[2]
     if dtype in DTYPES and hasattr(value, "shape"):

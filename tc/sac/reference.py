@@ -62,9 +62,7 @@ def results_of(
     context = Context(functions, evaluate, execute, compute_loop)
     nowhere = Span(module.source, 0, 0)
     env = Environment({}, context)
-    values = {
-        name: input_value(name, given, nowhere, env) for name, given in inputs.items()
-    }
+    values = {name: input_value(name, given, nowhere, env) for name, given in inputs.items()}
     if module.body is not None:
         behind = execute(module.body.statements, env.bind(values))
         return tuple(evaluate(result, behind) for result in module.body.results), context

@@ -87,9 +87,7 @@ class Application(Value):
 
     def needs(self, level: Level) -> Needs:
         return [
-            (arg, at)
-            for arg, at in zip(self.args, self.row.levels(level), strict=True)
-            if at != N
+            (arg, at) for arg, at in zip(self.args, self.row.levels(level), strict=True) if at != N
         ]
 
 

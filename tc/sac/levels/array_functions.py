@@ -189,7 +189,9 @@ def _reshape_rank(node: Application) -> int:
 
 def _reshape_shape(node: Application) -> Shape:
     sizes = node.args[0]
-    return check_sizes(index_vector(sizes, "C9", "the shape of reshape", node.spans[0]), sizes, node.spans[0])
+    return check_sizes(
+        index_vector(sizes, "C9", "the shape of reshape", node.spans[0]), sizes, node.spans[0]
+    )
 
 
 def _reshape_value(node: Application) -> Array:
@@ -213,7 +215,9 @@ def _genarray_rank(node: Application) -> int:
 def _genarray_shape(node: Application) -> Shape:
     sizes = node.args[0]
     return (
-        *check_sizes(index_vector(sizes, "C9", "the shape of genarray", node.spans[0]), sizes, node.spans[0]),
+        *check_sizes(
+            index_vector(sizes, "C9", "the shape of genarray", node.spans[0]), sizes, node.spans[0]
+        ),
         *node.args[1].shape,
     )
 
@@ -232,7 +236,9 @@ def _modarray_type(node: Application) -> ElementType:
 
 def _modarray_value(node: Application) -> Array:
     array, at, new = node.args
-    index = checked_index(node, array.shape, index_vector(at, "C8", "the index of modarray", node.spans[1]), (at,))
+    index = checked_index(
+        node, array.shape, index_vector(at, "C8", "the index of modarray", node.spans[1]), (at,)
+    )
     room = array.shape[len(index) :]
     if new.shape != room:
         raise node.fault(
@@ -284,12 +290,18 @@ def _from_end(node: Value, k: int) -> str | None:
 
 def _iota_rank(node: Application) -> int:
     bound = node.args[0]
-    return 1 if bound.rank == 0 else 1 + index_vector_length(bound, "C9", "the bound of iota", node.spans[0])
+    return (
+        1
+        if bound.rank == 0
+        else 1 + index_vector_length(bound, "C9", "the bound of iota", node.spans[0])
+    )
 
 
 def _iota_shape(node: Application) -> Shape:
     bound = node.args[0]
-    sizes = check_sizes(index_vector(bound, "C9", "the bound of iota", node.spans[0]), bound, node.spans[0])
+    sizes = check_sizes(
+        index_vector(bound, "C9", "the bound of iota", node.spans[0]), bound, node.spans[0]
+    )
     return sizes if bound.rank == 0 else (*sizes, len(sizes))
 
 

@@ -77,9 +77,7 @@ def match_sizes(declared: ast.Type, shape: Shape, known: dict[str, int | Shape])
             raise Mismatch
 
 
-def _axis_counts(
-    sizes: Sequence[ast.Size], rank: int, known: dict[str, int | Shape]
-) -> list[int]:
+def _axis_counts(sizes: Sequence[ast.Size], rank: int, known: dict[str, int | Shape]) -> list[int]:
     """How many axes each entry of a type stands for; one entry may take what the others leave."""
     counts: list[int | None] = []
     for size in sizes:
@@ -384,7 +382,6 @@ class Result(Value):
             ) from None
 
 
-
 class CallValue(Value):
     """One result of a call."""
 
@@ -392,9 +389,7 @@ class CallValue(Value):
         super().__init__(invocation.span, invocation.env)
         self.invocation = invocation
         self.number = number
-        self.__dict__["type"] = ElementType(
-            SPELLINGS[invocation.definition.types[number].element]
-        )
+        self.__dict__["type"] = ElementType(SPELLINGS[invocation.definition.types[number].element])
 
     @property
     def result(self) -> Value:

@@ -89,9 +89,7 @@ def demand_of(module: ast.Module, entry: ast.Definition | None, level: Level) ->
         results = module.body.results
         needed = dict.fromkeys(names, N)
     else:
-        inputs: list[_Name] = [
-            _Input(p.name.text, declared_rank(p.type)) for p in entry.parameters
-        ]
+        inputs: list[_Name] = [_Input(p.name.text, declared_rank(p.type)) for p in entry.parameters]
         scope = _behind(entry.body.statements, _parameters(entry, inputs))
         results = entry.body.results
         needed = {p.name.text: N for p in entry.parameters}
@@ -329,9 +327,7 @@ class _Demand:
             self.scopes[key] = _behind(statements, inner)
         return self.scopes[key]
 
-    def _applied(
-        self, row: Row, args: Sequence[ast.Expr], scope: _Scope, level: Level
-    ) -> None:
+    def _applied(self, row: Row, args: Sequence[ast.Expr], scope: _Scope, level: Level) -> None:
         for arg, at in zip(args, row.levels(level), strict=True):
             self.expr(arg, scope, at)
 

@@ -213,7 +213,10 @@ def cast_value(operand: Value, target: DType) -> Array:
     found = operand.type
     if isinstance(found.constant, int):
         if target.is_integer:
-            low, count = (0 if target.kind == "uint" else -(1 << (target.bits - 1))), 1 << target.bits
+            low, count = (
+                (0 if target.kind == "uint" else -(1 << (target.bits - 1))),
+                1 << target.bits,
+            )
             return np.asarray((found.constant - low) % count + low, target.numpy)
         return cast(np.asarray(float(found.constant)), target)
     array = np.asarray(found.constant) if found.constant is not None else operand.value

@@ -151,10 +151,7 @@ def _assigned(statement: ast.Assign, env: Environment) -> Environment:
     assert isinstance(value, ast.Call)
     invocation = _invocation(value, env)
     return env.bind(
-        {
-            target.text: CallValue(invocation, k)
-            for k, target in enumerate(statement.targets)
-        }
+        {target.text: CallValue(invocation, k) for k, target in enumerate(statement.targets)}
     )
 
 

@@ -98,9 +98,7 @@ def _assigned(statement: ast.Statement) -> frozenset[str]:
         case ast.Assign(targets=targets):
             return frozenset(target.text for target in targets)
         case ast.If(then=then, otherwise=otherwise):
-            return frozenset(
-                name for inner in (*then, *otherwise) for name in _assigned(inner)
-            )
+            return frozenset(name for inner in (*then, *otherwise) for name in _assigned(inner))
 
 
 def _in_expr(expr: ast.Expr, names: frozenset[str], env: Environment) -> Iterator[FoundBound]:

@@ -165,9 +165,7 @@ class Partition:
             array = np.array(index, np.int64)
             values: list[Value] = [Constant(array, SIZE_TYPE, span, self.env)]
         else:
-            values = [
-                Constant(np.array(k, np.int64), SIZE_TYPE, span, self.env) for k in index
-            ]
+            values = [Constant(np.array(k, np.int64), SIZE_TYPE, span, self.env) for k in index]
         env = self.environment(values, Instance(self.index_text, index))
         return env.context.evaluate(self.body, env)
 

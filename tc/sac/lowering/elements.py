@@ -141,7 +141,9 @@ class Elements:
             return [self.terms.truth(o) for o in operands]
         done = []
         for operand in operands:
-            if operand.type == want or (isinstance(operand.type, Weak) and self._takes(operand, want, operands)):
+            if operand.type == want or (
+                isinstance(operand.type, Weak) and self._takes(operand, want, operands)
+            ):
                 done.append(operand)
             else:
                 done.append(self.terms.cast(operand, want))
@@ -317,11 +319,13 @@ class Elements:
             self._named.setdefault(id(value), name)
 
     def _named_element(self, value: Value, index: tuple[Term, ...]) -> Term:
-        if value.rank <= 1 and all(i.kind == "number" for i in index):
-            if value.type.is_integer and math.prod(value.shape) <= MAX_KNOWN:
-                found = self._rule(value, index, _NONE)
-                if found.kind in ("number", "index", "linear"):
-                    return found
+        if is_written(value):
+            return self._rule(value, index, _NONE)
+        is_short = value.rank <= 1 and math.prod(value.shape) <= MAX_KNOWN
+        if is_short and value.type.is_integer and all(i.kind == "number" for i in index):
+            found = self._rule(value, index, _NONE)
+            if found.kind in ("number", "index", "linear"):
+                return found
         array = self._named_array(value)
         if moves_only(array.term) or array.term.kind in ("use", "number"):
             return self.terms.replaced(array.term, dict(zip(array.axes, index, strict=True)))
@@ -583,6 +587,13 @@ class Elements:
         if result is None:
             return neutral
         return result
+
+
+def is_written(value: Value) -> bool:
+    """Whether a value is rows of numbers as the text has them."""
+    if isinstance(value, RowOfValues):
+        return all(map(is_written, value.items))
+    return isinstance(value, Literal) or value.type.constant is not None
 
 
 _ORDINARY = {"&&": "min", "||": "max"}

@@ -128,7 +128,9 @@ def _from_part(
         lower, upper = part.range
         if is_empty(lower, upper) or 0 in room:
             return _from_part(made, loop, number + 1, index, shape, target)
-        bounds = [(made.terms.number(k), made.terms.number(n)) for k, n in zip(lower, upper, strict=True)]
+        bounds = [
+            (made.terms.number(k), made.terms.number(n)) for k, n in zip(lower, upper, strict=True)
+        ]
     except NeedsIndexValue:
         bounds = list(zip(_bounds(made, part, "lower"), _bounds(made, part, "upper"), strict=True))
         made.check_inside(part, bounds, [shape[axis] for axis in axes])
