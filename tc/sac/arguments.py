@@ -121,8 +121,8 @@ def described(name: str, value: Any) -> GivenInput:
 def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> GivenInput:
     if array.dtype.name not in DTYPES:
         raise InputError(
-            f"input '{name}' has elements of type {array.dtype}: bool, integers and floats of 16 to "
-            "64 bits are known",
+            f"input '{name}' has elements of type {array.dtype}: bool, integers and floats of 16 "
+            "to 64 bits are known",
             rule="C25",
             repair=f"{name}.real" if array.dtype.kind == "c" else None,
         )

@@ -333,7 +333,8 @@ class Function:
         return found[0] if len(found) == 1 else found
 
     def __repr__(self) -> str:
-        return f"<tc.sac {self.program.name}({', '.join(self.program.inputs)}), backend {self.backend}>"
+        inputs = ", ".join(self.program.inputs)
+        return f"<tc.sac {self.program.name}({inputs}), backend {self.backend}>"
 
     def __deepcopy__(self, _: Any = None) -> Function:
         return self

@@ -36,7 +36,7 @@ from tc.sac.lowering.assumptions import Assumptions
 from tc.sac.lowering.data_ranges import has_reads, range_of
 from tc.sac.lowering.loops import LoweredIndex, array_element, extents, fold_element, index_names
 from tc.sac.lowering.statements import NamedArray, moves_only, stored
-from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms
+from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms, is_floating
 from tc.source import Span
 
 MAX_WRITTEN_OUT = 4
@@ -274,7 +274,7 @@ class Elements:
             return value.row.name in _PASSING
         return isinstance(value, Argument | Result | CallValue | Selection)
 
-    # --- numbers that are known --------------------------------------------------------------------
+    # --- numbers that are known -------------------------------------------------------------------
 
     def _looked_up_in(self, array: Array, index: Sequence[Term], type: Type) -> Term:
         """An element of an array whose elements are known."""
@@ -307,7 +307,7 @@ class Elements:
             condition, self.chosen(parts[:middle], at), self.chosen(parts[middle:], rest)
         )
 
-    # --- arrays that the text names ----------------------------------------------------------------
+    # --- arrays that the text names ---------------------------------------------------------------
 
     def _note(self, env: Environment) -> None:
         """Remembers the values that have names."""
@@ -437,7 +437,7 @@ class Elements:
     def check_inside(
         self, part: Any, bounds: Sequence[tuple[Term, Term]], sizes: Sequence[int]
     ) -> None:
-        """Refuses ranges within a body that may leave the result: the reference says which (C12)."""
+        """Refuses ranges within a body that may leave the result (C12)."""
         for (low, high), size in zip(bounds, sizes, strict=True):
             if self.least(low) < 0 or self.greatest(high) > size:
                 raise part.loop.fault(RangeError, "C12", "a range may leave the result")
@@ -513,10 +513,10 @@ class Elements:
             if written is not None:
                 return written
         dtype = stored(type)
-        whole = self._guarded(guard, term, indices)
+        whole = self._guarded(guard, term)
         return self.terms.fold(_ORDINARY.get(op, op), indices, *whole, dtype)
 
-    def _guarded(self, guard: Term, term: Term, indices: Sequence[Term]) -> tuple[Term, Term]:
+    def _guarded(self, guard: Term, term: Term) -> tuple[Term, Term]:
         """The guard of a fold, with the conditions around the fold, which is computed for all
         values of the indices that these conditions are about."""
         if not is_safe(term, self.assumptions):
@@ -645,16 +645,15 @@ def is_safe(term: Term, assumptions: Assumptions) -> bool:
                     if not assumptions.stays_in(subscript, axis.data[0].end):
                         return False
                 stack.append(array.term)
-            elif node.kind == "apply" and node.data in ("/", "%") and node.type is not Weak.FLOAT:
-                if not (isinstance(node.type, DType) and node.type.is_float):
-                    divisor = node.args[1].interval
-                    if divisor is None or divisor[0] <= 0 <= divisor[1]:
-                        return False
+            elif node.kind == "apply" and node.data in ("/", "%") and not is_floating(node.type):
+                divisor = node.args[1].interval
+                if divisor is None or divisor[0] <= 0 <= divisor[1]:
+                    return False
             stack.extend(node.args)
     return True
 
 
-# --- the rules of built-in functions ---------------------------------------------------------------
+# --- the rules of built-in functions --------------------------------------------------------------
 
 Rule: TypeAlias = Callable[[Elements, Application, tuple[Term, ...], Sites], Term]
 
@@ -749,11 +748,11 @@ def _shape(made: Elements, node: Application, index: Sequence[Term], _: Sites) -
     return made.chosen([made.terms.number(n) for n in node.args[0].shape], index[0])
 
 
-def _dim(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
+def _dim(made: Elements, node: Application, _: Sequence[Term], __: Sites) -> Term:
     return made.terms.number(node.args[0].rank)
 
 
-def _zero(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
+def _zero(made: Elements, node: Application, _: Sequence[Term], __: Sites) -> Term:
     dtype = node.type.dtype
     return made.terms.number(0, dtype if isinstance(dtype, DType) else None)
 
@@ -834,7 +833,7 @@ def _iota(made: Elements, node: Application, index: Sequence[Term], _: Sites) ->
     return made.chosen(index[:-1], index[-1])
 
 
-def _fold(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
+def _fold(made: Elements, node: Application, _: Sequence[Term], __: Sites) -> Term:
     op, array, type = FOLDS[node.row.name], node.args[0], node.type.dtype
 
     names = made.axis_names(array)

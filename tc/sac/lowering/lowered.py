@@ -142,8 +142,8 @@ def _assignable(elements: Elements, term: Term, dtype: DType) -> Term:
         return term
     if dtype == BOOL:
         return elements.terms.truth(term)
-    if isinstance(term.type, Weak):
-        if term.kind == "number" or dtype.is_float or dtype.bits >= 32:
-            if not (term.type is Weak.FLOAT and not dtype.is_float):
-                return term
+    takes_weak = term.kind == "number" or dtype.is_float or dtype.bits >= 32
+    loses = term.type is Weak.FLOAT and not dtype.is_float
+    if isinstance(term.type, Weak) and takes_weak and not loses:
+        return term
     return elements.terms.cast(term, dtype)

@@ -176,9 +176,9 @@ class Terms:
 
     def linear_form(self, term: Term) -> Linear | None:
         """An integer that sizes and indices give as a linear form; None for any other term."""
-        if term.kind == "number" and not isinstance(term.data, float | bool):
-            if isinstance(term.type, Weak) or (term.type.kind == "int" and term.type.bits >= 32):
-                return Linear((), int(term.data))
+        is_wide = isinstance(term.type, Weak) or (term.type.kind == "int" and term.type.bits >= 32)
+        if term.kind == "number" and is_wide and not isinstance(term.data, float | bool):
+            return Linear((), int(term.data))
         if term.kind == "linear":
             return term.data  # type: ignore[no-any-return]
         if term.type in (Weak.SIZE, Weak.LITERAL) and term.interval is not None:
@@ -211,12 +211,12 @@ class Terms:
         first, second = self.linear_form(left), self.linear_form(right)
         is_weak = isinstance(left.type, Weak) or isinstance(right.type, Weak)
         if first is not None and second is not None and is_weak:
-            found = self._whole(op, left, right, first, second)
+            found = self._whole(op, right, first, second)
             if found is not None:
                 return found
         type = promote(left.type, right.type)
         neutral = {"+": 0, "-": 0, "*": 1}.get(op)
-        if neutral is not None and type != BOOL and not _is_floating(type):
+        if neutral is not None and type != BOOL and not is_floating(type):
             if right.kind == "number" and right.data == neutral and left.type == type:
                 return left
             if op != "-" and left.kind == "number" and left.data == neutral and right.type == type:
@@ -224,14 +224,12 @@ class Terms:
         interval = _result(op, left.interval, right.interval)
         if isinstance(type, DType):
             interval = _within(interval, type)
-            if left.kind == right.kind == "number" and interval is not None:
-                if interval[0] == interval[1] and not _is_floating(type):
-                    return self.number(interval[0], type)
+            known = left.kind == right.kind == "number" and not is_floating(type)
+            if known and interval is not None and interval[0] == interval[1]:
+                return self.number(interval[0], type)
         return self._term("apply", op, (left, right), type, interval)
 
-    def _whole(
-        self, op: str, left: Term, right: Term, first: Linear, second: Linear
-    ) -> Term | None:
+    def _whole(self, op: str, right: Term, first: Linear, second: Linear) -> Term | None:
         """Sums, products by numbers, and quotients by positive numbers of linear forms."""
         if op in "+-":
             return self.linear(self._sum(first, second, 1 if op == "+" else -1))
@@ -274,7 +272,7 @@ class Terms:
             return self.number(-operand.data, operand.type)
         type = promote(operand.type, operand.type)
         interval = None
-        if operand.interval is not None and not _is_floating(type):
+        if operand.interval is not None and not is_floating(type):
             interval = (-operand.interval[1], -operand.interval[0])
             interval = _within(interval, type) if isinstance(type, DType) else interval
         return self._term("apply", "neg", (operand,), type, interval)
@@ -285,7 +283,7 @@ class Terms:
             return left
         a, b = left.interval, right.interval
         type = join(left.type, right.type)
-        if a is not None and b is not None and not _is_floating(type):
+        if a is not None and b is not None and not is_floating(type):
             smaller = left if op == "min" else right
             larger = right if op == "min" else left
             if (a[1] <= b[0] and smaller.type == type) or (a[1] <= b[0] and isinstance(type, Weak)):
@@ -317,7 +315,7 @@ class Terms:
         elif left.interval is not None and right.interval is not None:
             low = left.interval[0] - right.interval[1]
             high = left.interval[1] - right.interval[0]
-            if not _is_floating(left.type) and not _is_floating(right.type):
+            if not is_floating(left.type) and not is_floating(right.type):
                 settled = _settled(op, low, high)
                 if settled is not None:
                     return self.number(settled)
@@ -352,7 +350,7 @@ class Terms:
             return operand.args[0]
         if operand.kind == "apply" and operand.data in COMPARISONS:
             left, right = operand.args
-            if not (_is_floating(left.type) or _is_floating(right.type)):  # NaN
+            if not (is_floating(left.type) or is_floating(right.type)):  # NaN
                 return self._term("apply", _NEGATED[operand.data], operand.args, BOOL, (0, 1))
         return self._term("apply", "!", (operand,), BOOL, (0, 1))
 
@@ -362,7 +360,7 @@ class Terms:
             return operand
         if operand.kind == "number":
             return self.number(bool(operand.data))
-        zero = self.number(0.0) if _is_floating(operand.type) else self.number(0)
+        zero = self.number(0.0) if is_floating(operand.type) else self.number(0)
         return self.compare("!=", operand, zero)
 
     def choice(self, condition: Term, then: Term, otherwise: Term) -> Term:
@@ -378,7 +376,7 @@ class Terms:
                 min(then.interval[0], otherwise.interval[0]),
                 max(then.interval[1], otherwise.interval[1]),
             )
-        if _is_floating(type):
+        if is_floating(type):
             interval = None
         return self._term("choice", None, (condition, then, otherwise), type, interval)
 
@@ -386,20 +384,20 @@ class Terms:
         """A cast of the text: integers wrap, nonzero is true."""
         if operand.type == dtype:
             return operand
-        if operand.kind == "number" and not _is_floating(dtype):
+        if operand.kind == "number" and not is_floating(dtype):
             value = operand.data
             if dtype == BOOL:
                 return self.number(bool(value))
             if not isinstance(value, float):
                 return self.number(wrap(int(value), dtype), dtype)
-        if operand.kind == "number" and dtype.is_float and not isinstance(operand.data, float):
-            if abs(operand.data) < 2**53:
-                operand = self.number(operand.data)
-                return self._term("cast", dtype, (operand,), dtype, None)
+        is_whole = operand.kind == "number" and not isinstance(operand.data, float)
+        if is_whole and dtype.is_float and abs(operand.data) < 2**53:
+            operand = self.number(operand.data)
+            return self._term("cast", dtype, (operand,), dtype, None)
         interval = operand.interval
         if dtype == BOOL:
             return self.truth(operand)
-        if interval is not None and dtype.is_integer and not _is_floating(operand.type):
+        if interval is not None and dtype.is_integer and not is_floating(operand.type):
             interval = _within(interval, dtype)
         elif dtype.is_integer:
             interval = limits(dtype)
@@ -412,7 +410,7 @@ class Terms:
 
     def absolute(self, operand: Term, type: Type) -> Term:
         interval = None
-        if operand.interval is not None and not _is_floating(type):
+        if operand.interval is not None and not is_floating(type):
             low, high = operand.interval
             least = 0 if low <= 0 <= high else min(abs(low), abs(high))
             interval = (least, max(abs(low), abs(high)))
@@ -555,7 +553,8 @@ def walk(terms: Iterable[Term]) -> Iterator[Term]:
             stack.extend(node.args)
 
 
-def _is_floating(type: Type) -> bool:
+def is_floating(type: Type) -> bool:
+    """Whether values of a type are floats, weak ones included."""
     return type is Weak.FLOAT or (isinstance(type, DType) and type.is_float)
 
 
