@@ -20,7 +20,7 @@ from tc.options import Options, options_from
 from tc.sac.arguments import family_and_like
 from tc.sac.function import Function, Program
 from tc.source import Source
-from tc.tuning.tuned import TunedOptions
+from tc.tuning.lookup import TunedOptions
 
 
 @lru_cache(maxsize=256)

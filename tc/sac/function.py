@@ -33,7 +33,7 @@ from tc.sac.names import check_names, entry_of, inputs_of
 from tc.sac.reference import WeakInput, compute_loop, input_value, interpret_module
 from tc.sac.text.parser import parse
 from tc.source import ShownText, Source, Span
-from tc.tuning.tuned import TunedOptions
+from tc.tuning.lookup import TunedOptions
 
 MAX_SPECIALISATIONS = 256
 """The number of defs of a function that are kept, those used last."""

@@ -764,6 +764,16 @@ def _shifted(made: Elements, index: Sequence[Term], by: Sequence[int]) -> list[T
     return [*moved, *index[len(by) :]]
 
 
+def check_shape(node: Value) -> None:
+    """Raises what is wrong with the shapes of the operands of a value."""
+    _ = node.shape
+
+
+def check_value(node: Value) -> None:
+    """Raises what is wrong with the operands of a value."""
+    _ = node.value
+
+
 def _amounts(node: Application) -> tuple[int, ...]:
     _ = node.shape  # checks them
     what = f"the first argument of {node.row.name}"
@@ -791,7 +801,7 @@ def _transpose(made: Elements, node: Application, index: Sequence[Term], sites: 
 
 
 def _concatenation(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
-    _ = node.shape  # checks the shapes
+    check_shape(node)
     left, right = node.args
     target, length = node.type.dtype, left.shape[0]
     test = made.terms.compare("<", index[0], made.terms.number(length))
@@ -807,7 +817,7 @@ def _concatenation(made: Elements, node: Application, index: Sequence[Term], _: 
 
 def _reshape(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
     if math.prod(node.shape) != math.prod(node.args[1].shape):
-        _ = node.value  # raises
+        check_value(node)
     array = node.args[1]
     place = made.terms.number(0)
     for i, size in zip(index, node.shape, strict=True):
