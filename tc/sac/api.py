@@ -19,6 +19,7 @@ from tc.gpu import Gpu
 from tc.options import Options, options_from
 from tc.sac.arguments import family_and_like
 from tc.sac.function import Function, Program
+from tc.sac.text.parser import parse
 from tc.source import Source
 from tc.tuning.lookup import TunedOptions
 
@@ -130,28 +131,12 @@ def define(
     ['f', 'g']
     """
     source = given_source(src)
-    first = Program.of(source, None) if _is_single(source) else None
-    definitions = (first or Program.of(source, _last_name(source))).module.definitions
+    names = [definition.name.text for definition in parse(source).definitions]
+    if not names:
+        _program(source, "")  # raises: an expression has no functions
     return Definitions(
-        {
-            d.name.text: _function(_program(source, d.name.text), backend, options, check)
-            for d in definitions
-        }
+        {name: _function(_program(source, name), backend, options, check) for name in names}
     )
-
-
-def _names(source: Source) -> list[str]:
-    from tc.sac.text.parser import parse
-
-    return [d.name.text for d in parse(source).definitions]
-
-
-def _is_single(source: Source) -> bool:
-    return len(_names(source)) < 2
-
-
-def _last_name(source: Source) -> str:
-    return _names(source)[-1]
 
 
 @ends_at_caller

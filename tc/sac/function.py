@@ -28,7 +28,7 @@ from tc.sac.arguments import GivenInput, bind, described, family_and_like
 from tc.sac.levels.calls import Invocation
 from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.values import Context, Environment, NeedsIndexValue, Value
-from tc.sac.lowering.lowered import LoweredDef, LoweringContext, lower
+from tc.sac.lowering.lowered import LoweredDef, LoweredInput, LoweringContext, lower
 from tc.sac.names import check_names, entry_of, inputs_of
 from tc.sac.reference import WeakInput, compute_loop, input_value, interpret_module
 from tc.sac.text.parser import parse
@@ -363,9 +363,7 @@ def _names(count: int) -> tuple[str, ...]:
     return ("result",) if count == 1 else tuple(f"result{k}" for k in range(1, count + 1))
 
 
-def _for_lowering(given: GivenInput) -> Any:
-    from tc.sac.lowering.lowered import GivenInput as LoweredInput
-
+def _for_lowering(given: GivenInput) -> LoweredInput:
     array = given.array if isinstance(given.array, np.ndarray) else _Elements(given)
     return LoweredInput(given.name, given.dtype, given.shape, array)
 

@@ -72,7 +72,7 @@ class LoweredDef:
 
 
 @dataclass(frozen=True)
-class GivenInput:
+class LoweredInput:
     """An input as the lowering sees it; `array` is read where data decide a shape alone."""
 
     name: str
@@ -85,7 +85,7 @@ def lower(
     name: str,
     results: Sequence[Value],
     result_names: Sequence[str],
-    inputs: Sequence[GivenInput],
+    inputs: Sequence[LoweredInput],
     context: LoweringContext,
 ) -> LoweredDef:
     """The def of these results. Raises the errors of the levels, and NeedsIndexValue where a shape
