@@ -1,8 +1,9 @@
 """The elements of values as terms: each array is a function from a list of indices to a term (C26).
 
 Shapes, types and errors are those of the levels. What is asked here beyond them is the element at
-an index of terms, for each kind of value and each row of the table of built-in functions. Long because
-the rules of values and those of built-in functions ask each other for elements.
+an index of terms, for each kind of value and each row of the table of built-in functions.
+
+Long because the rules of values and those of built-in functions ask each other for elements.
 """
 
 from __future__ import annotations
