@@ -105,3 +105,10 @@ def test_gradients_go_through() -> None:
     conv(x, w).sum().backward()
     assert x.grad.tolist() == [1, 3, 3, 3, 3, 2]
     assert w.grad.tolist() == [10, 15]
+
+
+@pytest.mark.parametrize("backend", ["interpret", "c"])
+def test_the_sign_of_a_quotient_is_outside_of_it(backend: str) -> None:
+    function = tc.sac.compile("{ [i] -> -(i / 2) * v[i] }", backend=backend)
+    v = np.full(5, 3, np.int32)
+    assert function(v=v).tolist() == [-(i // 2) * 3 for i in range(5)]

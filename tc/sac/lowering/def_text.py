@@ -151,7 +151,10 @@ class TextOfTerms:
             parts.insert(0, (False, str(form.constant)))
         elif form.constant:
             parts.append((form.constant < 0, str(abs(form.constant))))
-        text = ("-" if parts[0][0] else "") + parts[0][1]
+        text = parts[0][1]
+        if parts[0][0]:  # a sign binds more strongly than / and %
+            first, factor = ordered[0]
+            text = f"-{self.text(first, UNARY_LEVEL)}" if factor == -1 else f"-{text}"
         for negative, part in parts[1:]:
             text += f" {'-' if negative else '+'} {part}"
         if len(parts) == 1:
