@@ -20,6 +20,12 @@ from tc.frontend.format import format_source
 from tc.gradient import batching, forward_mode, reverse_mode
 from tc.pipeline import check_defs, parse_source
 from tc.runtime import cache
+from tc.sac import names as sac_names
+from tc.sac.text import format as sac_format
+from tc.sac.text import parser as sac_parser
+
+SAC = ".sac"
+"""The suffix of files in SaC's notation."""
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -49,6 +55,12 @@ def _for_each_file(arguments: argparse.Namespace, act: Callable[[str], int]) -> 
 
 def _check(name: str) -> int:
     source = read_text(name)
+    if name.endswith(SAC):
+        module = sac_parser.parse(source)
+        sac_names.check_names(module)
+        found = [definition.name.text for definition in module.definitions] or ["an expression"]
+        print_line(f"{source.name}: {', '.join(found)}: no errors")
+        return 0
     programs = check_defs(parse_source(source))
     for program in programs.values():
         for warning in program.warnings:
@@ -59,7 +71,7 @@ def _check(name: str) -> int:
 
 def _format(arguments: argparse.Namespace, name: str) -> int:
     source = read_text(name)
-    text = format_source(source)
+    text = (sac_format.format_source if name.endswith(SAC) else format_source)(source)
     if arguments.check:
         if text != source.text:
             print_line(f"{source.name}: would change")

@@ -446,6 +446,9 @@ def refuse_member(cursor: Cursor, found: Parsed[ast.Expr], parser: Parser) -> No
         end = cursor.previous_end
     elif is_module:
         text = foreign.CONSTANTS.get(path, path)
+        cause = f"there are no modules: '{path}' stands without one"
+        if text != path:
+            cause = f"there are no modules, and no constant '{path}'"
         raise cursor.error(cause, span=cursor.span(found.start, end), paste=text)
     span = cursor.span(found.start, end)
     if idiom := foreign.IDIOMS.get(path):
