@@ -1,5 +1,5 @@
 """The rules of the language by name: T text, Y types, N names, R reductions, G ranges, P in place,
-D gradients.
+D gradients, C SaC's tensor comprehensions.
 
 Errors cite them; `tc explain G5` prints one, and the page spec/rules.md, made from here, has all.
 
@@ -9,7 +9,7 @@ Starting at the identity
 
 from __future__ import annotations
 
-from tc.rules import gradients, names, ranges, reductions, text, types
+from tc.rules import gradients, names, ranges, reductions, sac, text, types
 from tc.rules.rule import PAGES, Rule, filled
 
 __all__ = ["PAGES", "RULES", "Rule", "page"]
@@ -23,6 +23,7 @@ RULES = {
         reductions.RULES,
         ranges.RULES,
         gradients.RULES,
+        sac.RULES,
     )
     for rule in rules
 }
@@ -38,6 +39,7 @@ This page is made from `tc/rules/` (`make accept`); the page named with a rule t
 >>> import warnings
 >>> import numpy as np
 >>> import tc
+>>> import tc.sac
 
 ```
 """
