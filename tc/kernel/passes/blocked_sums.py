@@ -82,7 +82,7 @@ class _Blocks:
         body: Stmts = (
             *(ir.Let(part.name, _zero(part.dtype)) for part in parts.values()),
             changed(loop, begin=begin, end=end, body=_renamed(loop.body, parts)),
-            *(_added(name, part) for name, part in parts.items()),
+            *(ir.Set(n, ir.Binary("+", ir.Var(n, p.dtype), p, p.dtype)) for n, p in parts.items()),
         )
         blocks = -(-len(iterations(loop)) // length)
         return ir.For(number.name, integer(0), integer(blocks), body)
@@ -148,7 +148,3 @@ def _renamed(body: Stmts, parts: Mapping[str, ir.Var]) -> Stmts:
 
 def _zero(dtype: DType) -> ir.Expr:
     return broadcast(constant(0.0, dtype.scalar), dtype.lanes)
-
-
-def _added(name: str, part: ir.Var) -> ir.Set:
-    return ir.Set(name, ir.Binary("+", ir.Var(name, part.dtype), part, part.dtype))

@@ -238,11 +238,11 @@ class NameSupply:
         """A new name: the prefix, or the prefix (without its digit, if it ends so) and a number."""
         stem = prefix.rstrip("0123456789") or prefix
         candidates = chain((prefix,), (f"{stem}{number}" for number in count(1)))
-        name = next(c for c in candidates if self._is_free(c, dtype))
+        name = next(
+            name
+            for name in candidates
+            if name not in self._taken | self._buffers and self._dtypes.get(name, dtype) == dtype
+        )
         self._taken.add(name)
         self._dtypes.setdefault(name, dtype)
         return name
-
-    def _is_free(self, name: str, dtype: DType) -> bool:
-        known = self._dtypes.get(name, dtype)
-        return name not in self._taken and name not in self._buffers and known == dtype

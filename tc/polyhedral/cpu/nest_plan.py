@@ -96,8 +96,10 @@ class NestPlanner:
             self.around,
             tuple(self.points),
         )
+        decide, names = self.draft.decide_whether, self.nest.names
         padded = (access.tensor for access, _ in found.pads)
-        return replace(found, bare=frozenset(t for t in padded if not self._is_copied(t)))
+        bare = (t for t in padded if not decide(f"{t} copied with its padding", names))
+        return replace(found, bare=frozenset(bare))
 
     @cached_property
     def rows_packed(self) -> list[Access]:
@@ -111,17 +113,9 @@ class NestPlanner:
         found = packed_row_operands(
             self.nest, self.chosen, device_of(self.draft), self.written | touched
         )
-        return [access for access in found if self._has_packed_rows(access.tensor)]
-
-    def _has_packed_rows(self, tensor: str) -> bool:
-        what = f"{tensor} packed for rows"
-        return self.draft.decide_whether(
-            what, self.nest.names, default=self.options.pack is not False
-        )
-
-    def _is_copied(self, tensor: str) -> bool:
-        what = f"{tensor} copied with its padding"
-        return self.draft.decide_whether(what, self.nest.names)
+        packs, decide = self.options.pack is not False, self.draft.decide_whether
+        names = self.nest.names
+        return [a for a in found if decide(f"{a.tensor} packed for rows", names, default=packs)]
 
     def _name(self, member: Member) -> str:
         return self.draft.name(member, self.nest.names)

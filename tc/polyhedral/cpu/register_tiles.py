@@ -118,7 +118,7 @@ def _decided(
         return None
     left = [t for t in candidates if (t.vector, t.lanes) == vectors[found]]
     questions: tuple[tuple[str, Callable[[RegisterTile], str]], ...] = (
-        ("rows along", _row_name),
+        ("rows along", lambda t: t.row.name if t.row is not None and t.rows > 1 else "none"),
         ("packed", lambda t: ", ".join(sorted({a.tensor for a in t.packed})) or "none"),
         ("vectors of a row", lambda t: str(t.vectors)),
         ("rows", lambda t: str(t.rows)),
@@ -129,10 +129,6 @@ def _decided(
         found = decide(question, default=answer(default), alternatives=partial(iter, values))
         left = [t for t in left if answer(t) == found]
     return best if best in left else min(left, key=lambda t: t.cost)
-
-
-def _row_name(tile: RegisterTile) -> str:
-    return tile.row.name if tile.row is not None and tile.rows > 1 else "none"
 
 
 def _is_alike(one: RegisterTile, best: RegisterTile, factor: float) -> bool:

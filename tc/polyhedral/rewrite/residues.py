@@ -231,8 +231,9 @@ def _periods(
     if any(True for v in (variable, outer) for _ in quotients(rhs, v, known)):
         return None
     target = tuple(rewrite(subscript, moved) for subscript in statement.subscripts)
+    read_at = (node.subscripts for node in p.walk(rhs) if isinstance(node, p.Read))
     if period < limits.period and (
-        statement.reduction or not _in_steps(variable, (target, *_read_at(rhs)), known)
+        statement.reduction or not _in_steps(variable, (target, *read_at), known)
     ):
         return None
     new = replace(
@@ -243,10 +244,6 @@ def _periods(
         variables=doubled(statement.variables),
     )
     return rewriting.changed(new, ranges, old)
-
-
-def _read_at(expr: p.Expr) -> list[tuple[p.Expr, ...]]:
-    return [node.subscripts for node in p.walk(expr) if isinstance(node, p.Read)]
 
 
 def _in_steps(variable: str, accesses: Iterable[tuple[p.Expr, ...]], known: KnownSizes) -> bool:

@@ -102,10 +102,6 @@ def _are_independent(one: Statement, other: Statement) -> bool:
     )
 
 
-def _may_split(old: ShapedStatement) -> bool:
-    return old.statement.op != "=" and not (old.checked or old.is_empty)
-
-
 def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
     """Whether a reduction is long, and to few elements."""
     most = limits.few if _has_own_reads(old) else limits.shared
@@ -182,7 +178,7 @@ def _variable(old: ShapedStatement, limits: Thresholds) -> str | None:
 def _split(
     old: ShapedStatement, rewriting: Rewriting, limits: Thresholds, strided: Container[str]
 ) -> list[ShapedStatement] | None:
-    if not _may_split(old):
+    if old.statement.op == "=" or old.checked or old.is_empty:
         return None
     first = _sums_long_columns(old, rewriting.shaped.program, limits, strided)
     if not (first or _is_long(old, limits)):
