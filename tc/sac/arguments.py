@@ -91,12 +91,13 @@ def bind(
 
 
 def _holds_all(value: Any, count: int) -> bool:
-    """Whether the only positional value is a sequence of all inputs."""
+    """Whether the only positional value is a sequence of all inputs, as a call of tc takes it: with
+    one input a list of one value is, and a tuple of one integer is a shape."""
     if not isinstance(value, list | tuple):
         return False
     if count != 1:
         return True
-    return len(value) == 1 and not isinstance(value[0], int | float | list | tuple)
+    return len(value) == 1 and not (isinstance(value, tuple) and isinstance(value[0], int))
 
 
 _WHOLE = tuple(DTYPES[n] for n in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"))

@@ -802,6 +802,40 @@ def _transpose(made: Elements, node: Application, index: Sequence[Term], sites: 
     return made.element(node.args[0], index[::-1], {last - axis: s for axis, s in sites.items()})
 
 
+def _modarray(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
+    """The new elements where the leading indices are those of the index vector, which has to lie
+    in the array: the reference says where it does not (C8)."""
+    array, at, new = node.args
+    target = node.type.dtype
+    try:
+        place = [made.terms.number(k) for k in index_vector(at, "C8", "the index", node.spans[1])]
+    except NeedsIndexValue:
+        check_integers(at, "C8", "the index", node.spans[1])
+        count = at.shape[0] if at.rank else 1
+        place = [made.element(at, (made.terms.number(k),) if at.rank else ()) for k in range(count)]
+    inside = len(place) <= array.rank and new.shape == array.shape[len(place) :]
+    for k, size in zip(place, array.shape, strict=False):
+        inside = inside and made.least(k) >= 0 and made.greatest(k) < size
+    if not inside:
+        _ = node.value  # raises
+        raise node.fault(RangeError, "C8", "the index may leave the array")
+    test = made.terms.number(True)
+    for here, k in zip(index, place, strict=False):
+        test = made.terms.both(
+            test, made.within(k, here, made.terms.arithmetic("+", k, made.terms.number(1)))
+        )
+    if test.kind == "number":
+        rest = index[len(place) :]
+        return (
+            made.stored_as(new, rest, target) if test.data else made.stored_as(array, index, target)
+        )
+    with made.assumptions.of(test):
+        first = made.converted(new, index[len(place) :], target)
+    with made.assumptions.of(made.terms.negated(test)):
+        second = made.converted(array, index, target)
+    return made.terms.choice(test, *made.fitted((first, second), target))
+
+
 def _concatenation(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
     check_shape(node)
     left, right = node.args
@@ -938,6 +972,7 @@ RULES: dict[str, Rule] = {
     "++": _concatenation,
     "reshape": _reshape,
     "genarray": _genarray,
+    "modarray": _modarray,
     "iota": _iota,
     **dict.fromkeys(FOLDS, _fold),
 }
@@ -948,4 +983,7 @@ def rule_of(node: Application) -> Rule:
     row = node.row
     if row.name in RULES:
         return RULES[row.name]
-    return _maths if row.name in BUILTINS else _cast
+    if row.name in BUILTINS:
+        return _maths
+    assert row.is_elementwise, f"no rule lowers {row.name}"
+    return _cast
