@@ -267,8 +267,8 @@ nothing.
 
 # C25 SaC's notation from Python (sac/from_python.md)
 
-`tc.sac` has the verbs of `tc`. Inputs come one by one, by keyword, as one sequence or one dict; those
-of an expression by name only. Python's numbers and lists of them are weak.
+`tc.sac` has the verbs of `tc`. Inputs come one by one, by keyword, as one sequence or one
+dict; those of an expression by name only. Python's numbers and lists of them are weak.
 
 >>> text = "float[*] f(float[*] x) { return { iv -> x[iv] + 1 }; }"
 >>> f = tc.sac.compile(text, backend="interpret")
