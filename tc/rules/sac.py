@@ -89,8 +89,8 @@ tc.errors.RangeError: RangeError [C7]: '+': shapes [3] and [2] differ, and neith
 
 # C8 Selections (sac/values.md)
 
-`a[iv]` selects by an index vector, `a[i,j]` is `a[[i,j]]`. Fewer indices than axes give a sub-array.
-`.` keeps an axis, `...` any number of them. Selections are always checked; no index is negative.
+`a[iv]` selects by an index vector, `a[i,j]` is `a[[i,j]]`. Fewer indices than axes give a
+sub-array. `.` keeps an axis, `...` any number of them. Selections are always checked; no index is negative.
 
 >>> tc.sac.interpret("m[.,1]", m=np.int32([[1, 2], [3, 4]]))
 array([2, 4], dtype=int32)
@@ -101,8 +101,8 @@ tc.errors.CheckError: CheckError [C8]: index 5 is outside 0..2 of axis 0, shape 
 # C9 Built-in functions (sac/values.md)
 
 `shape dim take drop reverse transpose reshape genarray modarray iota where min max abs zero sum
-prod minval maxval any all tod tof toi sel`, and Y7's functions. Negative amounts of `take` and `drop`
-count from the end. Folds of any rank give a scalar.
+prod minval maxval any all tod tof toi sel`, and Y7's functions. Negative amounts of `take` and
+`drop` count from the end. Folds of any rank give a scalar.
 
 >>> tc.sac.interpret("take([-2], v) ++ drop([1], v)", v=np.int32([1, 2, 3]))
 array([2, 3, 2, 3], dtype=int32)
@@ -177,7 +177,7 @@ result. A missing lower bound is 0.
 array([0, 6, 7], dtype=int32)
 >>> tc.sac.interpret("{ [i,j] -> a[i] * j }", a=np.int32([1, 2]))
 Traceback (most recent call last):
-tc.errors.CheckError: CheckError [C16]: no upper bound for j can be inferred in the last partition: add one, '| [i,j] < ...'...
+tc.errors.CheckError: CheckError [C16]: no upper bound for j can be inferred in the last partitio...
 
 # C17 Dots as bounds (sac/partitions.md)
 
@@ -188,7 +188,7 @@ edge of the shape of genarray or modarray. Nothing bounds the last partition by 
 array([1, 9, 9], dtype=int32)
 >>> tc.sac.interpret("{ iv -> 0 | [0] <= iv <= . }")
 Traceback (most recent call last):
-tc.errors.CheckError: CheckError [C17]: '.' cannot bound the last partition, which gives the result its shape...
+tc.errors.CheckError: CheckError [C17]: '.' cannot bound the last partition, which gives the resu...
 
 # C18 No strict dots (sac/differences.md)
 
@@ -196,7 +196,7 @@ tc.errors.CheckError: CheckError [C17]: '.' cannot bound the last partition, whi
 
 >>> tc.sac.interpret("{ iv -> 0 | . < iv <= .; iv -> a[iv] }", a=[1, 2])
 Traceback (most recent call last):
-tc.errors.ParseError: ParseError [C18]: '<' beside '.': write '. <=' (or no bound) for all, or '< shape - 1'...
+tc.errors.ParseError: ParseError [C18]: '<' beside '.': write '. <=' (or no bound) for all, or '<...
 
 # C19 Dots in patterns (sac/dots.md)
 
@@ -225,8 +225,8 @@ array([[0, 0],
 
 # C21 With-loops (sac/partitions.md)
 
-With-loops have both bounds, and `genarray(shape, default)`, `modarray(array)` or `fold(op, neutral)`
-with one of `+ * min max && ||`. A fold takes every index once, in any order (R5).
+With-loops have both bounds, and `genarray(shape, default)`, `modarray(array)` or
+`fold(op, neutral)` with one of `+ * min max && ||`. A fold takes every index once, in any order (R5).
 
 >>> tc.sac.interpret("with { ([0] <= [i] < [4]) : i; ([2] <= [i] < [6]) : 100 * i; } : fold(+, 0)")
 array(906, dtype=int32)
@@ -236,8 +236,8 @@ array([1, 3, 3], dtype=int32)
 
 # C22 Levels (sac/shapes_on_demand.md)
 
-Level F is the value, S the shape, D the rank, N nothing. `shape(e)` needs e at S only, `dim(e)` at D:
-what a shape does not need is not computed.
+Level F is the value, S the shape, D the rank, N nothing. `shape(e)` needs e at S only, `dim(e)`
+at D: what a shape does not need is not computed.
 
 >>> tc.sac.interpret("shape(a[[7]])", a=np.zeros((0, 6), np.float32))
 array([6], dtype=int32)
@@ -253,7 +253,7 @@ empty range. A body whose shape needs the index's value is an error.
 array([0, 5], dtype=int32)
 >>> tc.sac.interpret("{ iv -> take(iv, a) | iv < shape(a) }", a=np.int32([1, 2]))
 Traceback (most recent call last):
-tc.errors.CheckError: CheckError [C23]: the shape of the last partition's body depends on the value of iv: give the shape by a further partition...
+tc.errors.CheckError: CheckError [C23]: the shape of the last partition's body depends on the val...
 
 # C24 Demand (sac/shapes_on_demand.md)
 
