@@ -90,7 +90,8 @@ tc.errors.RangeError: RangeError [C7]: '+': shapes [3] and [2] differ, and neith
 # C8 Selections (sac/values.md)
 
 `a[iv]` selects by an index vector, `a[i,j]` is `a[[i,j]]`. Fewer indices than axes give a
-sub-array. `.` keeps an axis, `...` any number of them. Selections are always checked; no index is negative.
+sub-array. `.` keeps an axis, `...` any number of them. Selections are always checked; no index is
+negative.
 
 >>> tc.sac.interpret("m[.,1]", m=np.int32([[1, 2], [3, 4]]))
 array([2, 4], dtype=int32)
@@ -226,7 +227,8 @@ array([[0, 0],
 # C21 With-loops (sac/partitions.md)
 
 With-loops have both bounds, and `genarray(shape, default)`, `modarray(array)` or
-`fold(op, neutral)` with one of `+ * min max && ||`. A fold takes every index once, in any order (R5).
+`fold(op, neutral)` with one of `+ * min max && ||`. A fold takes every index once, in any order
+(R5).
 
 >>> tc.sac.interpret("with { ([0] <= [i] < [4]) : i; ([2] <= [i] < [6]) : 100 * i; } : fold(+, 0)")
 array(906, dtype=int32)

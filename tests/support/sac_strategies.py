@@ -248,7 +248,7 @@ def ragged(tokens: list[str], random: Random) -> tuple[str, list[str]]:
         for _ in range(random.choice((0, 0, 0, 1, 2))):
             comment = random.choice(("// more", "/* a */", "/* two\n   lines */", "//"))
             comments.append(comment)
-            text += f"{comment}\n" if comment.startswith("//") else comment
+            text += f" {comment}\n" if comment.startswith("//") else f" {comment}"
             text += random.choice(("", " ", "\n", "\n\n\n"))
         text += random.choice((" ", "  ", "\n", "\t")) + token
     return text + random.choice(("", "\n", "  ")), comments
