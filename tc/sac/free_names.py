@@ -55,8 +55,8 @@ def _in_expr(expr: ast.Expr | ast.Dot | ast.Dots, bound: frozenset[str]) -> Iter
             for item in items:
                 yield from _in_expr(item, bound)
         case ast.Select(array=array, items=items):
-            for part in (array, *items):
-                yield from _in_expr(part, bound)
+            for each in (array, *items):
+                yield from _in_expr(each, bound)
         case ast.Call(args=args):
             for arg in args:
                 yield from _in_expr(arg, bound)
@@ -66,8 +66,8 @@ def _in_expr(expr: ast.Expr | ast.Dot | ast.Dots, bound: frozenset[str]) -> Iter
             yield from _in_expr(left, bound)
             yield from _in_expr(right, bound)
         case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
-            for part in (condition, then, otherwise):
-                yield from _in_expr(part, bound)
+            for operand in (condition, then, otherwise):
+                yield from _in_expr(operand, bound)
         case ast.Comprehension(parts=parts):
             for part in parts:
                 yield from _of_generator(part.generator, bound)

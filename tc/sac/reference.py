@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -130,7 +131,7 @@ def compute_loop(loop: Value) -> Array:
             continue
         axes = part.axes(len(shape))
         for index in indices(lower, upper):
-            place = _place(index, axes, len(shape))
+            place: tuple[Any, ...] = _place(index, axes, len(shape))
             free = ~covered[place]
             if not free.any():
                 continue

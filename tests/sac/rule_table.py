@@ -1,6 +1,8 @@
 """Programs of SaC's notation, rule by rule, with what numpy says of them.
 
-Long because each rule has its programs in one place. No value here comes from an implementation of the notation: `want` is a formula in numpy or
+Long because each rule has its programs in one place.
+
+No value here comes from an implementation of the notation: `want` is a formula in numpy or
 Python, or the numbers themselves.
 """
 
@@ -214,7 +216,7 @@ case(
 case(
     "two results of a call",
     "C4",
-    "int, int[*] g(int[*] a) { return (sum(a), a + 1); } int[*] f(int[*] a) { s, b = g(a); return b * s; }",
+    "int, int[*] g(int[*] a) { return (sum(a), a + 1); } int[*] f(int[*] a) { s, b = g(a); return b * s; }",  # noqa: E501
     [V],
     (V + 1) * V.sum(dtype="int32"),
     entry="f",
@@ -347,7 +349,7 @@ case(
 refused(
     "an inner call's sizes differ",
     "C6",
-    "int[n] g(int[n] a, int[n] b) { return a + b; } int[*] f(int[*] a) { return g(a, drop([1], a)); }",
+    "int[n] g(int[n] a, int[n] b) { return a + b; } int[*] f(int[*] a) { return g(a, drop([1], a)); }",  # noqa: E501
     [V],
     "C6",
     "[4]",
@@ -497,7 +499,7 @@ refused("a negative iota", "C9 C14", "iota(-1)", {}, "C9 C14")
 refused("modarray past the end", "C8 C9", "modarray(v, [5], 1)", {"v": V}, "C8 C9", "5")
 refused("modarray of another shape", "C9 C13", "modarray(m, [1], v)", {"m": M, "v": V}, "C9 C13")
 
-# --- C10: conditions, what is not computed ---------------------------------------------------------
+# --- C10: conditions, what is not computed --------------------------------------------------------
 
 case("a branch that is not taken", "C10", "shape(v)[0] > 3 ? v[3] : v[99]", {"v": V}, i32(V[3]))
 case(
@@ -693,7 +695,7 @@ case("a selection through an expression", "C15", "{ [i] -> (v + 1)[i] }", {"v": 
 case(
     "a called function's selections bound nothing",
     "C15",
-    "int g(int[*] v, int i) { return v[i]; } int[*] f(int[*] v) { return { [i] -> g(v, i) | [i] < [2] }; }",
+    "int g(int[*] v, int i) { return v[i]; } int[*] f(int[*] v) { return { [i] -> g(v, i) | [i] < [2] }; }",  # noqa: E501
     [V],
     V[:2],
     entry="f",
@@ -842,7 +844,7 @@ case(
 case(
     "a with-loop in a with-loop",
     "C21",
-    "with { ([0] <= [i] < [2]) : with { ([0] <= [j] < [3]) : i * 3 + j; } : genarray([3], 0); } : genarray([2], [0,0,0])",
+    "with { ([0] <= [i] < [2]) : with { ([0] <= [j] < [3]) : i * 3 + j; } : genarray([3], 0); } : genarray([2], [0,0,0])",  # noqa: E501
     want=np.arange(6, dtype="int32").reshape(2, 3),
 )
 refused(
@@ -955,7 +957,7 @@ refused("positional inputs of an expression", "C25", "a - b", [V, V], "C25")
 # --- C26: programs --------------------------------------------------------------------------------
 
 X3, W3 = floats(7, seed=5), floats(3, seed=6)
-CONV = "float[*] conv(float[*] x, float[*] w) { return { iv -> sum({ ov -> x[iv+ov] * w[ov] }) | iv < shape(x) - shape(w) + 1 }; }"
+CONV = "float[*] conv(float[*] x, float[*] w) { return { iv -> sum({ ov -> x[iv+ov] * w[ov] }) | iv < shape(x) - shape(w) + 1 }; }"  # noqa: E501
 case("convolution of rank 1", "C26", CONV, [X3, W3], np.correlate(X3, W3, "valid"))
 case(
     "softmax of rows",
@@ -1004,14 +1006,14 @@ case(
 case(
     "pairs",
     "C26",
-    "float[n] dist(float[n,d] p, float[d] q) { return { [i] -> sqrt(sum((p[i] - q) * (p[i] - q))) }; }",
+    "float[n] dist(float[n,d] p, float[d] q) { return { [i] -> sqrt(sum((p[i] - q) * (p[i] - q))) }; }",  # noqa: E501
     [floats(4, 3), floats(3, seed=9)],
     np.sqrt(((floats(4, 3) - floats(3, seed=9)) ** 2).sum(1)),
 )
 case(
     "a pipeline of three",
     "C26",
-    "a = { iv -> x[iv] * 2 }; b = { [i] -> a[i] + a[i+1] | [i] < shape(a) - 1 }; { [i] -> b[i] * b[i] }",
+    "a = { iv -> x[iv] * 2 }; b = { [i] -> a[i] + a[i+1] | [i] < shape(a) - 1 }; { [i] -> b[i] * b[i] }",  # noqa: E501
     {"x": X3},
     (2 * X3[:-1] + 2 * X3[1:]) ** 2,
 )

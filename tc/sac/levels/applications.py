@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 
 from tc.dtypes import BOOL, Array, Weak
 from tc.errors import CheckError
@@ -109,7 +108,7 @@ def index_vector_length(value: Value, rule: str, what: str, span: Span) -> int:
 
 def check_integers(value: Value, rule: str, what: str, span: Span) -> None:
     """Raises where the elements of a vector are no integers; an empty one may be of any type."""
-    if not value.type.is_integer and prod(value.shape):
+    if not value.type.is_integer and 0 not in value.shape:
         text = span.line
         raise value.fault(
             CheckError,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -99,17 +100,19 @@ def _take_shape(node: Application) -> Shape:
 
 def _drop_shape(node: Application) -> Shape:
     amounts, shape = _amounts(node), node.args[1].shape
-    return (*(n - abs(k) for n, k in zip(shape, amounts)), *shape[len(amounts) :])
+    return (*(n - abs(k) for n, k in zip(shape, amounts, strict=False)), *shape[len(amounts) :])
 
 
 def taken(amounts: Shape, shape: Shape) -> tuple[slice, ...]:
     """The elements along each axis that `take` keeps."""
-    return tuple(slice(0, k) if k >= 0 else slice(n + k, n) for k, n in zip(amounts, shape))
+    pairs = zip(amounts, shape, strict=False)
+    return tuple(slice(0, k) if k >= 0 else slice(n + k, n) for k, n in pairs)
 
 
 def dropped(amounts: Shape, shape: Shape) -> tuple[slice, ...]:
     """The elements along each axis that `drop` keeps."""
-    return tuple(slice(k, n) if k >= 0 else slice(0, n + k) for k, n in zip(amounts, shape))
+    pairs = zip(amounts, shape, strict=False)
+    return tuple(slice(k, n) if k >= 0 else slice(0, n + k) for k, n in pairs)
 
 
 def _take_value(node: Application) -> Array:
@@ -248,8 +251,9 @@ def _modarray_value(node: Application) -> Array:
             f"for {shown(room)}",
             span=node.spans[2],
         )
-    result = elements(array, node.type.dtype).copy()
-    result[(*index, ...)] = elements(new, node.type.dtype)
+    result: Array = elements(array, node.type.dtype).copy()
+    place: tuple[Any, ...] = (*index, ...)
+    result[place] = elements(new, node.type.dtype)
     return result
 
 

@@ -314,7 +314,7 @@ class NamedSize(Value):
             raise self.argument.fault(CheckError, "C6", f"the size '{self.name}' is not fixed")
         return np.array(sizes[self.name], np.int64)
 
-    def needs(self, level: Level) -> Needs:
+    def needs(self, _: Level) -> Needs:
         return [(self.argument, S)]
 
 

@@ -189,7 +189,9 @@ class _Demand:
                 if function.text == SELECTION:
                     return self._selected_rank(args[1], _flat(args[:1]), scope)
                 row = row_of(function.text)
-                return row and row.known_rank([self.rank(arg, scope) for arg in args])
+                if row is None:
+                    return None
+                return row.known_rank([self.rank(arg, scope) for arg in args])
             case ast.Cast(operand=operand) | ast.Unary(operand=operand):
                 return self.rank(operand, scope)
             case ast.Binary(op=op, left=left, right=right):

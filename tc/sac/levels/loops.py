@@ -108,7 +108,8 @@ class ArrayLoop(LoopValue):
         env: Environment,
     ) -> None:
         super().__init__(span, env)
-        self.sizes, self.sizes_span = sizes if sizes is not None else (None, span)
+        self.sizes: Value | None = None if sizes is None else sizes[0]
+        self.sizes_span = span if sizes is None else sizes[1]
         self.default = default
         self.parts = _loop_parts(self, parts)
 
@@ -135,7 +136,7 @@ class ArrayLoop(LoopValue):
             return self.default.rank
         return index_vector_length(self.sizes, "C14", "the shape of genarray", self.sizes_span)
 
-    def refuse_dot(self, partition: Partition, dot: ast.Dot) -> TCError | None:
+    def refuse_dot(self, partition: Partition, dot: ast.Dot) -> TCError | None:  # noqa: ARG002
         return None
 
     def needs(self, level: Level) -> Needs:
@@ -185,7 +186,7 @@ class FoldLoop(LoopValue):
     def index_rank(self) -> int:
         raise NotImplementedError
 
-    def refuse_dot(self, partition: Partition, dot: ast.Dot) -> TCError | None:
+    def refuse_dot(self, partition: Partition, dot: ast.Dot) -> TCError | None:  # noqa: ARG002
         return self.fault(
             CheckError, "C21", "a dot bounds a fold, which has no shape", span=dot.span
         )

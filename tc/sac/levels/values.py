@@ -146,7 +146,7 @@ class Value:
 
     def fault(
         self,
-        kind: type[TCError],
+        kind: Callable[..., TCError],
         rule: str,
         cause: str,
         *,
@@ -181,7 +181,7 @@ class Literal(Value):
             return elements(self, self.type.dtype)
         return np.asarray(self.number).astype(computed_in(self.type.dtype))
 
-    def needs(self, level: Level) -> Needs:
+    def needs(self, _: Level) -> Needs:
         return ()
 
 
@@ -198,7 +198,7 @@ class Constant(Value):
     def value(self) -> Array:
         return self.array
 
-    def needs(self, level: Level) -> Needs:
+    def needs(self, _: Level) -> Needs:
         return ()
 
 
@@ -223,7 +223,7 @@ class Input(Value):
     def value(self) -> Array:
         return np.asarray(self.array).astype(computed_in(self.type.dtype), copy=False)
 
-    def needs(self, level: Level) -> Needs:
+    def needs(self, _: Level) -> Needs:
         return ()
 
 
@@ -263,7 +263,7 @@ class Index(Value):
         """The length of an index vector whose bound is being inferred: it is not known."""
         raise NeedsIndexValue(self)
 
-    def needs(self, level: Level) -> Needs:
+    def needs(self, _: Level) -> Needs:
         return ()
 
 

@@ -817,7 +817,7 @@ def _modarray(made: Elements, node: Application, index: Sequence[Term], _: Sites
     for k, size in zip(place, array.shape, strict=False):
         inside = inside and made.least(k) >= 0 and made.greatest(k) < size
     if not inside:
-        _ = node.value  # raises
+        assert node.value is not None  # which raises
         raise node.fault(RangeError, "C8", "the index may leave the array")
     test = made.terms.number(True)
     for here, k in zip(index, place, strict=False):
