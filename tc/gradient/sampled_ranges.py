@@ -46,7 +46,8 @@ class SampledRanges:
     shapes: Mapping[str, tuple[p.Expr, ...]]
     samples: tuple[p.ShapedProgram, ...]
     edges: tuple[p.ShapedProgram, ...] = ()
-    """The program at some of these sizes with one or all of them 0, where it has ranges there."""
+    """The program at some of these sizes with one or all of them 0, or one greater, where it has
+    ranges there."""
     is_known: bool = False
     """Whether they are for the sizes of one call, which are numbers then."""
 
@@ -383,10 +384,14 @@ def _climb(found: _Found, numbers: random.Random) -> None:
 
 
 def _edges(inference: RangeInference, sample: p.ShapedProgram) -> tuple[p.ShapedProgram, ...]:
-    """The program with one size, or all sizes, of a sample set to 0."""
+    """The program with one size, or all sizes, of a sample set to 0, and with one size greater by 1
+    or much greater: samples may all have one value of a size, at which two different ranges are
+    one."""
     program = inference.program
     names = [{name} for name in program.sizes] + [set(program.sizes)] * (len(program.sizes) > 1)
-    sizes = ({n: 0 if n in none else v for n, v in sample.sizes.items()} for none in names)
+    sizes = [{n: 0 if n in none else v for n, v in sample.sizes.items()} for none in names]
+    for name, value in sample.sizes.items():
+        sizes += [{**sample.sizes, name: other} for other in (value + 1, 3 * value + 5)]
     found = (_shaped(inference, each, sample.scalars) for each in sizes)
     return tuple(shaped for shaped in found if shaped is not None)
 

@@ -13,6 +13,7 @@ import pytest
 import tc
 from tc.api import _program
 from tc.semantics import program as p
+from tests.gradient.campaign import assert_transposed
 from tests.gradient.differences import along_directions, cotangents, forward
 from tests.gradient.pairs_of_rules import PAIRS
 from tests.support.programs import CASES
@@ -211,3 +212,28 @@ def test_what_never_holds_is_left_out() -> None:
     assert tc.grad(text.replace("i > 10", "i > N - 1")) == (
         "def f_grad(float(N) d_O) -> (float(N) d_A) {\n  d_A(i) = d_O(i)\n}\n"
     )
+
+
+ONE_SIZE_IN_ALL_SAMPLES = """
+def f(double(N,M,K) a, double(M,L,L) b, double(P) c, double(Q) d, int(R) e, int64(R) g, int h)
+    -> (o, o3, o2) {
+  o(j,m,l) +=! a(j, k, (3 * l) + q) * b(m, k, q) where j in 0:N
+  o1(w,j) = ((j < 1) ? d(j) : 1) + c(w + 2) where j in 0:6
+  o(i,w,m) = exp(o(i, w, m)) where w in N - 2:3
+  o2(i) = (7 / e(5)) * o1(i / 2, g(i)) where i in Q - 1:h
+  o3(w,l) = ((-o1(4, w)) * o1(w, l)) * ((L <= 0) ? 1 : w) where l in 0:6
+}"""
+
+
+@pytest.mark.parametrize("size", [8, 11, 42])
+def test_ranges_that_are_one_at_the_samples_alone(size: int) -> None:
+    """All samples had P = 7, where `min(5, P - 2)` is `P - 2`; a range was left out for that."""
+    numbers = np.random.default_rng(size)
+    a, b = numbers.uniform(-1, 1, (2, 3, 24)), numbers.uniform(-1, 1, (3, 3, 3))
+    c, d = numbers.uniform(-1, 1, size), numbers.uniform(-1, 1, 1)
+    e, g = np.full(7, 3, "int32"), numbers.integers(0, min(6, size - 2), 7)
+    known = {"a": a, "b": b, "c": c, "d": d, "e": e, "g": g, "h": np.int32(3)}
+    gradient = tc.grad(ONE_SIZE_IN_ALL_SAMPLES)
+    results = forward(ONE_SIZE_IN_ALL_SAMPLES, known, "f")
+    weights = {f"d_{name}": numbers.uniform(-1, 1, value.shape) for name, value in results.items()}
+    assert_transposed(ONE_SIZE_IN_ALL_SAMPLES, gradient, known, weights, "f")
