@@ -368,7 +368,7 @@ if pid == 0:
     os._exit(int(f(np.ones(3, np.float32)).sum() != 6))
 print(os.waitpid(pid, 0)[1])
 """
-    done = run_python(script, prepared=True)
+    done = run_python(script)
     assert done.stdout.strip() == "0", told(done)
 
 

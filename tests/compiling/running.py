@@ -31,9 +31,8 @@ def status_of(child):
 """What scripts start with: no file is read that another process may have written."""
 
 
-def run_script(script: str, *arguments: str, prepared: bool = True, **environment: str) -> str:
-    """What a script prints, after `HEAD`; it ends well and writes no errors. A script about what
-    is imported meanwhile is not `prepared`."""
-    done = run_python(HEAD + script, *arguments, environment=environment, prepared=prepared)
+def run_script(script: str, *arguments: str, **environment: str) -> str:
+    """What a script prints, after `HEAD`; it ends well and writes no errors."""
+    done = run_python(HEAD + script, *arguments, environment=environment)
     assert ended_well(done), told(done)
     return done.stdout

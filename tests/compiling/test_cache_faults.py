@@ -88,7 +88,7 @@ def nameless() -> int:
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return run_python(script, environment=environment, prepared=True)
+    return run_python(script, environment=environment)
 
 
 def test_a_directory_removed_under_a_running_process(kept: Path) -> None:

@@ -37,19 +37,18 @@ assert not failures, failures
 @pytest.mark.parametrize("module", ["tc.api", "numba", "llvmlite.binding", "tc.pipeline"])
 def test_a_fork_while_another_thread_imports(module: str) -> None:
     """The first call, as far as it has loaded such a module, and is loading others."""
-    run_script(BESIDE.replace("WHEN", f"{module!r} in sys.modules"), prepared=False)
+    run_script(BESIDE.replace("WHEN", f"{module!r} in sys.modules"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("turn", range(60))
 def test_a_fork_at_any_moment_of_a_first_use(turn: int) -> None:
-    run_script(BESIDE.replace("until(lambda: WHEN)", f"time.sleep({turn} * 0.02)"), prepared=False)
+    run_script(BESIDE.replace("until(lambda: WHEN)", f"time.sleep({turn} * 0.02)"))
 
 
 def test_a_fork_while_another_thread_imports_numba_itself() -> None:
     """Without tc: what it needs is half loaded all the same."""
-    run_script(
-        """
+    run_script("""
 tc.compile  # what is in front of the backend
 thread = threading.Thread(target=lambda: __import__("numba"))
 thread.start()
@@ -60,9 +59,7 @@ if child == 0:
     os._exit(0)
 assert status_of(child) == 0
 thread.join()
-""",
-        prepared=False,
-    )
+""")
 
 
 STRANDED = """
@@ -165,8 +162,7 @@ assert steps == ["first", "second"]
 def test_the_lock_of_the_log_is_as_it_was() -> None:
     """The hook of `logging` has taken the lock; a compiler that logs during the fork needs the
     lock."""
-    run_script(
-        """
+    run_script("""
 from tc.process import forks
 assert "logging" not in sys.modules or forks._LOG_FIRST
 import logging
@@ -191,9 +187,7 @@ assert free == [True]
 if child == 0:
     os._exit(0)
 assert status_of(child) == 0
-""",
-        prepared=False,
-    )
+""")
 
 
 def test_forks_in_several_threads() -> None:
@@ -353,8 +347,7 @@ assert status_of(child) == 0
 
 def test_what_is_raised_where_functions_begin_and_end_leaves_no_lock() -> None:
     """There signal handlers run: at each such place around forks, one after the other."""
-    run_script(
-        """
+    run_script("""
 from tc.process.forks import _GATE
 class Stop(Exception):
     pass
@@ -394,6 +387,4 @@ for place in range(1000):
     if not stopped:
         break
 assert 10 < place < 999, place
-""",
-        prepared=False,
-    )
+""")

@@ -93,8 +93,7 @@ assert calls == [False, False], calls
 
 
 def test_what_a_handler_raises_while_modules_are_loaded() -> None:
-    run_script(
-        """
+    run_script("""
 class Stop(Exception):
     pass
 raised = []
@@ -117,9 +116,7 @@ for turn in range(100):
     break
 assert 2 <= len(raised) < 50, raised
 assert f is not None
-""",
-        prepared=False,
-    )
+""")
 
 
 @pytest.mark.parametrize("place", ["numba", "c", "library"])
@@ -240,13 +237,13 @@ print(stopped)
 
 
 def test_exceptions_at_random_moments() -> None:
-    assert int(run_script(RAISING, "20", "1", prepared=False)) > 0
+    assert int(run_script(RAISING, "20", "1")) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_exceptions_at_many_random_moments(seed: int) -> None:
-    assert int(run_script(RAISING, "400", str(seed), prepared=False)) > 50
+    assert int(run_script(RAISING, "400", str(seed))) > 50
 
 
 def test_without_threads_the_call_is_served_all_the_same() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tests.fuzz import arrays, brute
 from tests.fuzz.model import ENTRY, Case, dtype_of
-from tests.support.bounds import as_tuple, is_within
+from tests.support.bounds import is_within
 
 Array = np.ndarray[Any, Any]
 RUN_TIME = ("G7", "Y4")  # of two failures in one program either may come first
@@ -401,6 +401,10 @@ def _patched(device: Any, fields: Mapping[str, Any]) -> Iterator[None]:
         for name, value in kept.items():
             setattr(device, name, value)
         device.host.cache_clear()
+
+
+def as_tuple(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, tuple) else (result,)
 
 
 def _unlike_the_model(case: Case, given: Arrays, expected: Expected) -> str:

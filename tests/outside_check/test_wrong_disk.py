@@ -29,8 +29,7 @@ def limited(*words: str | Path, size: int) -> tuple[int, str, str]:
     """The result of a command for which the disk is full once a file has `size` bytes. The command
     has no database of plans, as SQLite writes beside a database even to read it."""
     environment = {"TC_CACHE_DIR": os.devnull, "TC_TUNE_DB": f"{words[1]}.none/tuned.db"}
-    arguments = (str(size), *map(str, words))
-    done = run_python(LIMITED, *arguments, environment=environment, prepared=True)
+    done = run_python(LIMITED, str(size), *map(str, words), environment=environment)
     return done.returncode, done.stdout, done.stderr
 
 

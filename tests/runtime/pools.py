@@ -5,11 +5,6 @@ from __future__ import annotations
 
 from tests.support.processes import ended_well, run_python, told
 
-HEAD = """
-import os, warnings
-import numba
-warnings.simplefilter("error")
-"""
 SETUP = """
 import ctypes, os, random, sys, threading, time
 import numpy as np
@@ -173,8 +168,11 @@ def run_script(script: str, pool: str, threads: int = 2, cpus: int | None = None
     limit = (
         "" if cpus is None else f"os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:{cpus}])"
     )
-    head = f"{HEAD}numba.config.NUMBA_NUM_THREADS = {threads}\n{limit}"
-    environment = {"NUMBA_NUM_THREADS": str(threads)}
-    done = run_python(head + SETUP + script, pool, environment=environment, prepared=True)
+    done = run_python(
+        "import os\n" + limit + SETUP + script,
+        pool,
+        flags=["-W", "error"],
+        environment={"NUMBA_NUM_THREADS": str(threads)},
+    )
     assert ended_well(done), told(done)
     return done.stdout.strip()

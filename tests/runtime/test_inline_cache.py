@@ -315,7 +315,7 @@ def test_other_threads_go_on_meanwhile() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks on this platform")
 def test_in_a_forked_child() -> None:
     """Where threads are shared, the child's first call starts its own."""
-    done = run_python(FORKING, prepared=True)
+    done = run_python(FORKING)
     assert ended_well(done), told(done)
 
 

@@ -11,7 +11,7 @@ import tc
 
 def as_tuple(result: Any) -> tuple[Any, ...]:
     """The results of a call: of one output the call returns the array alone."""
-    return tuple(result) if isinstance(result, tuple) else (result,)
+    return result if isinstance(result, tuple) else (result,)
 
 
 def assert_computes(text: str, inputs: Any, found: Any, expected: Any = None, **how: Any) -> None:

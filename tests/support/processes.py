@@ -12,15 +12,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.support.prepared import ROOT, PreparedProcess
+ROOT = Path(__file__).parents[2]
 
 LIMIT = 600
 """Seconds after which a process hangs: far more than any takes, on a machine that has other work
 as well."""
 
 _LAST = 30  # seconds to write stacks, and to end
-
-Process = subprocess.Popen[str] | PreparedProcess
 
 
 def run_python(
@@ -30,34 +28,26 @@ def run_python(
     environment: Mapping[str, str] | None = None,
     cwd: Path = ROOT,
     limit: float = LIMIT,
-    prepared: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a script to its end, with more variables in its environment.
 
     A script that does not end within the limit is aborted with the processes that it has started,
-    and their stacks are in its errors. Where `prepared` is true, modules of tc, numba and numpy are
-    there before the script begins (`tests.support.prepared`), which saves a second.
+    and their stacks are in its errors.
 
     >>> run_python("print(6 * 7)").stdout
     '42\\n'
     """
     command = [sys.executable, *flags, "-c", script, *arguments]
-    variables = {**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})}
-    process: Process
-    if prepared:
-        assert not flags, "flags are those of a new interpreter"
-        process = PreparedProcess(script, arguments, variables, cwd)
-    else:
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env={**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     with process:
         try:
             output, errors = process.communicate(timeout=limit)
@@ -67,7 +57,6 @@ def run_python(
         except BaseException:
             _kill(process, signal.SIGKILL)
             raise
-    assert process.returncode is not None
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
@@ -88,7 +77,7 @@ def ended_well(done: subprocess.CompletedProcess[str]) -> bool:
     return (done.returncode, done.stderr) == (0, "")
 
 
-def _aborted(process: Process) -> tuple[str, str]:
+def _aborted(process: subprocess.Popen[str]) -> tuple[str, str]:
     """What they all write at their end. They stop at once; then the process that was started first
     writes its stacks, and only when it has ended the others do, so that no lines mix."""
     _kill(process, signal.SIGSTOP)
@@ -105,7 +94,7 @@ def _aborted(process: Process) -> tuple[str, str]:
 
 
 def _kill(
-    process: Process,
+    process: subprocess.Popen[str],
     number: signal.Signals,
     kill: Callable[[int, int], None] = os.killpg,
 ) -> None:

@@ -379,7 +379,7 @@ assert plan_of(tc.explain(MM, M=20, K=48, N=40)) == tiled("i", 4).plan
 @pytest.mark.usefixtures("path")
 def test_forked_children_look() -> None:
     """In a process of its own: what other tests have imported may warn of forks."""
-    done = run_python(FORKS, prepared=True)
+    done = run_python(FORKS)
     assert ended_well(done), processes.told(done)
 
 

@@ -123,12 +123,6 @@ assert rights == [True] * 4
 print("quiet")
 """
 
-HEAD = """
-import warnings
-import numba
-warnings.simplefilter("error")
-numba.config.NUMBA_NUM_THREADS = 2
-"""
 END = """
 sys.stdout.flush()
 os._exit(0)  # with one processor, the end of numba's own threads may wait for ever after a fork
@@ -140,9 +134,9 @@ POOLS = pytest.mark.parametrize("native", ["1", "0"], ids=["native", "python"])
 def run_script(script: str, native: str) -> str:
     """What it prints on two threads, however many processors there are."""
     done = run_python(
-        HEAD + SETUP + script + END,
+        SETUP + script + END,
+        flags=["-W", "error"],
         environment={"NUMBA_NUM_THREADS": "2", "TC_NATIVE_CALLS": native},
-        prepared=True,
     )
     assert done.returncode == 0, told(done)
     return done.stdout.strip()
