@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypeGuard
 
-from tc.dtypes import FLOAT16, FLOAT64, INT64
+from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, INT64
 from tc.semantics import program as p
 from tc.semantics.ranges import polynomials
 from tc.semantics.ranges.polynomials import (
@@ -150,12 +150,31 @@ def rebuilt(expr: p.Expr, change: Callable[[p.Expr], p.Expr | None]) -> p.Expr:
 
 
 def substituted(expr: p.Expr, values: Mapping[str, p.Expr]) -> p.Expr:
-    """The expression with other expressions for index variables."""
+    """The expression with other expressions for index variables. An index takes the type that it
+    meets, which an integer of a tensor does not (Y1): where one stands for the other, a
+    conversion that would not be made there is written down."""
 
     def change(node: p.Expr) -> p.Expr | None:
-        return values.get(node.name) if isinstance(node, p.Index) else None
+        match node:
+            case p.Index(name=name):
+                return values.get(name)
+            case p.Convert(written=False, dtype=dtype, operand=inner) if dtype.is_float and (
+                inner.dtype.is_float or dtype != FLOAT32
+            ):
+                operand = rebuilt(inner, change)
+                if not _has_own_type(inner) and _has_own_type(operand):
+                    return replace(node, operand=operand, written=True)
+        return None
 
     return rebuilt(expr, change)
+
+
+def _has_own_type(expr: p.Expr) -> bool:
+    """Whether an integer has a type of its own, which indices, sizes and literals have not."""
+    return any(
+        isinstance(node, p.Read) or (isinstance(node, p.Convert) and node.written)
+        for node in p.walk(expr)
+    )
 
 
 def at_elements(expr: p.Expr, subscripts: tuple[p.Expr, ...], elements: tuple[str, ...]) -> p.Expr:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -237,3 +238,25 @@ def test_ranges_that_are_one_at_the_samples_alone(size: int) -> None:
     results = forward(ONE_SIZE_IN_ALL_SAMPLES, known, "f")
     weights = {f"d_{name}": numbers.uniform(-1, 1, value.shape) for name, value in results.items()}
     assert_transposed(ONE_SIZE_IN_ALL_SAMPLES, gradient, known, weights, "f")
+
+
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        ("sqrt(w)", np.sqrt),
+        ("(w * 0.1)", lambda w: w * 0.1),
+        ("sin(w / 3)", lambda w: np.sin(w // 3)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["double", "float"])
+def test_what_stands_for_an_index_takes_its_type(
+    term: str, expected: Callable[[np.ndarray], np.ndarray], dtype: str
+) -> None:
+    """An index is weak, and a function of it is computed in double; so it is where the element
+    `x / a` stands for the index, though an int64 alone would give float32."""
+    text = f"def f(int64 a, {dtype}(N) b) -> (o) {{ o(w) = b(a * w) * {term} }}"
+    a, d_o = np.int64(3), np.linspace(1, 2, 5).astype("float64" if dtype == "double" else "float32")
+    d_b = np.zeros(13, d_o.dtype)
+    d_b[::3] = d_o * expected(np.arange(5)).astype(d_o.dtype)
+    found = tc.interpret(tc.grad(text), a=a, b=np.ones(13, d_o.dtype), d_o=d_o)
+    np.testing.assert_allclose(found, d_b, rtol=4 * np.finfo(d_o.dtype).eps)
