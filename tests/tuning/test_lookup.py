@@ -309,7 +309,7 @@ def test_without_a_file_nothing_is_loaded_and_none_is_made(tmp_path: Path) -> No
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=there
     )
-    assert done.stdout == "['tc.tuning.database_file', 'tc.tuning.lookup', 'tc.tuning.lookup']\n"
+    assert done.stdout == "['tc.tuning.database_file', 'tc.tuning.lookup']\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -144,14 +144,18 @@ def _returned(at: int) -> None:
 
 def _dropped(capsule: int) -> None:
     """A capsule goes; if nobody has taken it over, the memory is not needed any more."""
-    if _is_named(capsule, _NAME):
-        _returned(_pointer(capsule, _NAME))
+    if _is_named_at(capsule, _NAME):
+        _returned(_pointer_at(capsule, _NAME))
 
 
 _RETURNER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_returned)
 _DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_dropped)
 
-
+# a destructor has the address of a capsule that nobody refers to any more
+_is_named_at = api_function("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+_pointer_at = api_function(
+    "PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p
+)
 _new = api_function(
     "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
 )
