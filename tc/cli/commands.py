@@ -85,8 +85,13 @@ def _format(arguments: argparse.Namespace, name: str) -> int:
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    if _names_a_rule(arguments):
-        return _explain_rule(arguments.file.upper())
+    looks = re.fullmatch(r"[A-Z]\d+", arguments.file, re.IGNORECASE)
+    if looks is not None and not arguments.values and not os.path.exists(arguments.file):
+        name = arguments.file.upper()
+        if name not in rules.RULES:
+            raise UsageError(f"there is no rule {name}; the rules are {', '.join(rules.RULES)}")
+        print_line(rules.RULES[name])
+        return 0
     return _print_made(api.explain, arguments, stage=arguments.stage)
 
 
@@ -98,19 +103,6 @@ def _print_made(make: Callable[..., object], arguments: argparse.Namespace, **ho
     how["options"], call = read_options(arguments), read_call(arguments)
     how |= {"entry": arguments.entry, "backend": arguments.backend}
     put_text(arguments.output, f"{make(call.source, call.values, **how)}\n")
-    return 0
-
-
-def _names_a_rule(arguments: argparse.Namespace) -> bool:
-    """`tc explain G5`, unless there is a file of that name."""
-    looks = re.fullmatch(r"[A-Z]\d+", arguments.file, re.IGNORECASE)
-    return looks is not None and not arguments.values and not os.path.exists(arguments.file)
-
-
-def _explain_rule(name: str) -> int:
-    if name not in rules.RULES:
-        raise UsageError(f"there is no rule {name}; the rules are {', '.join(rules.RULES)}")
-    print_line(rules.RULES[name])
     return 0
 
 

@@ -63,7 +63,9 @@ class Parts:
             return expr
         operands = [self.of(operand, (*conditions, *more)) for operand, more in _operands(expr)]
         new = _with_operands(expr, operands)
-        if _is_linear(new):
+        if isinstance(new, p.Convert | p.Unary) or (
+            isinstance(new, p.Binary) and new.op in ("+", "-")
+        ):
             return new
         while gradient_length(new) > max(FEWEST_NODES, MOST_TIMES_AS_LONG * length(new)):
             lengths = [0 if _is_short(x) else gradient_length(x) for x in operands]
@@ -258,13 +260,6 @@ def _is_short(expr: p.Expr) -> bool:
         case p.Convert(operand=operand) | p.Unary(operand=operand):
             return _is_short(operand)
     return _is_leaf(expr) or not expr.dtype.is_float or not carries(expr)
-
-
-def _is_linear(expr: p.Expr) -> bool:
-    """Whether the gradient of an expression is as long as those of its operands together."""
-    return isinstance(expr, p.Convert | p.Unary) or (
-        isinstance(expr, p.Binary) and expr.op in ("+", "-")
-    )
 
 
 # --- programs -------------------------------------------------------------------------------------

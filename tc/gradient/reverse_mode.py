@@ -319,7 +319,7 @@ class _Reverse:
             before, after = (self._read(name, statement) for name in (old, step.version))
             equal = e.compare("==", before, after)
             if self.ties == "split":
-                own = e.binary("/", own, self._counted(step))
+                own = e.binary("/", own, self._read(self.counts[step.version], step.statement))
             kept = e.select(equal, own)
         self.cotangents.write(cotangent, statement.outer, "=", kept, ranges)
 
@@ -395,9 +395,6 @@ class _Reverse:
             self._temporary(count, statement.outer, "+=", own, outer)
         self.counts[step.version] = count
         return self._read(count, statement)
-
-    def _counted(self, step: VersionStep) -> p.Expr:
-        return self._read(self.counts[step.version], step.statement)
 
     def _is_first(self, step: VersionStep) -> p.Expr:
         """The condition that a term is the first one, in order of the text, that equals the result;

@@ -70,7 +70,11 @@ class _Versions:
         old = self.current.get(target)
         read = {node.tensor for node in p.walk(rhs) if isinstance(node, p.Read)}
         self.sums -= read
-        covers = self._covers(target, statement, ranges)
+        shape = self.found.shapes[target]
+        covers = all(
+            ranges[name] == (e.ZERO, size)
+            for name, size in zip(statement.outer, shape, strict=True)
+        )
         is_anew = statement.op == "=" or statement.init or old is None
         part = tuple(ranges[v] for v in statement.outer)
         joins = old in self.sums and (self._is_apart(part, old) if is_anew else statement.op == "+")
@@ -111,15 +115,6 @@ class _Versions:
             return None
 
         return e.rebuilt(rhs, change)
-
-    def _covers(
-        self, target: str, statement: p.Statement, ranges: Mapping[str, ExprBounds]
-    ) -> bool:
-        shape = self.found.shapes[target]
-        return all(
-            ranges[name] == (e.ZERO, size)
-            for name, size in zip(statement.outer, shape, strict=True)
-        )
 
 
 def versions(

@@ -114,7 +114,9 @@ def writing(path: Path) -> Iterator[Connection]:
     """A transaction: all of what is done in it stands in the file in the end, or nothing. Makes the
     file where there is none. InputError where that cannot be, or the file cannot be read."""
     try:
-        _make(path)
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise InputError(
             f"nothing can be written to {path}: {error.strerror or error}",
@@ -141,12 +143,6 @@ def is_database(path: Path) -> bool:
         return False
     with open(path, "rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
-
-
-def _make(path: Path) -> None:
-    if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def _mode(path: Path) -> str:
@@ -230,20 +226,14 @@ def _version(connection: Connection, path: Path) -> int:
 
 def _migrate(connection: Connection, path: Path) -> None:
     """Brings a file up to date, at once; another process may just have done so."""
-    _keep_log(connection)
+    with suppress(load("sqlite3").OperationalError):
+        connection.execute("PRAGMA journal_mode=WAL")
     with _transaction(connection):
         for number in range(_version(connection, path), len(MIGRATIONS)):
             for statement in MIGRATIONS[number].split(";"):
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
-
-
-def _keep_log(connection: Connection) -> None:
-    """Has writers append to a log (WAL), which readers need not wait for, where the disk can do
-    that, and no other process is looking now."""
-    with suppress(load("sqlite3").OperationalError):
-        connection.execute("PRAGMA journal_mode=WAL")
 
 
 def check_whole(connection: Connection, path: Path) -> None:

@@ -293,14 +293,11 @@ class _Run:
                 self._kept(best, confirmed=True)  # it has won once
             self._keeping.release()
 
-    def _moment(self, best: Trial) -> TrialTime:
-        return TrialTime(time.perf_counter() - self._begin, best.time)
-
     def _found_with(self, trial: Trial, best: Trial) -> TuningResult:
         return replace(
             self.found,
             trials=(*self.found.trials, trial),
-            moments=(*self.found.moments, self._moment(best)),
+            moments=(*self.found.moments, TrialTime(time.perf_counter() - self._begin, best.time)),
         )
 
     def _candidates(self, search: Search, measurer: Measurer, until: float) -> Iterator[Options]:

@@ -412,7 +412,11 @@ def add_concat(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> N
         builder.note_read(Seen(seen, one_line(arg.span), arg.span, False), frame, target)
     _shape_concat(builder, call, target, args, rank)
     calls = frame.calls
-    names = _fresh_indices(rank, {*frame.signature.sizes, *frame.signature.tensors()})
+    taken = {*frame.signature.sizes, *frame.signature.tensors()}
+    stem = "i"
+    while any(f"{stem}{axis}" in taken for axis in range(rank)):
+        stem += "_"
+    names = tuple(f"{stem}{axis}" for axis in range(rank))
     for position, (arg, read) in enumerate(zip(call.args, args, strict=True)):
         indices = [p.Index(name, span=arg.span) for name in names]
         last: p.Expr = indices[-1]
@@ -469,13 +473,6 @@ def _shape_concat(
     for axis, (written, joined) in enumerate(zip(tensor.shape, shape, strict=True)):
         reason = f"dimension {axis} of '{target}' is declared, and concat gives it from its sources"
         builder.equalities.append(p.Equality(written, joined, reason, span=span))
-
-
-def _fresh_indices(rank: int, taken: set[str]) -> tuple[str, ...]:
-    stem = "i"
-    while any(f"{stem}{axis}" in taken for axis in range(rank)):
-        stem += "_"
-    return tuple(f"{stem}{axis}" for axis in range(rank))
 
 
 def _not_joinable(

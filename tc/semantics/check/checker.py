@@ -238,7 +238,12 @@ def _check_declared(
     edits: tuple[Edit, ...] = (edit,)
     if declared == BOOL and statement.op in ("+", "*"):
         cause += "; the terms of += and *= are arithmetic"
-        operator = _other_operator(statement, "max" if statement.op == "+" else "min")
+        span = statement.span
+        start = span.source.text.rindex(f"{statement.op}=", span.start, statement.rhs.span.start)
+        operator = Edit(
+            Span(span.source, start, start + len(statement.op)),
+            "max" if statement.op == "+" else "min",
+        )
         edits = within(statement.span, (operator, edit))
     elif declared != BOOL and cx.type(statement.rhs) == BOOL:
         cause += " (bool counts as int32 where it meets another type)"
@@ -249,10 +254,3 @@ def _check_declared(
         edits=edits,
         notes=((target.declared_at, f"{declared} is declared here"),),
     )
-
-
-def _other_operator(statement: FlatStatement, name: str) -> Edit:
-    """The edit that makes the statement reduce with another operator."""
-    span = statement.span
-    start = span.source.text.rindex(f"{statement.op}=", span.start, statement.rhs.span.start)
-    return Edit(Span(span.source, start, start + len(statement.op)), name)

@@ -304,7 +304,11 @@ class _Derivation:
         self, access: SubscriptAccess, ranges: Mapping[str, p.Range], symbols: Symbols
     ) -> Iterator[p.Expr]:
         """What is at least 0 where a subscript that is a sum stays in its tensor."""
-        is_affine = _is_plain(access.subscript) and self._is_affine(access.subscript)
+        inner = (n for n in p.walk(access.subscript) if p.index_names(n))
+        is_affine = all(
+            isinstance(n, p.Index | p.Unary) or (isinstance(n, p.Binary) and n.op in "+-*")
+            for n in inner
+        ) and self._is_affine(access.subscript)
         form = linear(access.subscript, symbols) if is_affine else None
         if form is None:
             return
@@ -334,25 +338,14 @@ def _parts_of_minimum(expr: p.Expr) -> Iterator[p.Expr]:
         yield expr
 
 
-def _is_plain(expr: p.Expr) -> bool:
-    """Whether an expression is a sum of products."""
-    inner = (n for n in p.walk(expr) if p.index_names(n))
-    return all(
-        isinstance(n, p.Index | p.Unary) or (isinstance(n, p.Binary) and n.op in "+-*")
-        for n in inner
-    )
-
-
 def _defined(expr: p.Expr) -> p.Expr:
     """A bound of a where clause, if it has a value at all sizes."""
     for node in p.walk(expr):
         match node:
-            case p.Binary(op=("/" | "%"), right=right) if not _is_number_above_0(right):
+            case p.Binary(op=("/" | "%"), right=right) if not (
+                isinstance(right, p.Literal) and right.value > 0
+            ):
                 raise NoDerivation
             case p.Compare() | p.Logical() | p.Select() | p.Call() | p.Index():
                 raise NoDerivation
     return expr
-
-
-def _is_number_above_0(expr: p.Expr) -> bool:
-    return isinstance(expr, p.Literal) and expr.value > 0

@@ -351,7 +351,9 @@ def no_range(context: ShapingContext, failure: NoRange) -> RangeError:
         if whole is not None:
             return error(f"{cause}, and '{target[0].access.text}' ends before", repair=whole[0],
                          edits=whole[1])  # fmt: skip
-        return error(cause, idiom=_padded(access))
+        return error(
+            cause, idiom=f"pad({access.text}, 0), for 0 where {access.tensor} has no element"
+        )
     where, edits = written_where(context, {name: bounds})
     if not below and _falls_from_the_size(context, access, name):
         size = _size(context, access)
@@ -368,10 +370,6 @@ def _least_bound(name: str, worst: Bound, bounds: tuple[Bound, ...]) -> Notes:
     least = min(others, key=lambda b: b.end)
     text = f"'{name}' is also bounded by '{least.access.text}', to 0:{least.end}"
     return ((least.access.span, text),)
-
-
-def _padded(access: SubscriptAccess) -> str:
-    return f"pad({access.text}, 0), for 0 where {access.tensor} has no element"
 
 
 def _held(guards: tuple[Guard, ...]) -> str:

@@ -89,7 +89,8 @@ def choose_extents(
     """
     statement, ranges = shaped.statement, shaped.ranges
     budget = max(1, min(WORKING_SET_BYTES, memory_limit // ARITHMETIC_SHARE))
-    costs = _costs(statement.rhs, frozenset(statement.outer))
+    peak, _ = _peak(statement.rhs, frozenset())
+    costs = peak + Counter({frozenset(statement.outer): 4 * _VALUE_BYTES})
     extents = {v: ranges[v].extent for v in statement.variables}
     order = target_variables(shaped) + statement.reduction
     if not lexicographic:
@@ -116,13 +117,6 @@ def tiles(
             min(step, r.end - begin) for r, step, begin in zip(ranges, steps, corner, strict=True)
         )
         yield InstanceBlock(variables, corner, shape)
-
-
-def _costs(rhs: p.Expr, outer: frozenset[str]) -> Counter[frozenset[str]]:
-    """Bytes per point that evaluating an expression holds at most, by the variables over which
-    the values spread; the reduction's own values spread over the outer ones."""
-    peak, _ = _peak(rhs, frozenset())
-    return peak + Counter({outer: 4 * _VALUE_BYTES})
 
 
 def _peak(expr: p.Expr, guards: frozenset[str]) -> tuple[Counter[frozenset[str]], frozenset[str]]:
