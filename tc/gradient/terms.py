@@ -345,11 +345,14 @@ def _multiplied(number_: int, factors: tuple[tuple[str, p.Expr], ...]) -> p.Expr
 
 
 def with_signs(expr: p.Expr) -> p.Expr:
-    """The expression with the signs of products, where they are derived, at the first factors."""
+    """The expression with the signs of floating products, where they are derived, at the first
+    factors. A quotient of integers rounds down, so that its sign stays outside."""
 
     def change(node: p.Expr) -> p.Expr | None:
         match node:
-            case p.Unary(operand=p.Binary(op=("*" | "/")) as operand, span=span) if span is NO_SPAN:
+            case p.Unary(operand=p.Binary(op=("*" | "/")) as operand, span=span) if (
+                span is NO_SPAN and _is_floating(operand)
+            ):
                 return rebuilt(_with_sign(operand), change)
         return None
 
@@ -358,7 +361,7 @@ def with_signs(expr: p.Expr) -> p.Expr:
 
 def _with_sign(expr: p.Expr) -> p.Expr:
     match expr:
-        case p.Binary(op=("*" | "/"), left=left):
+        case p.Binary(op=("*" | "/"), left=left) if _is_floating(expr):
             return replace(expr, left=_with_sign(left))
         case p.Unary(operand=operand):
             return operand
@@ -366,6 +369,13 @@ def _with_sign(expr: p.Expr) -> p.Expr:
             return number(-value)
         case _:
             return p.Unary("-", expr, FLOAT64, span=NO_SPAN)
+
+
+def _is_floating(expr: p.Expr) -> bool:
+    """Whether floats are among the factors of a product; its own type may be that of any whole
+    number where it is derived."""
+    leaves = (p.Read, p.Literal, p.Convert, p.Call)
+    return any(isinstance(node, leaves) and node.dtype.is_float for node in p.walk(expr))
 
 
 def _is_conditional(expr: p.Expr) -> bool:

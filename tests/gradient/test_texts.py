@@ -13,6 +13,9 @@ import pytest
 
 import tc
 from tc.api import _program
+from tc.dtypes import INT64
+from tc.gradient import terms
+from tc.gradient.def_text import printed
 from tc.semantics import program as p
 from tests.gradient.campaign import assert_transposed
 from tests.gradient.differences import along_directions, cotangents, forward
@@ -260,3 +263,38 @@ def test_what_stands_for_an_index_takes_its_type(
     d_b[::3] = d_o * expected(np.arange(5)).astype(d_o.dtype)
     found = tc.interpret(tc.grad(text), a=a, b=np.ones(13, d_o.dtype), d_o=d_o)
     np.testing.assert_allclose(found, d_b, rtol=4 * np.finfo(d_o.dtype).eps)
+
+
+def test_the_sign_of_a_quotient_of_integers_stays_outside() -> None:
+    """`-(S / 2)` rounds down before the sign; `-S / 2` would be -1 for S = 1."""
+    half = terms.binary("/", p.Size("S", INT64, span=terms.NO_SPAN), terms.number(2))
+    assert printed(terms.with_signs(terms.negative(half))) == "-(S / 2)"
+
+
+def test_a_second_derivative_where_a_range_begins_at_a_quotient() -> None:
+    text = """
+def f(double(M) b, double(P,Q,R) e, double(S,1) f, double(N) a) -> (o, o2) {
+  o(j) = b(j) * a(0)
+  o2(m,i,w) max=! e(i, m, k) * f(w, k) where m in 4:9, i in 2:9, w in M - 1:1, k in S / 2:M
+}"""
+    numbers = np.random.default_rng(1)
+    e, f = numbers.normal(size=(9, 12, 1)), numbers.normal(size=(1, 1))
+    gradient = tc.grad(text)
+    second = tc.grad(gradient, save="none")
+    d_d_e, d_d_f = numbers.normal(size=e.shape), numbers.normal(size=f.shape)
+    given = {"a": np.ones(1), "b": np.ones(1), "e": e, "f": f, "d_d_e": d_d_e, "d_d_f": d_d_f}
+    program = _program(second, None)
+    shapes = {
+        "o2": (9, 9, 1),
+        "d_o2": (9, 9, 1),
+        "o": (1,),
+        "d_o": (1,),
+        "d_d_a": (1,),
+        "d_d_b": (1,),
+    }
+    given |= {n: np.zeros(s) for n, s in shapes.items() if n not in given}
+    given["o2"][4:, 2:, 0] = (e[2:, 4:9, 0] * f[0, 0]).T
+    found = forward(second, {n: given[n] for n in program.inputs})
+    expected = np.zeros((9, 9, 1))
+    expected[4:, 2:, 0] = (d_d_e[2:, 4:9, 0] * f[0, 0] + d_d_f[0, 0] * e[2:, 4:9, 0]).T
+    np.testing.assert_allclose(found["d_d_o2"], expected, rtol=1e-12, atol=1e-12)
