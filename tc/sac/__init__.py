@@ -11,3 +11,4 @@ from tc.sac.api import explain as explain
 from tc.sac.api import interpret as interpret
 from tc.sac.function import Function as Function
 from tc.sac.verbs import demand as demand
+from tc.sac.verbs import desugar as desugar

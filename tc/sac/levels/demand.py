@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tc.sac import ast
-from tc.sac.free_names import free_names
 from tc.sac.levels.applications import Row
 from tc.sac.levels.array_functions import ARRAY_FUNCTIONS
 from tc.sac.levels.builtins import SELECTION, row_of
 from tc.sac.levels.calls import named_sizes
 from tc.sac.levels.elementwise import CASTS, NEGATION, NOT, OPERATORS
 from tc.sac.levels.values import Level
+from tc.sac.names import inputs_of
 
 N, D, S, F = Level.N, Level.D, Level.S, Level.F
 
@@ -84,7 +84,7 @@ def demand_of(module: ast.Module, entry: ast.Definition | None, level: Level) ->
     walk = _Demand({d.name.text: d for d in module.definitions})
     if entry is None:
         assert module.body is not None
-        names: dict[str, _Name] = {name: _Input(name, None) for name in free_names(module)}
+        names: dict[str, _Name] = {name: _Input(name, None) for name in inputs_of(module.body)}
         scope = _behind(module.body.statements, _Scope(names))
         results = module.body.results
         needed = dict.fromkeys(names, N)
