@@ -12,3 +12,4 @@ from tc.sac.api import interpret as interpret
 from tc.sac.function import Function as Function
 from tc.sac.verbs import demand as demand
 from tc.sac.verbs import desugar as desugar
+from tc.sac.verbs import shape_function as shape_function

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tc.sac import ast
 from tc.sac.levels.builtins import SELECTION
@@ -27,14 +27,13 @@ def desugared(module: ast.Module) -> ast.Module:
     return ast.Module(module.source, definitions, body)
 
 
-@dataclass
-class _Rewriter:
-    span: Span
-    words: set[str]
-    functions: frozenset[str]
-    counts: dict[str, int] = field(default_factory=dict)
+class Builder:
+    """Builds trees; `words` are the names that a fresh one differs from."""
 
-    # --- building ---------------------------------------------------------------------------------
+    def __init__(self, span: Span, words: set[str]) -> None:
+        self.span = span
+        self.words = words
+        self.counts: dict[str, int] = {}
 
     def fresh(self, stem: str) -> str:
         """A name that the text does not have."""
@@ -103,6 +102,12 @@ class _Rewriter:
             return self.row([self.number(0)] * len(like.items))
         return self.call("genarray", self.row((self.at(self.shape(like), self.number(0)),)),
                          self.number(0))  # fmt: skip
+
+
+class _Rewriter(Builder):
+    def __init__(self, span: Span, words: set[str], functions: frozenset[str]) -> None:
+        super().__init__(span, words)
+        self.functions = functions
 
     # --- statements and expressions ---------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a user asks of a text of SaC beside running it: demand, desugar."""
+"""What a user asks of a text of SaC beside running it: demand, desugar, shape_function."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tc.sac.desugar import desugared
 from tc.sac.levels.demand import demand_of
 from tc.sac.levels.values import Level
 from tc.sac.names import check_names, entry_of
+from tc.sac.shape_functions import shape_module
 from tc.sac.text.parser import parse
 from tc.sac.text.printer import module_text
 from tc.source import ShownText
@@ -48,6 +49,24 @@ def desugar(src: Text, /, *_inputs: Any, entry: str | None = None, **_named: Any
     """
     module, _ = _checked(src, entry, needs_entry=entry is not None)
     return ShownText(module_text(desugared(module)), "sac")
+
+
+@ends_at_caller
+def shape_function(src: Text, *, entry: str | None = None) -> ShownText:
+    """The text of a function that computes the shape of the result, by schemes S and D (C22).
+
+    Its parameters have the names of the inputs that level S of the result needs: the shape of an
+    input, an `int[.]`, where level S of it is needed, its value at F, its rank at D. Its name is
+    that of the function with `_s` behind it, and it is the last of the text. Raises the errors of
+    the text's rules C.
+
+    >>> import tc.sac
+    >>> tc.sac.shape_function("int[+] plus(int[+] A, int B) { return A + B; }")
+    int[.] plus_s(int[.] A) { return A; }
+    <BLANKLINE>
+    """
+    module, chosen = _checked(src, entry)
+    return ShownText(module_text(shape_module(module, chosen)), "sac")
 
 
 def _checked(

@@ -11,7 +11,6 @@ from tc.sac import ast
 from tc.sac.levels.applications import Row
 from tc.sac.levels.array_functions import ARRAY_FUNCTIONS
 from tc.sac.levels.builtins import SELECTION, row_of
-from tc.sac.levels.calls import named_sizes
 from tc.sac.levels.elementwise import CASTS, NEGATION, NOT, OPERATORS
 from tc.sac.levels.values import Level
 from tc.sac.names import inputs_of
@@ -20,80 +19,78 @@ N, D, S, F = Level.N, Level.D, Level.S, Level.F
 
 
 @dataclass(frozen=True, eq=False)
-class _Input:
+class InputName:
     name: str
     rank: int | None
 
 
 @dataclass(frozen=True, eq=False)
-class _Bound:
+class BoundName:
     """A variable, or a parameter, whose declared type may tell its rank."""
 
     expr: ast.Expr
-    scope: _Scope
+    scope: Scope
     rank: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class _Size:
-    """A size that the type of a parameter names: `argument` is the parameter."""
+class SizeName:
+    """A size that the type of a parameter names: `argument` is the parameter, `names` what all
+    names of the function mean, and the size stands in entry `position` of the type."""
 
-    argument: _Name
+    argument: MeantName
     is_vector: bool
     is_count: bool
+    sizes: tuple[ast.Size, ...]
+    position: int
+    names: Mapping[str, MeantName]
 
 
 @dataclass(frozen=True, eq=False)
-class _Index:
+class IndexName:
     """An index of a partition, whose bounds stand in `scope`."""
 
     part: ast.Part | ast.LoopPart
-    scope: _Scope
+    scope: Scope
     is_vector: bool
 
 
 @dataclass(frozen=True, eq=False)
-class _Choice:
+class ChoiceName:
     """A variable that an `if` sets."""
 
     condition: ast.Expr
-    scope: _Scope
-    branches: tuple[_Name, _Name]
+    scope: Scope
+    branches: tuple[MeantName, MeantName]
 
 
 @dataclass(frozen=True, eq=False)
-class _ResultOf:
+class ResultName:
     """One of several results of a call."""
 
     call: ast.Call
     number: int
-    scope: _Scope
+    scope: Scope
 
 
-_Name: TypeAlias = "_Input | _Bound | _Size | _Index | _Choice | _ResultOf"
+MeantName: TypeAlias = "InputName | BoundName | SizeName | IndexName | ChoiceName | ResultName"
 
 
 @dataclass(frozen=True, eq=False)
-class _Scope:
-    names: Mapping[str, _Name]
+class Scope:
+    names: Mapping[str, MeantName]
 
 
 def demand_of(module: ast.Module, entry: ast.Definition | None, level: Level) -> dict[str, Level]:
     """The level that is needed of each input for a level of the results of `entry`, or of the text
     that is an expression."""
-    walk = _Demand({d.name.text: d for d in module.definitions})
-    if entry is None:
-        assert module.body is not None
-        names: dict[str, _Name] = {name: _Input(name, None) for name in inputs_of(module.body)}
-        scope = _behind(module.body.statements, _Scope(names))
-        results = module.body.results
-        needed = dict.fromkeys(names, N)
-    else:
-        inputs: list[_Name] = [_Input(p.name.text, declared_rank(p.type)) for p in entry.parameters]
-        scope = _behind(entry.body.statements, _parameters(entry, inputs))
-        results = entry.body.results
-        needed = {p.name.text: N for p in entry.parameters}
-    for k, result in enumerate(results):
+    walk = Demand({d.name.text: d for d in module.definitions})
+    body = module.body if entry is None else entry.body
+    assert body is not None
+    start = entry_scope(module, entry)
+    scope = scope_behind(body.statements, start)
+    needed = {name: N for name, meant in start.names.items() if isinstance(meant, InputName)}
+    for k, result in enumerate(body.results):
         declared = None if entry is None else declared_rank(entry.types[k])
         if not _is_known(declared, level):
             walk.expr(result, scope, level)
@@ -122,56 +119,74 @@ def _is_known(rank: int | None, level: Level) -> bool:
     return level == N or (level == S and rank == 0) or (level == D and rank is not None)
 
 
-def _parameters(definition: ast.Definition, given: Sequence[_Name]) -> _Scope:
-    names: dict[str, _Name] = {}
+def entry_scope(module: ast.Module, entry: ast.Definition | None) -> Scope:
+    """What the inputs' names mean."""
+    if entry is not None:
+        inputs: list[MeantName] = [
+            InputName(p.name.text, declared_rank(p.type)) for p in entry.parameters
+        ]
+        return _parameters(entry, inputs)
+    assert module.body is not None
+    return Scope({name: InputName(name, None) for name in inputs_of(module.body)})
+
+
+def _parameters(definition: ast.Definition, given: Sequence[MeantName]) -> Scope:
+    names: dict[str, MeantName] = {}
     for parameter, argument in zip(definition.parameters, given, strict=True):
-        counts = {
-            size.count.text
-            for size in (() if isinstance(parameter.type.sizes, str) else parameter.type.sizes)
-            if size.name is not None and isinstance(size.count, ast.Name)
-        }
-        for name, is_vector in named_sizes(parameter.type):
-            names.setdefault(name, _Size(argument, is_vector, name in counts))
+        sizes = () if isinstance(parameter.type.sizes, str) else parameter.type.sizes
+        for k, size in enumerate(sizes):
+            if isinstance(size.count, ast.Name):
+                is_count = size.name is not None
+                found = SizeName(argument, False, is_count, sizes, k, names)
+                names.setdefault(size.count.text, found)
+            if size.name is not None:
+                found = SizeName(argument, True, False, sizes, k, names)
+                names.setdefault(size.name.text, found)
     for parameter, argument in zip(definition.parameters, given, strict=True):
         names[parameter.name.text] = argument
-    return _Scope(names)
+    return Scope(names)
 
 
-def _behind(statements: Sequence[ast.Statement], scope: _Scope) -> _Scope:
+def scope_behind(statements: Sequence[ast.Statement], scope: Scope) -> Scope:
     """The scope behind statements."""
     for statement in statements:
         names = dict(scope.names)
         if isinstance(statement, ast.If):
-            then, otherwise = _behind(statement.then, scope), _behind(statement.otherwise, scope)
+            then, otherwise = (
+                scope_behind(statement.then, scope),
+                scope_behind(statement.otherwise, scope),
+            )
             for name in {**then.names, **otherwise.names}:
                 first, second = then.names.get(name), otherwise.names.get(name)
                 if first is not None and second is not None and first is not second:
-                    names[name] = _Choice(statement.condition, scope, (first, second))
+                    names[name] = ChoiceName(statement.condition, scope, (first, second))
         elif len(statement.targets) > 1:
             assert isinstance(statement.value, ast.Call)
             for k, target in enumerate(statement.targets):
-                names[target.text] = _ResultOf(statement.value, k, scope)
+                names[target.text] = ResultName(statement.value, k, scope)
         else:
             value = statement.value
             if statement.op:
                 target = statement.targets[0]
                 value = ast.Binary(op=statement.op, left=target, right=value, span=value.span)
-            names[statement.targets[0].text] = _Bound(value, scope)
-        scope = _Scope(names)
+            names[statement.targets[0].text] = BoundName(value, scope)
+        scope = Scope(names)
     return scope
 
 
 @dataclass
-class _Demand:
+class Demand:
+    """A walk that notes the level of each input that a level of an expression needs (C24)."""
+
     functions: Mapping[str, ast.Definition]
     found: dict[str, Level] = field(default_factory=dict)
     seen: set[tuple[int, int, Level]] = field(default_factory=set)
-    scopes: dict[tuple[int, int], _Scope] = field(default_factory=dict)
+    scopes: dict[tuple[int, int], Scope] = field(default_factory=dict)
     kept: list[object] = field(default_factory=list)
 
     # --- ranks --------------------------------------------------------------------------------
 
-    def rank(self, expr: ast.Expr, scope: _Scope) -> int | None:
+    def rank(self, expr: ast.Expr, scope: Scope) -> int | None:
         """The rank of an expression, where C24 knows it."""
         match expr:
             case ast.Number() | ast.Bool():
@@ -209,22 +224,22 @@ class _Demand:
             case ast.WithLoop():
                 return None
 
-    def rank_of_name(self, name: _Name) -> int | None:
+    def rank_of_name(self, name: MeantName) -> int | None:
         match name:
-            case _Input(rank=rank):
+            case InputName(rank=rank):
                 return rank
-            case _Bound(expr=expr, scope=scope, rank=rank):
+            case BoundName(expr=expr, scope=scope, rank=rank):
                 return rank if rank is not None else self.rank(expr, scope)
-            case _Size(is_vector=is_vector) | _Index(is_vector=is_vector):
+            case SizeName(is_vector=is_vector) | IndexName(is_vector=is_vector):
                 return int(is_vector)
-            case _Choice(branches=(then, otherwise)):
+            case ChoiceName(branches=(then, otherwise)):
                 first, second = self.rank_of_name(then), self.rank_of_name(otherwise)
                 return first if first == second else None
-            case _ResultOf(call=call, number=number):
+            case ResultName(call=call, number=number):
                 return declared_rank(self.functions[call.function.text].types[number])
 
     def _selected_rank(
-        self, array: ast.Expr, items: Sequence[ast.Expr | ast.Dot | ast.Dots], scope: _Scope
+        self, array: ast.Expr, items: Sequence[ast.Expr | ast.Dot | ast.Dots], scope: Scope
     ) -> int | None:
         rank = self.rank(array, scope)
         indices = [item for item in items if not isinstance(item, ast.Dot | ast.Dots)]
@@ -234,7 +249,7 @@ class _Demand:
 
     # --- demands ------------------------------------------------------------------------------
 
-    def expr(self, expr: ast.Expr, scope: _Scope, level: Level) -> None:
+    def expr(self, expr: ast.Expr, scope: Scope, level: Level) -> None:
         """Notes what a level of an expression needs of the inputs."""
         key = (id(expr), id(scope), level)
         if key in self.seen:
@@ -278,44 +293,50 @@ class _Demand:
             case ast.WithLoop():
                 self._with_loop(expr, scope, level)
 
-    def name(self, name: _Name, level: Level) -> None:
+    def name(self, name: MeantName, level: Level) -> None:
         """Notes what a level of a name's value needs."""
         if _is_known(self.rank_of_name(name), level):
             return
         match name:
-            case _Input(name=text):
+            case InputName(name=text):
                 self.found[text] = max(self.found.get(text, N), level)
-            case _Bound(expr=expr, scope=scope):
+            case BoundName(expr=expr, scope=scope):
                 self.expr(expr, scope, level)
-            case _Size(argument=argument, is_vector=is_vector, is_count=is_count):
+            case SizeName(argument=argument, is_vector=is_vector, is_count=is_count):
                 by_rank = is_count or (is_vector and level == S)
                 self.name(argument, D if by_rank else S)
-            case _Index(part=part, scope=scope):
+            case IndexName(part=part, scope=scope):
                 if level == S:
                     self._index_length(part, scope)
-            case _Choice(condition=condition, scope=scope, branches=branches):
+            case ChoiceName(condition=condition, scope=scope, branches=branches):
                 self.expr(condition, scope, F)
                 for branch in branches:
                     self.name(branch, level)
-            case _ResultOf(call=call, number=number, scope=scope):
+            case ResultName(call=call, number=number, scope=scope):
                 self.call(call, number, scope, level)
 
-    def call(self, call: ast.Call, number: int, scope: _Scope, level: Level) -> None:
+    def call(self, call: ast.Call, number: int, scope: Scope, level: Level) -> None:
         """Notes what a level of a result of a call needs: the body at that level (C22)."""
         definition = self.functions[call.function.text]
         if _is_known(declared_rank(definition.types[number]), level):
             return
+        self.expr(definition.body.results[number], self.call_scope(call, scope), level)
+
+    def call_scope(self, call: ast.Call, scope: Scope) -> Scope:
+        """The scope of the results of a function in a call."""
         key = (id(call), id(scope))
         if key not in self.scopes:
-            given: list[_Name] = [
-                _Bound(arg, scope, declared_rank(parameter.type))
+            self.kept += [call, scope]
+            definition = self.functions[call.function.text]
+            given: list[MeantName] = [
+                BoundName(arg, scope, declared_rank(parameter.type))
                 for arg, parameter in zip(call.args, definition.parameters, strict=True)
             ]
             start = _parameters(definition, given)
-            self.scopes[key] = _behind(definition.body.statements, start)
-        self.expr(definition.body.results[number], self.scopes[key], level)
+            self.scopes[key] = scope_behind(definition.body.statements, start)
+        return self.scopes[key]
 
-    def body_scope(self, part: ast.Part | ast.LoopPart, scope: _Scope) -> _Scope:
+    def body_scope(self, part: ast.Part | ast.LoopPart, scope: Scope) -> Scope:
         """The scope of the body of a partition."""
         key = (id(part), id(scope))
         if key not in self.scopes:
@@ -323,13 +344,13 @@ class _Demand:
             pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
             is_vector = isinstance(pattern, ast.VectorPattern)
             names = [pattern.name] if isinstance(pattern, ast.VectorPattern) else pattern.names
-            index = {name.text: _Index(part, scope, is_vector) for name in names}
-            inner = _Scope({**scope.names, **index})
+            index = {name.text: IndexName(part, scope, is_vector) for name in names}
+            inner = Scope({**scope.names, **index})
             statements = part.statements if isinstance(part, ast.LoopPart) else ()
-            self.scopes[key] = _behind(statements, inner)
+            self.scopes[key] = scope_behind(statements, inner)
         return self.scopes[key]
 
-    def _applied(self, row: Row, args: Sequence[ast.Expr], scope: _Scope, level: Level) -> None:
+    def _applied(self, row: Row, args: Sequence[ast.Expr], scope: Scope, level: Level) -> None:
         for arg, at in zip(args, row.levels(level), strict=True):
             self.expr(arg, scope, at)
 
@@ -337,7 +358,7 @@ class _Demand:
         self,
         array: ast.Expr,
         items: Sequence[ast.Expr | ast.Dot | ast.Dots],
-        scope: _Scope,
+        scope: Scope,
         level: Level,
     ) -> None:
         self.expr(array, scope, level)
@@ -345,13 +366,13 @@ class _Demand:
             if not isinstance(item, ast.Dot | ast.Dots):
                 self.expr(item, scope, F if level == F else S)
 
-    def _part(self, part: ast.Part | ast.LoopPart, scope: _Scope) -> None:
+    def _part(self, part: ast.Part | ast.LoopPart, scope: Scope) -> None:
         """The body and the bounds of a partition at F."""
         self.expr(part.body, self.body_scope(part, scope), F)
         for bound in _bounds(part):
             self.expr(bound, scope, F)
 
-    def _last(self, part: ast.Part, scope: _Scope, level: Level) -> None:
+    def _last(self, part: ast.Part, scope: Scope, level: Level) -> None:
         """What the last partition of a comprehension gives its shape or rank by."""
         inner = self.body_scope(part, scope)
         self.expr(part.body, inner, level)
@@ -363,7 +384,7 @@ class _Demand:
         else:
             self._inferred(part, scope, S if level == F else level)
 
-    def _inferred(self, part: ast.Part | ast.LoopPart, scope: _Scope, level: Level) -> None:
+    def _inferred(self, part: ast.Part | ast.LoopPart, scope: Scope, level: Level) -> None:
         """A level of the arrays whose selections bound the index of a partition (C15)."""
         pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
         names = (
@@ -375,10 +396,10 @@ class _Demand:
             self.expr(array, where, level)
 
     def _bounding(
-        self, expr: ast.Expr, names: frozenset[str], scope: _Scope
-    ) -> list[tuple[ast.Expr, _Scope]]:
+        self, expr: ast.Expr, names: frozenset[str], scope: Scope
+    ) -> list[tuple[ast.Expr, Scope]]:
         """The arrays that selections with a bare variable as item bound it by."""
-        found: list[tuple[ast.Expr, _Scope]] = []
+        found: list[tuple[ast.Expr, Scope]] = []
         match expr:
             case ast.Select(array=array, items=items):
                 if any(isinstance(k, ast.Name) and k.text in names for k in _flat(items)):
@@ -402,7 +423,7 @@ class _Demand:
             found += self._bounding(child, names, scope)
         return found
 
-    def _index_length(self, part: ast.Part | ast.LoopPart, scope: _Scope) -> None:
+    def _index_length(self, part: ast.Part | ast.LoopPart, scope: Scope) -> None:
         """The length of an index vector: that of a bound."""
         bounds = _bounds(part)
         if bounds:
@@ -410,7 +431,7 @@ class _Demand:
         else:
             self._inferred(part, scope, D)
 
-    def _with_loop(self, loop: ast.WithLoop, scope: _Scope, level: Level) -> None:
+    def _with_loop(self, loop: ast.WithLoop, scope: Scope, level: Level) -> None:
         if level == F:
             for part in loop.parts:
                 self._part(part, scope)

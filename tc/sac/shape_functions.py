@@ -1,0 +1,510 @@
+"""The shape of a program as a program (section 6.2 of seed 001): schemes F, S and D on the tree of
+the desugared text (C22).
+
+A variable, a parameter or a call becomes statements that hold its shape or its value, each once.
+What has no rule of its own is `shape(e)` of the expression, in which an array of which the shape is
+known is an array of zeros: `shape` needs no more than level S, so none is computed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tc.sac import ast
+from tc.sac.desugar import Builder, desugared
+from tc.sac.levels.array_functions import FOLDS
+from tc.sac.levels.builtins import SELECTION, row_of
+from tc.sac.levels.demand import (
+    BoundName,
+    ChoiceName,
+    Demand,
+    InputName,
+    MeantName,
+    ResultName,
+    Scope,
+    SizeName,
+    demand_of,
+    entry_scope,
+    scope_behind,
+)
+from tc.sac.levels.values import Level
+from tc.sac.trees import assigned_names, mapped, pattern_names
+from tc.source import Source, Span
+
+N, D, S, F = Level.N, Level.D, Level.S, Level.F
+
+
+def shape_module(module: ast.Module, entry: ast.Definition | None) -> ast.Module:
+    """The text's functions and one more, which gives the shape of each result from the value, the
+    shape or the rank of each input that level S of the results needs."""
+    needed = demand_of(module, entry, S)
+    plain = desugared(module)
+    functions = {definition.name.text: definition for definition in plain.definitions}
+    start = entry if entry is None else functions[entry.name.text]
+    translation = _Translation(module.source, functions, needed)
+    body = plain.body if start is None else start.body
+    assert body is not None
+    scope = scope_behind(body.statements, entry_scope(plain, start))
+    results = tuple(translation.shape_of(result, scope) for result in body.results)
+    name = translation.fresh(f"{start.name.text}_s" if start else "shape_s")
+    kinds = {} if start is None else {p.name.text: p.type for p in start.parameters}
+    parameters = tuple(
+        ast.Parameter(
+            _parameter_type(kinds.get(text), level, translation.span),
+            translation.name(text),
+            span=translation.span,
+        )
+        for text, level in needed.items()
+        if level != N
+    )
+    vector = _vector_type(translation.span)
+    definition = ast.Definition(
+        (vector,) * len(results),
+        translation.name(name),
+        parameters,
+        ast.Body(tuple(translation.statements), results, span=translation.span),
+        span=translation.span,
+    )
+    called = translation.called
+    kept = tuple(d for d in plain.definitions if d.name.text in called)
+    return ast.Module(module.source, (*kept, definition), None)
+
+
+def _vector_type(span: Span) -> ast.Type:
+    return ast.Type("int", (ast.Size(None, None, span=span),), span=span)
+
+
+def _parameter_type(kind: ast.Type | None, level: Level, span: Span) -> ast.Type:
+    if level == D:
+        return ast.Type("int", (), span=span)
+    if level == S:
+        return _vector_type(span)
+    return ast.Type("int", "*", span=span) if kind is None else kind
+
+
+class _Ranks(Demand):
+    """Ranks that C24 knows, and those of desugared comprehensions."""
+
+    def rank(self, expr: ast.Expr, scope: Scope) -> int | None:
+        match expr:
+            case ast.WithLoop(operation=ast.Genarray(shape=ast.Row(items=rows), default=default)):
+                inner = self.rank(default, scope)
+                return None if inner is None else len(rows) + inner
+            case ast.WithLoop(operation=ast.Fold(neutral=neutral)):
+                return self.rank(neutral, scope)
+            case ast.Call(function=ast.Name(text="genarray"), args=(ast.Row(items=rows), array)):
+                inner = self.rank(array, scope)
+                return None if inner is None else len(rows) + inner
+        return super().rank(expr, scope)
+
+
+class _Translation(Builder):
+    def __init__(
+        self,
+        source: Source,
+        functions: Mapping[str, ast.Definition],
+        needed: Mapping[str, Level],
+    ) -> None:
+        super().__init__(Span(source, 0, 0), set(re.findall(r"\w+", source.text)))
+        self.functions = functions
+        self.needed = needed
+        self.statements: list[ast.Statement] = []
+        self.called: set[str] = set()
+        self.held: dict[tuple[int, Level], ast.Expr] = {}
+        self.kept: list[object] = []
+        self.ranks = _Ranks(functions)
+
+    def fresh(self, stem: str) -> str:
+        """A name that no text has: the stem itself, if that is one."""
+        if stem in self.words:
+            stem = super().fresh(stem)
+        self.words.add(stem)
+        return stem
+
+    # --- scheme S ---------------------------------------------------------------------------------
+
+    def shape_of(self, expr: ast.Expr, scope: Scope) -> ast.Expr:
+        """The shape of an expression, as an expression."""
+        if self.ranks.rank(expr, scope) == 0:
+            return self.row(())
+        match expr:
+            case ast.Name(text=text):
+                return self.of_name(scope.names[text], text, S)
+            case ast.Row(items=rows):
+                count = self.row((self.number(len(rows)),))
+                return self.concat([count, *(self.shape_of(row, scope) for row in rows[:1])])
+            case ast.Select(array=array, items=items):
+                return self.selected(array, items, scope)
+            case ast.Cast(operand=operand) | ast.Unary(operand=operand):
+                return self.shape_of(operand, scope)
+            case ast.Binary(op="++", left=left, right=right):
+                return self.joined(left, right, scope)
+            case ast.Binary(left=left, right=right):
+                return self.conforming((left, right), scope)
+            case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
+                first, second = self.shape_of(then, scope), self.shape_of(otherwise, scope)
+                if first == second:
+                    return first
+                test = self.value_of(condition, scope)
+                return ast.Conditional(test, first, second, span=self.span)
+            case ast.WithLoop(operation=operation):
+                match operation:
+                    case ast.Genarray(shape=shape, default=default):
+                        sizes = self.vector(self.value_of(shape, scope))
+                        return self.concat([sizes, self.shape_of(default, scope)])
+                    case ast.Modarray(array=array):
+                        return self.shape_of(array, scope)
+                    case ast.Fold(neutral=neutral):
+                        return self.shape_of(neutral, scope)
+            case ast.Call(function=function, args=args):
+                if function.text in self.functions:
+                    return self.of_call(expr, 0, scope, S)
+                if function.text == SELECTION:
+                    return self.selected(args[1], args[:1], scope)
+                return self.applied(expr, scope)
+        return self.shape(self.value_of(expr, scope))
+
+    def applied(self, call: ast.Call, scope: Scope) -> ast.Expr:
+        """The shape of a built-in function."""
+        name, args = call.function.text, call.args
+        row = row_of(name)
+        assert row is not None
+        if row.is_elementwise:
+            return self.conforming(args, scope)
+        if name in FOLDS or name in ("dim", "zero"):
+            return self.row(())
+        if name == "shape":
+            return self.row((self.rank_of(args[0], scope),))
+        if name == "modarray":
+            return self.shape_of(args[0], scope)
+        if name in ("reverse", "transpose"):
+            shape = self.shape_of(args[0], scope)
+            return shape if name == "reverse" else self.call("reverse", shape)
+        first = self.value_of(args[0], scope)
+        if name == "iota":
+            sizes = self.vector(first)
+            if self.ranks.rank(args[0], scope) == 0:
+                return sizes
+            return self.concat([sizes, self.shape(first)])
+        sizes = self.vector(first)
+        if name == "reshape":
+            return sizes
+        inner = self.shape_of(args[1], scope)
+        if name == "genarray":
+            return self.concat([sizes, inner])
+        amounts = self.call("abs", sizes)
+        count = self.shape(sizes)
+        rest = self.call("drop", count, inner)
+        if name == "take":
+            return self.concat([amounts, rest])
+        return self.concat([self.binary("-", self.call("take", count, inner), amounts), rest])
+
+    def selected(
+        self, array: ast.Expr, items: Sequence[ast.Expr | ast.Dot | ast.Dots], scope: Scope
+    ) -> ast.Expr:
+        """The shape of a selection: `drop(shape(iv), shape(a))`."""
+        inner = self.shape_of(array, scope)
+        count = self.count(items, scope)
+        if isinstance(inner, ast.Row) and isinstance(count, ast.Number):
+            return self.row(inner.items[int(count.value) :])
+        if count == self.number(0):
+            return inner
+        return self.call("drop", self.row((count,)), inner)
+
+    def count(self, items: Sequence[ast.Expr | ast.Dot | ast.Dots], scope: Scope) -> ast.Expr:
+        """The number of axes that a selection takes away."""
+        if len(items) > 1:
+            return self.number(len(items))
+        item = items[0]
+        assert not isinstance(item, ast.Dot | ast.Dots)
+        if self.ranks.rank(item, scope) == 0:
+            return self.number(1)
+        shape = self.shape_of(item, scope)
+        if self.ranks.rank(item, scope) == 1:
+            return self.item(shape, 0)
+        return self.call("prod", shape)
+
+    def joined(self, left: ast.Expr, right: ast.Expr, scope: Scope) -> ast.Expr:
+        """The shape of `left ++ right`."""
+        first, second = self.shape_of(left, scope), self.shape_of(right, scope)
+        length = self.binary("+", self.item(first, 0), self.item(second, 0))
+        if isinstance(first, ast.Row):
+            return self.row((length, *first.items[1:]))
+        if isinstance(second, ast.Row):
+            return self.row((length, *second.items[1:]))
+        return self.concat(
+            [self.row((length,)), self.call("drop", self.row((self.number(1),)), first)]
+        )
+
+    def conforming(self, operands: Sequence[ast.Expr], scope: Scope) -> ast.Expr:
+        """The shape of an operation element by element: that of the operands that are no scalars,
+        which conform."""
+        shapes: list[ast.Expr] = []
+        for operand in operands:
+            if self.ranks.rank(operand, scope) != 0:
+                shape = self.shape_of(operand, scope)
+                if shape not in shapes:
+                    shapes.append(shape)
+        if not shapes:
+            return self.row(())
+        if len(shapes) == 1:
+            return shapes[0]
+        arrays = [self.call("genarray", shape, self.number(0)) for shape in shapes]
+        total = arrays[0]
+        for array in arrays[1:]:
+            total = self.binary("+", total, array)
+        return self.shape(total)
+
+    # --- schemes D and F --------------------------------------------------------------------------
+
+    def rank_of(self, expr: ast.Expr, scope: Scope) -> ast.Expr:
+        """The rank of an expression, as an expression."""
+        known = self.ranks.rank(expr, scope)
+        if known is not None:
+            return self.number(known)
+        match expr:
+            case ast.Name(text=text):
+                return self.of_name(scope.names[text], text, D)
+            case ast.Cast(operand=operand) | ast.Unary(operand=operand):
+                return self.rank_of(operand, scope)
+            case ast.Binary(left=left, right=right):
+                return self.greatest((left, right), scope)
+            case ast.Select(array=array, items=items):
+                count = self.count(items, scope)
+                return self.binary("-", self.rank_of(array, scope), count)
+            case ast.Call(function=function, args=args):
+                name = function.text
+                if name in self.functions:
+                    return self.of_call(expr, 0, scope, D)
+                row = row_of(name)
+                if row is not None and row.is_elementwise:
+                    return self.greatest(args, scope)
+                if name in ("take", "drop", "reverse", "transpose", "modarray"):
+                    array = args[0] if name == "modarray" else args[-1]
+                    return self.rank_of(array, scope)
+                if name in ("genarray", "reshape"):
+                    length = self.call("prod", self.shape_of(args[0], scope))
+                    if name == "reshape":
+                        return length
+                    return self.binary("+", length, self.rank_of(args[1], scope))
+            case ast.WithLoop(operation=ast.Genarray(shape=shape, default=default)):
+                length = self.call("prod", self.shape_of(shape, scope))
+                return self.binary("+", length, self.rank_of(default, scope))
+            case ast.WithLoop(operation=ast.Modarray(array=array)):
+                return self.rank_of(array, scope)
+            case ast.WithLoop(operation=ast.Fold(neutral=neutral)):
+                return self.rank_of(neutral, scope)
+        return self.item(self.shape(self.shape_of(expr, scope)), 0)
+
+    def greatest(self, operands: Sequence[ast.Expr], scope: Scope) -> ast.Expr:
+        """The rank of what conforms: the greatest of the operands'."""
+        ranks: list[ast.Expr] = []
+        for operand in operands:
+            if self.ranks.rank(operand, scope) != 0:
+                rank = self.rank_of(operand, scope)
+                if rank not in ranks:
+                    ranks.append(rank)
+        found = ranks[0]
+        for rank in ranks[1:]:
+            found = self.call("max", found, rank)
+        return found
+
+    def value_of(
+        self, expr: ast.Expr, scope: Scope, inner: frozenset[str] = frozenset()
+    ) -> ast.Expr:
+        """An expression at level F: of the variables in it that comprehensions do not bind, what is
+        known stands for them; `inner` are the bound ones."""
+        match expr:
+            case ast.Name(text=text):
+                return expr if text in inner else self.of_name(scope.names[text], text, F)
+            case ast.Call(function=function, args=args):
+                from_text = function.text
+                if from_text in self.functions:
+                    self.note_called(from_text)
+                elif from_text in ("shape", "dim") and not inner:
+                    if from_text == "shape":
+                        return self.shape_of(args[0], scope)
+                    return self.rank_of(args[0], scope)
+            case ast.WithLoop():
+                return self.loop_value(expr, scope, inner)
+        return mapped(expr, lambda child: self.value_of(child, scope, inner))
+
+    def loop_value(self, loop: ast.WithLoop, scope: Scope, inner: frozenset[str]) -> ast.Expr:
+        """A with-loop at level F."""
+        parts = []
+        for part in loop.parts:
+            generator = part.generator
+            sides = [
+                ast.Bound(self.value_of(side.value, scope, inner), side.strict, span=side.span)
+                for side in (generator.lower, generator.upper)
+                if side is not None and not isinstance(side.value, ast.Dot)
+            ]
+            bounds = ast.Generator(sides[0], generator.index, sides[1], span=generator.span)
+            bound = inner | pattern_names(generator.index)
+            statements = []
+            for statement in part.statements:
+                statements.append(self.inner_statement(statement, scope, bound))
+                bound |= frozenset(assigned_names((statement,)))
+            body = self.value_of(part.body, scope, bound)
+            parts.append(ast.LoopPart(bounds, tuple(statements), body, span=part.span))
+        operation: ast.Genarray | ast.Modarray | ast.Fold
+        match loop.operation:
+            case ast.Genarray(shape=shape, default=default, span=span):
+                operation = ast.Genarray(
+                    self.value_of(shape, scope, inner),
+                    self.value_of(default, scope, inner),
+                    span=span,
+                )
+            case ast.Modarray(array=array, span=span):
+                operation = ast.Modarray(self.value_of(array, scope, inner), span=span)
+            case ast.Fold(op=op, neutral=neutral, span=span):
+                operation = ast.Fold(op, self.value_of(neutral, scope, inner), span=span)
+        return ast.WithLoop(tuple(parts), operation, span=loop.span)
+
+    def inner_statement(
+        self, statement: ast.Statement, scope: Scope, inner: frozenset[str]
+    ) -> ast.Statement:
+        if isinstance(statement, ast.Assign):
+            value = self.value_of(statement.value, scope, inner)
+            return ast.Assign(statement.targets, statement.op, value, span=statement.span)
+        return ast.If(
+            self.value_of(statement.condition, scope, inner),
+            tuple(self.inner_statement(s, scope, inner) for s in statement.then),
+            tuple(self.inner_statement(s, scope, inner) for s in statement.otherwise),
+            span=statement.span,
+        )
+
+    def note_called(self, name: str) -> None:
+        """Keeps a function that the result calls, and those that it calls."""
+        if name not in self.called:
+            self.called.add(name)
+            text = self.functions[name]
+            for word in _called_names(text):
+                if word in self.functions:
+                    self.note_called(word)
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def of_name(self, meant: MeantName, text: str, level: Level) -> ast.Expr:
+        """A level of what a name means; a variable's is held by a statement of its own."""
+        key = (id(meant), level)
+        if key in self.held:
+            return self.held[key]
+        self.kept.append(meant)
+        found: ast.Expr
+        match meant:
+            case InputName(name=name):
+                found = self.of_input(name, level)
+            case BoundName(expr=expr, scope=scope):
+                found = self.hold(text, level, self.at_level(expr, scope, level))
+            case SizeName(argument=argument):
+                found = self.of_size(meant, argument, level)
+            case ChoiceName(condition=condition, scope=scope, branches=branches):
+                first, second = (self.of_name(branch, text, level) for branch in branches)
+                if first == second:
+                    found = first
+                else:
+                    test = self.value_of(condition, scope)
+                    choice = ast.Conditional(test, first, second, span=self.span)
+                    found = self.hold(text, level, choice)
+            case ResultName(call=call, number=number, scope=scope):
+                found = self.of_call(call, number, scope, level)
+            case _:
+                raise NotImplementedError
+        self.held[key] = found
+        return found
+
+    def at_level(self, expr: ast.Expr, scope: Scope, level: Level) -> ast.Expr:
+        """A level of an expression."""
+        translate = {F: self.value_of, S: self.shape_of, D: self.rank_of}[level]
+        return translate(expr, scope)
+
+    def hold(self, text: str, level: Level, value: ast.Expr) -> ast.Expr:
+        """A name for a value that more than one place may use."""
+        if isinstance(value, ast.Name | ast.Number) or (
+            isinstance(value, ast.Row) and not value.items
+        ):
+            return value
+        suffix = {F: "", S: "_s", D: "_d"}[level]
+        target = self.name(self.fresh(text + suffix if suffix else text))
+        self.statements.append(ast.Assign((target,), "", value, span=self.span))
+        return target
+
+    def of_input(self, name: str, level: Level) -> ast.Expr:
+        """A level of an input, from the level at which the function is given it."""
+        given, known = self.name(name), self.needed[name]
+        if known == level:
+            return given
+        if known == F:
+            return self.shape(given) if level == S else self.call("dim", given)
+        if known == S:
+            if level == D:
+                return self.at(self.shape(given), self.number(0))
+            return self.call("genarray", given, self.number(0))
+        rank = given if known == D else self.number(0)
+        ones = self.call("genarray", self.row((rank,)), self.number(1))
+        if level == D:
+            return rank
+        return ones if level == S else self.call("genarray", ones, self.number(0))
+
+    def of_size(self, size: SizeName, argument: MeantName, level: Level) -> ast.Expr:
+        """A size that the type of a parameter names: found by the same type in a call."""
+        if level == D:
+            return self.number(int(size.is_vector))
+        if level == S and not size.is_vector:
+            return self.row(())
+        shape = self.of_name(argument, "a", S)
+        first = self.axes(size, size.sizes[: size.position])
+        if first is None:
+            rest = self.axes(size, size.sizes[size.position :])
+            assert rest is not None
+            first = self.binary("-", self.at(self.shape(shape), self.number(0)), rest)
+        if not size.is_vector and not size.is_count:
+            return self.at(shape, first)
+        count = self.axes(size, size.sizes[size.position : size.position + 1])
+        if count is None:
+            behind = self.axes(size, size.sizes[size.position + 1 :])
+            assert behind is not None
+            taken = first if behind == self.number(0) else self.binary("+", first, behind)
+            count = self.at(self.shape(shape), self.number(0))
+            if taken != self.number(0):
+                count = self.binary("-", count, taken)
+        if size.is_count:
+            return count
+        if level == S:
+            return self.row((count,))
+        rest = shape if first == self.number(0) else self.call("drop", self.row((first,)), shape)
+        return self.call("take", self.row((count,)), rest)
+
+    def axes(self, size: SizeName, entries: Sequence[ast.Size]) -> ast.Expr | None:
+        """The number of axes that entries of a type stand for; None where one of them is open."""
+        known, names = 0, []
+        for entry in entries:
+            if entry.name is None:
+                known += 1
+            elif isinstance(entry.count, int):
+                known += entry.count
+            else:
+                assert isinstance(entry.count, ast.Name)
+                meant = size.names[entry.count.text]
+                is_own = isinstance(meant, SizeName) and meant.sizes is size.sizes
+                if not isinstance(meant, SizeName) or is_own:
+                    return None
+                names.append(self.of_name(meant, entry.count.text, F))
+        total = self.number(known)
+        for name in names:
+            total = name if total == self.number(0) else self.binary("+", total, name)
+        return total
+
+    def of_call(self, call: ast.Call, number: int, scope: Scope, level: Level) -> ast.Expr:
+        """A level of a result of a call: the function's body at that level."""
+        definition = self.functions[call.function.text]
+        self.kept += [call, scope]
+        inner = self.ranks.call_scope(call, scope)
+        return self.at_level(definition.body.results[number], inner, level)
+
+
+def _called_names(definition: ast.Definition) -> set[str]:
+    text = definition.span.text
+    return set(re.findall(r"\w+", text))
