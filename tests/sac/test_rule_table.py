@@ -67,3 +67,14 @@ def test_a_program_is_refused_by_its_rule(case: RuleCase, backend: str) -> None:
 @pytest.mark.parametrize("case", DEMANDS, ids=lambda case: case.name)
 def test_a_level_demands_of_the_inputs(case: RuleCase) -> None:
     assert tc.sac.demand(case.src, case.level) == case.demand
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("case", VALUES, ids=lambda case: case.name)
+def test_the_desugared_text_gives_the_value(case: RuleCase) -> None:
+    """The desugared text has no comprehension, and the same result (C20)."""
+    entry = {} if case.entry is None else {"entry": case.entry}
+    given = dict(case.inputs) if isinstance(case.inputs, dict) else [*case.inputs]
+    text = tc.sac.desugar(case.src, given, **entry)
+    assert "->" not in text
+    assert_result(tc.sac.interpret(text, given, **entry), case.want)
