@@ -82,18 +82,42 @@ class Builder:
 
     def vector(self, value: ast.Expr) -> ast.Expr:
         """A bound as a vector: a scalar n stands for [n]."""
-        if isinstance(value, ast.Row):
+        if self.is_vector(value):
             return value
         if isinstance(value, ast.Number):
             return self.row((value,))
-        if isinstance(value, ast.Call) and value.function.text in ("shape", "take", "drop"):
-            return value
         return self.call("reshape", self.row((self.call("prod", self.shape(value)),)), value)
+
+    def is_vector(self, value: ast.Expr) -> bool:
+        """Whether an expression that is a vector or a scalar is a vector, as far as the text of it
+        shows."""
+        match value:
+            case ast.Row():
+                return True
+            case ast.Unary(operand=operand):
+                return self.is_vector(operand)
+            case ast.Binary(op=op, left=left, right=right):
+                return op == "++" or self.is_vector(left) or self.is_vector(right)
+            case ast.Call(function=ast.Name(text="shape")):
+                return True
+            case ast.Call(function=ast.Name(text="take" | "drop" | "reverse"), args=args):
+                return self.is_vector(args[-1])
+            case ast.Call(function=ast.Name(text="min" | "max"), args=args):
+                return any(self.is_vector(arg) for arg in args)
+            case ast.Call(function=ast.Name(text="genarray"), args=(ast.Row(items=items), _)):
+                return len(items) == 1
+            case ast.Call(function=ast.Name(text="reshape"), args=(ast.Row(items=items), _)):
+                return len(items) == 1
+        return False
 
     def item(self, vector: ast.Expr, k: int) -> ast.Expr:
         """Element k of a vector."""
         if isinstance(vector, ast.Row) and k < len(vector.items):
             return vector.items[k]
+        if isinstance(vector, ast.Binary) and vector.op == "++":
+            first = vector.left
+            if isinstance(first, ast.Row) and k < len(first.items):
+                return first.items[k]
         return self.at(self.vector(vector), self.number(k))
 
     def zeros(self, like: ast.Expr) -> ast.Expr:

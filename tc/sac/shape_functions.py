@@ -151,7 +151,7 @@ class _Translation(Builder):
             case ast.WithLoop(operation=operation):
                 match operation:
                     case ast.Genarray(shape=shape, default=default):
-                        sizes = self.vector(self.value_of(shape, scope))
+                        sizes = self.sizes(shape, scope)
                         return self.concat([sizes, self.shape_of(default, scope)])
                     case ast.Modarray(array=array):
                         return self.shape_of(array, scope)
@@ -181,24 +181,41 @@ class _Translation(Builder):
         if name in ("reverse", "transpose"):
             shape = self.shape_of(args[0], scope)
             return shape if name == "reverse" else self.call("reverse", shape)
-        first = self.value_of(args[0], scope)
+        sizes = self.sizes(args[0], scope)
         if name == "iota":
-            sizes = self.vector(first)
             if self.ranks.rank(args[0], scope) == 0:
                 return sizes
-            return self.concat([sizes, self.shape(first)])
-        sizes = self.vector(first)
+            return self.concat([sizes, self.shape_of(args[0], scope)])
         if name == "reshape":
             return sizes
         inner = self.shape_of(args[1], scope)
         if name == "genarray":
             return self.concat([sizes, inner])
-        amounts = self.call("abs", sizes)
+        amounts: ast.Expr = self.call("abs", sizes)
         count = self.shape(sizes)
+        if isinstance(sizes, ast.Row):
+            amounts = self.row([self.magnitude(item) for item in sizes.items])
+            count = self.row((self.number(len(sizes.items)),))
         rest = self.call("drop", count, inner)
         if name == "take":
             return self.concat([amounts, rest])
         return self.concat([self.binary("-", self.call("take", count, inner), amounts), rest])
+
+    def sizes(self, expr: ast.Expr, scope: Scope) -> ast.Expr:
+        """The value of a vector of sizes, for which a scalar may stand."""
+        value = self.value_of(expr, scope)
+        return value if self.ranks.rank(expr, scope) == 1 else self.vector(value)
+
+    def magnitude(self, expr: ast.Expr) -> ast.Expr:
+        """The absolute value of an amount."""
+        if isinstance(expr, ast.Unary) and isinstance(expr.operand, ast.Number):
+            return expr.operand
+        return expr if isinstance(expr, ast.Number) else self.call("abs", expr)
+
+    def is_vector(self, value: ast.Expr) -> bool:
+        if isinstance(value, ast.Name) and self.needed.get(value.text) == S:
+            return True
+        return super().is_vector(value)
 
     def selected(
         self, array: ast.Expr, items: Sequence[ast.Expr | ast.Dot | ast.Dots], scope: Scope
