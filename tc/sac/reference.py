@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tc.dtypes import BOOL, Array, DType, Weak
+from tc.dtypes import BOOL, Array, DType, Type, Weak
 from tc.errors import TCError
 from tc.sac import ast
 from tc.sac.levels.array_functions import combined
@@ -29,6 +29,7 @@ from tc.sac.levels.element_types import (
     rounded_to,
 )
 from tc.sac.levels.expressions import evaluate, execute
+from tc.sac.levels.farthest import farthest_generator
 from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop
 from tc.sac.levels.partitions import Partition, is_empty
 from tc.sac.levels.values import (
@@ -42,7 +43,7 @@ from tc.sac.levels.values import (
     elements,
     shown,
 )
-from tc.source import Span
+from tc.source import Span, described
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,19 @@ def _place(index: Shape, axes: Shape, rank: int) -> tuple[object, ...]:
     return (*place, ...)
 
 
-def _instance(part: Partition, index: Shape, room: Shape, dtype: DType | Weak) -> Array:
+def _instance(part: Partition, index: Shape, room: Shape, dtype: Type) -> Array:
     """The elements of the body at an index, which fit the room that is left for them (C13)."""
     body = part.instance(index)
+    try:
+        return _fitting(part, body, index, room, dtype)
+    except TCError as error:
+        if error.rule == "C8" and not error.edits:
+            error.edits = farthest_generator(part)
+            error.repair = described(error.edits) if error.edits else error.repair
+        raise
+
+
+def _fitting(part: Partition, body: Value, index: Shape, room: Shape, dtype: Type) -> Array:
     if body.shape != room:
         if part.dots > body.rank:
             raise part.too_many_dots(body.rank)

@@ -240,7 +240,7 @@ def _modarray_type(node: Application) -> ElementType:
 def _modarray_value(node: Application) -> Array:
     array, at, new = node.args
     index = checked_index(
-        node, array.shape, index_vector(at, "C8", "the index of modarray", node.spans[1]), (at,)
+        node, array, index_vector(at, "C8", "the index of modarray", node.spans[1]), (at,)
     )
     room = array.shape[len(index) :]
     if new.shape != room:
@@ -258,10 +258,11 @@ def _modarray_value(node: Application) -> Array:
 
 
 def checked_index(
-    node: Value, shape: Shape, index: Shape, at: Sequence[Value], axes: Shape | None = None
+    node: Value, array: Value, index: Shape, at: Sequence[Value], axes: Shape | None = None
 ) -> Shape:
-    """An index vector that lies in an array of this shape (C8); `axes` are the axes that the index
-    counts along, the first ones unless others are given."""
+    """An index vector that lies in an array (C8); `axes` are the axes that the index counts along,
+    the first ones unless others are given."""
+    shape = array.shape
     if axes is None:
         axes = tuple(range(len(index)))
         if len(index) > len(shape):
@@ -275,7 +276,7 @@ def checked_index(
             where = f"axis {axis}, shape {shown(shape)}"
             allowed = f"0..{shape[axis] - 1} of {where}" if shape[axis] else f"{where}: it is empty"
             raise node.fault(
-                blamed(*((item, F) for item in at)),
+                blamed((array, S), *((item, F) for item in at)),
                 "C8",
                 f"index {k} is outside {allowed}",
                 paste=_from_end(node, k),

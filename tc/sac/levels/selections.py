@@ -107,7 +107,7 @@ class Selection(Value):
                 check_integers(item, "C8", "the index", at)
             integers = self.env.context.integers
             index = tuple(integers(item)[0] for item in self.indices)
-        return checked_index(self, self.array.shape, index, self.indices, axes)
+        return checked_index(self, self.array, index, self.indices, axes)
 
     @cached_property
     def value(self) -> Array:

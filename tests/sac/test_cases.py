@@ -1,0 +1,115 @@
+"""Programs of every rule C, by the reference, desugared, and by their shape functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+import tc.sac
+from tc.sac.text.parser import parse
+from tests.support.sac_cases import CASES, Case, array, assert_due, entry_of, inputs_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")  # C15 tells of two bounds
+
+RUNNING = [case for case in CASES if "want" in case]
+REFUSED = [case for case in CASES if "error" in case]
+DEMANDS = [case for case in CASES if "demand" in case]
+
+
+def name_of(case: Case) -> str:
+    return str(case["name"])
+
+
+@pytest.mark.parametrize("case", RUNNING, ids=name_of)
+def test_the_reference_gives_numpys_values(case: Case) -> None:
+    assert_due(case, tc.sac.interpret(case["src"], inputs_of(case), **entry_of(case)))
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=name_of)
+def test_a_refusal_names_its_rule(case: Case) -> None:
+    with pytest.raises(tc.TCError) as caught:
+        tc.sac.interpret(case["src"], inputs_of(case), **entry_of(case))
+    assert caught.value.rule in case["error"]
+    assert [text for text in case.get("says", ()) if text not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize("case", DEMANDS, ids=name_of)
+def test_demand(case: Case) -> None:
+    assert tc.sac.demand(case["src"], case["level"], **entry_of(case)) == case["demand"]
+
+
+@pytest.mark.parametrize("case", RUNNING, ids=name_of)
+def test_a_desugared_text_has_the_same_results_and_only_with_loops(case: Case) -> None:
+    """C20."""
+    text = tc.sac.desugar(case["src"])
+    assert "->" not in text
+    assert "..." not in text
+    assert tc.sac.desugar(text) == text
+    assert_due(case, tc.sac.interpret(text, inputs_of(case), **entry_of(case)))
+
+
+def test_a_desugared_sum_over_a_row_is_the_papers() -> None:
+    """Section 5: bounds are inferred, and the default has the shape of the last body."""
+    assert tc.sac.desugar("{ [i,j] -> a[j,i]+b[i] }").rstrip() == (
+        "with { ([0,0] <= [i,j] < [min(shape(a)[1], shape(b)[0]), shape(a)[0]]) : "
+        "a[j,i] + b[i]; } : genarray([min(shape(a)[1], shape(b)[0]), shape(a)[0]], "
+        "genarray(shape(a[0,0] + b[0]), zero(a[0,0] + b[0])))"
+    )
+
+
+def shape_by_function(case: Case) -> Any:
+    """The shapes that the shape function gives from what it is demanded of each input."""
+    needed = tc.sac.demand(case["src"], "S", **entry_of(case))
+    given = inputs_of(case)
+    if isinstance(given, list):
+        given = dict(zip(needed, given, strict=True))
+    text = tc.sac.shape_function(case["src"], **entry_of(case))
+    inputs: dict[str, Any] = {}
+    for name, level in needed.items():
+        value = np.asarray(given[name])
+        if level != "N":
+            shape = np.array(value.shape, np.int32)
+            inputs[name] = {"F": given[name], "S": shape, "D": np.int32(value.ndim)}[level]
+    function = parse(tc.Source(text)).definitions[-1].name.text
+    return tc.sac.interpret(text, inputs, entry=function)
+
+
+@pytest.mark.parametrize("case", RUNNING, ids=name_of)
+def test_a_shape_function_gives_the_shape_from_what_is_demanded(case: Case) -> None:
+    """C22, section 6.2."""
+    found = shape_by_function(case)
+    shapes = found if isinstance(found, tuple) else (found,)
+    due = [array(want).shape for want in case["want"]]
+    assert [tuple(shape.tolist()) for shape in shapes] == due
+
+
+@pytest.mark.parametrize(
+    ("program", "function"),
+    [
+        ("int[+] plus(int[+] A, int B) { return A + B; }", "int[.] plus_s(int[.] A) { return A; }"),
+        (
+            "double[*] select(int[.] i, double[*] A) { return A[i]; }",
+            "int[.] select_s(int[.] i, int[.] A) { return drop([i[0]], A); }",
+        ),
+        (
+            "int[*] f(int[*] A) { return A[[0]] + 1; }",
+            "int[.] f_s(int[.] A) { return drop([1], A); }",
+        ),
+        ("int[.] f(int[*] x) { return shape(x); }", "int[.] f_s(int x) { return [x]; }"),
+        (
+            "{ [i,j] -> sum({ [k] -> A[i,k] * B[k,j] }) }",
+            "int[.] shape_s(int[.] A, int[.] B) { return [A[0], B[1]]; }",
+        ),
+    ],
+)
+def test_shape_functions_of_section_6(program: str, function: str) -> None:
+    assert tc.sac.shape_function(program).rstrip() == function
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (0, 2048)])
+def test_the_papers_shape_function_is_drop(shape: tuple[int, ...]) -> None:
+    text = tc.sac.shape_function("int[*] f(int[*] A) { return A[[0]] + 1; }")
+    assert tc.sac.interpret(text, np.array(shape, np.int32)).tolist() == list(shape[1:])
