@@ -1,4 +1,4 @@
-"""What a user calls: interpret, compile, define, emit, explain, error_bound (C25)."""
+"""The verbs of `tc.sac` (C25): those of tc, and demand, desugar and shape_function."""
 
 from __future__ import annotations
 
@@ -18,9 +18,15 @@ from tc.frontend.given_text import Text, given_source
 from tc.gpu import Gpu
 from tc.options import Options, options_from
 from tc.sac.arguments import family_and_like
-from tc.sac.function import Function, Program
+from tc.sac.desugar import desugared
+from tc.sac.function import Function, Program, traced
+from tc.sac.levels.demand import demand_of
+from tc.sac.levels.values import Level
+from tc.sac.names import check_names
+from tc.sac.shape_functions import shape_module
 from tc.sac.text.parser import parse
-from tc.source import Source
+from tc.sac.text.printer import module_text
+from tc.source import ShownText, Source
 from tc.tuning.lookup import TunedOptions
 
 
@@ -178,6 +184,64 @@ def error_bound(src: Text, /, *inputs: Any, entry: str | None = None, **named: A
     """A bound on the distance of a result from the exact one, by the lowered def (R5)."""
     lowered, arrays = _lowered(src, entry, inputs, named)
     return api.error_bound(lowered, *arrays)
+
+
+@ends_at_caller
+def demand(src: Text, level: str, *, entry: str | None = None) -> dict[str, str]:
+    """How much of each input a level of the result needs (C24): "F" its value, "S" its shape, "D"
+    its rank, "N" nothing.
+
+    `level` is the level of the result, by one of these letters. Raises the errors of the text's
+    rules C, and InputError for another level.
+
+    >>> import tc.sac
+    >>> tc.sac.demand("int[+] plus(int[+] A, int B) { return A + B; }", "S")
+    {'A': 'S', 'B': 'N'}
+    """
+    if level not in Level.__members__:
+        raise InputError(f"the level {level!r} is none of F, S, D and N", rule="C25")
+    program = _program(given_source(src), entry)
+    found = traced(lambda: demand_of(program.module, program.definition, Level[level]))
+    return {name: needed.name for name, needed in found.items()}
+
+
+@ends_at_caller
+def desugar(src: Text, /, *_inputs: Any, entry: str | None = None, **_named: Any) -> ShownText:
+    """The same program with with-loops only and without dots, with the same results (C20).
+
+    The text does not depend on inputs, which may be given all the same. Raises the errors of the
+    text's rules C.
+
+    >>> import tc.sac
+    >>> tc.sac.desugar("{ [i] -> i | [i] < n }").rstrip()
+    'with { ([0] <= [i] < n) : i; } : genarray(n, genarray(shape(0), zero(0)))'
+    """
+    source = given_source(src)
+    if entry is None:
+        module = parse(source)
+        check_names(module)
+    else:
+        module = _program(source, entry).module
+    return ShownText(traced(lambda: module_text(desugared(module))), "sac")
+
+
+@ends_at_caller
+def shape_function(src: Text, *, entry: str | None = None) -> ShownText:
+    """The text of a function that computes the shape of the result, by schemes S and D (C22).
+
+    Its parameters have the names of the inputs that level S of the result needs: the shape of an
+    input, an `int[.]`, where level S of it is needed, its value at F, its rank at D. Its name is
+    that of the function with `_s` behind it, and it is the last of the text. Raises the errors of
+    the text's rules C.
+
+    >>> import tc.sac
+    >>> tc.sac.shape_function("int[+] plus(int[+] A, int B) { return A + B; }")
+    int[.] plus_s(int[.] A) { return A; }
+    <BLANKLINE>
+    """
+    program = _program(given_source(src), entry)
+    made = traced(lambda: module_text(shape_module(program.module, program.definition)))
+    return ShownText(made, "sac")
 
 
 def _lowered(src: Text, entry: str | None, inputs: Any, named: Any) -> tuple[Source, list[Any]]:

@@ -6,15 +6,15 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tc.dtypes import Weak
-from tc.errors import InternalError, TCError, ends_at_caller, render
+from tc.errors import CheckError, InternalError, TCError, ends_at_caller, render
 from tc.explanation import Explanation
 from tc.function import Compiled
 from tc.introspection import TensorInfo
@@ -22,6 +22,7 @@ from tc.options import Options
 from tc.pipeline import check_module, parse_source
 from tc.process import forks
 from tc.process.call_sites import warn
+from tc.process.deep_stack import with_deep_stack
 from tc.runtime.outputs import result_type
 from tc.sac import ast
 from tc.sac.arguments import GivenInput, bind, described, family_and_like
@@ -103,7 +104,7 @@ class Program:
         """The results by the reference, and its warnings issued."""
         arrays = {g.name: _for_reference(g) for g in given}
         entry = None if self.definition is None else self.name
-        results, context = interpret_module(self.module, arrays, entry)
+        results, context = traced(lambda: interpret_module(self.module, arrays, entry))
         issue_warnings(context)
         return results
 
@@ -124,6 +125,23 @@ def _for_reference(given: GivenInput) -> Any:
     if isinstance(given.dtype, Weak):
         return WeakInput(given.array)
     return given.array if isinstance(given.array, np.ndarray) else _Elements(given)
+
+
+T = TypeVar("T")
+
+
+def traced(work: Callable[[], T]) -> T:
+    """The result of `work()`, which follows the values of a program from one to another, in a deep
+    stack where they are many. Raises CheckError where they are too many for that."""
+    try:
+        return with_deep_stack(work)
+    except RecursionError:
+        raise CheckError(
+            "the values of the program follow from one another in a longer chain than can be "
+            "followed",
+            rule="C10",
+            repair="compute the first part of the chain in a call of its own, from Python",
+        ) from None
 
 
 def issue_warnings(context: Context) -> None:
@@ -268,11 +286,15 @@ class Function:
 
     def _lowered(self, given: list[GivenInput]) -> LoweredDef:
         functions = {d.name.text: d for d in self.program.module.definitions}
-        context = LoweringContext(functions, evaluate, execute, compute_loop)
-        results = self.program.values(given, context)
-        names = _names(len(results))
         inputs = [_for_lowering(g) for g in given]
-        lowered = lower(self.program.name, results, names, inputs, context)
+
+        def work() -> tuple[LoweredDef, Context]:
+            context = LoweringContext(functions, evaluate, execute, compute_loop)
+            results = self.program.values(given, context)
+            names = _names(len(results))
+            return lower(self.program.name, results, names, inputs, context), context
+
+        lowered, context = traced(work)
         issue_warnings(context)
         return lowered
 
@@ -325,11 +347,13 @@ class Function:
         that a shape does not need (C22)."""
         given = self.program.bound(inputs, named)
         functions = {d.name.text: d for d in self.program.module.definitions}
-        context = Context(functions, evaluate, execute, compute_loop)
-        found = tuple(
-            TensorInfo(value.shape, value.type.alone.numpy)
-            for value in self.program.values(given, context)
-        )
+
+        def work() -> tuple[TensorInfo, ...]:
+            context = Context(functions, evaluate, execute, compute_loop)
+            values = self.program.values(given, context)
+            return tuple(TensorInfo(value.shape, value.type.alone.numpy) for value in values)
+
+        found = traced(work)
         return found[0] if len(found) == 1 else found
 
     def __repr__(self) -> str:

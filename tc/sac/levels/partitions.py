@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from tc.sac.levels.values import (
 from tc.source import Span
 
 D, S, F = Level.D, Level.S, Level.F
+
+if TYPE_CHECKING:
+    from tc.sac.levels.loops import LoopValue
 
 
 class Loop(Protocol):
@@ -62,7 +65,7 @@ class Partition:
 
     def __init__(
         self,
-        loop: Value,
+        loop: LoopValue,
         pattern: ast.Pattern,
         generator: ast.Generator | None,
         statements: Sequence[ast.Statement],
@@ -238,7 +241,7 @@ class Partition:
         if bound is None:
             return None
         if isinstance(bound.value, ast.Dot):
-            refused = self.loop.refuse_dot(self, bound.value)  # type: ignore[attr-defined]
+            refused = self.loop.refuse_dot(self, bound.value)
             if refused is not None and bound is not self._harmless_dot:
                 raise refused
             return None
@@ -289,7 +292,7 @@ class Partition:
             return min(bound.rank for bound in self.found if bound.rank is not None)
         if self.is_last:
             raise self._unknown_bound()
-        return int(self.loop.index_rank)  # type: ignore[attr-defined]
+        return self.loop.index_rank
 
     def _bound_span(self, side: str) -> Span:
         """Where a bound stands, or the pattern of a partition without it."""
@@ -324,13 +327,13 @@ class Partition:
             inferred = self.inferred
             if self.is_last:
                 return inferred
-            edge = self.loop.edge  # type: ignore[attr-defined]
+            edge = self.loop.edge
             return tuple(
                 min(n, edge[axis]) for n, axis in zip(inferred, self.axes(len(edge)), strict=True)
             )
         if self.is_last:
             raise self._unknown_bound()
-        edge = self.loop.edge  # type: ignore[attr-defined]
+        edge = self.loop.edge
         return tuple(edge[axis] for axis in self.axes(len(edge)))
 
     def _integers(self, value: Value, side: str) -> Shape:
@@ -390,7 +393,7 @@ class Partition:
     def range(self) -> tuple[Shape, Shape]:
         """The index range, first and end; one that is not empty lies in the result (C12)."""
         lower, upper = self.lower, self.upper
-        edge = self.loop.edge  # type: ignore[attr-defined]
+        edge = self.loop.edge
         axes = self.axes(len(edge))
         if not is_empty(lower, upper):
             sizes = [edge[axis] for axis in axes]

@@ -1,0 +1,56 @@
+"""Programs whose values follow from one another in long chains."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tc
+import tc.sac
+from tc.process import deep_stack
+
+RELAX = (
+    "float[*] relax(float[d:s] x) "
+    "{ return { iv -> 0.5 * x[iv-1] + 0.5 * x[iv] | [1] <= iv < s; iv -> x[iv] }; }"
+)
+
+
+def assignments(count: int) -> str:
+    steps = "".join(f"x{k + 1} = x{k} + 1; " for k in range(count))
+    return f"x0 = a; {steps}x{count}"
+
+
+@pytest.mark.parametrize("count", [64, 500])
+def test_assignments_in_a_row(count: int) -> None:
+    text, a = assignments(count), np.int32([1, 2])
+    assert tc.sac.interpret(text, a=a).tolist() == [1 + count, 2 + count]
+    assert tc.sac.demand(text, "S") == {"a": "S"}
+    shape = tc.sac.shape_function(text)
+    assert tc.sac.interpret(shape, np.int32([2])).tolist() == [2]
+    assert tc.sac.interpret(tc.sac.desugar(text), a=a).tolist() == [1 + count, 2 + count]
+
+
+def test_what_cannot_be_followed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep_stack, "DEEP_LIMIT", 1500)
+    text, a = assignments(500), np.int32([1])
+    for verb in (
+        lambda: tc.sac.interpret(text, a=a),
+        lambda: tc.sac.compile(text, backend="interpret")(a=a),
+        lambda: tc.sac.compile(text).infer(a=a),
+        lambda: tc.sac.demand(text, "S"),
+        lambda: tc.sac.shape_function(text),
+    ):
+        with pytest.raises(tc.CheckError, match="longer chain"):
+            verb()
+
+
+@pytest.mark.parametrize("count", [8, 64])
+def test_relaxations_in_a_row(count: int) -> None:
+    steps = "".join(f"x{k + 1} = relax(x{k}); " for k in range(count))
+    text = f"{RELAX} float[*] f(float[.] x0) {{ {steps}return x{count}; }}"
+    wanted = x = np.arange(40, dtype="float32") % 7
+    for _ in range(count):
+        wanted = np.concatenate([wanted[:1], 0.5 * wanted[:-1] + 0.5 * wanted[1:]])
+    found = tc.sac.compile(text, entry="f")(x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    np.testing.assert_allclose(tc.sac.interpret(text, x, entry="f"), wanted, rtol=1e-5)
