@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -151,23 +151,26 @@ def compile(
     return function
 
 
-class Definitions:
-    """The defs of a text as functions; made by `tc.define`.
+F = TypeVar("F")
+
+
+class Definitions(Generic[F]):
+    """The defs of a text as functions; made by `tc.define` and `tc.sac.define`.
 
     A def is an attribute, and an item: `m.mm`, `m["2LUT"]`. Iteration gives the names. A def
     whose name starts with an underscore, or is no Python name, is an item only.
     """
 
-    def __init__(self, functions: dict[str, Compiled]) -> None:
+    def __init__(self, functions: dict[str, F]) -> None:
         self._functions = functions
 
-    def __getitem__(self, name: str) -> Compiled:
+    def __getitem__(self, name: str) -> F:
         if name not in self._functions:
             raise InputError(self._unknown(name), repair=self._repair(name))
         return self._functions[name]
 
-    def __getattr__(self, name: str) -> Compiled:
-        functions: dict[str, Compiled] = self.__dict__.get("_functions", {})
+    def __getattr__(self, name: str) -> F:
+        functions: dict[str, F] = self.__dict__.get("_functions", {})
         if name.startswith("_") or name not in functions:
             raise AttributeError(self._unknown(name))
         return functions[name]
@@ -205,7 +208,7 @@ def define(
     backend: str = "numba",
     options: Options | TunedOptions | None = None,
     check: bool | None = None,
-) -> Definitions:
+) -> Definitions[Compiled]:
     """All defs of a text as functions: an object with one method per def.
 
     Takes what `compile` takes, and raises the same.

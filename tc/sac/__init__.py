@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tc.sac.api import Definitions as Definitions
 from tc.sac.api import compile as compile
 from tc.sac.api import define as define
 from tc.sac.api import demand as demand

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -90,38 +89,6 @@ def _function(
     return Function(program, backend, options, check)
 
 
-class Definitions:
-    """The functions of a text; made by `tc.sac.define`. A function is an attribute, and an item."""
-
-    def __init__(self, functions: dict[str, Function]) -> None:
-        self._functions = functions
-
-    def __getitem__(self, name: str) -> Function:
-        if name not in self._functions:
-            raise InputError(
-                f"there is no function {name!r}; there are {', '.join(self._functions)}"
-            )
-        return self._functions[name]
-
-    def __getattr__(self, name: str) -> Function:
-        functions: dict[str, Function] = self.__dict__.get("_functions", {})
-        if name.startswith("_") or name not in functions:
-            raise AttributeError(f"there is no function {name!r}")
-        return functions[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._functions)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._functions
-
-    def __len__(self) -> int:
-        return len(self._functions)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Definitions, (self._functions,)
-
-
 @ends_at_caller
 def define(
     src: Text,
@@ -129,7 +96,7 @@ def define(
     backend: str = "numba",
     options: Options | TunedOptions | None = None,
     check: bool | None = None,
-) -> Definitions:
+) -> api.Definitions[Function]:
     """All functions of a text: an object with one method per function.
 
     >>> import tc.sac
@@ -140,7 +107,7 @@ def define(
     names = [definition.name.text for definition in parse(source).definitions]
     if not names:
         _program(source, "")  # raises: an expression has no functions
-    return Definitions(
+    return api.Definitions(
         {name: _function(_program(source, name), backend, options, check) for name in names}
     )
 

@@ -256,3 +256,12 @@ def test_loops_since_a_declaration() -> None:
             assert scope.loops_since("x") == [inner]
             assert scope.loops_since("j") == []
             assert scope.loops_since("i") == [inner]
+
+
+def test_the_tables_of_operands_have_every_node() -> None:
+    assert set(get_args(ir.Expr)) == {*ir._OPERANDS}
+    assert set(get_args(ir.Stmt)) == {*ir._OWN_EXPRESSIONS}
+    nested = {
+        kind for kind in get_args(ir.Stmt) if {"body", "then"} & {f.name for f in fields(kind)}
+    }
+    assert nested == {*ir._BLOCKS}
