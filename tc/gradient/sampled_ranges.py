@@ -384,16 +384,24 @@ def _climb(found: _Found, numbers: random.Random) -> None:
 
 
 def _edges(inference: RangeInference, sample: p.ShapedProgram) -> tuple[p.ShapedProgram, ...]:
-    """The program with one size, or all sizes, of a sample set to 0, and with one size greater by 1
-    or much greater: samples may all have one value of a size, at which two different ranges are
-    one."""
-    program = inference.program
+    """The program with one size, or all sizes, of a sample set to 0, and with one size or scalar
+    greater by 1 or much greater: samples may all have one value of it, at which two different
+    ranges are one."""
+    program, scalars = inference.program, sample.scalars
     names = [{name} for name in program.sizes] + [set(program.sizes)] * (len(program.sizes) > 1)
-    sizes = [{n: 0 if n in none else v for n, v in sample.sizes.items()} for none in names]
+    calls: list[tuple[Mapping[str, int], Mapping[str, int]]] = []
+    for none in names:
+        calls.append(({n: 0 if n in none else v for n, v in sample.sizes.items()}, scalars))
     for name, value in sample.sizes.items():
-        sizes += [{**sample.sizes, name: other} for other in (value + 1, 3 * value + 5)]
-    found = (_shaped(inference, each, sample.scalars) for each in sizes)
+        calls += [({**sample.sizes, name: other}, scalars) for other in _greater(value)]
+    for name, value in scalars.items():
+        calls += [(sample.sizes, {**scalars, name: other}) for other in _greater(value)]
+    found = (_shaped(inference, sizes, others) for sizes, others in calls)
     return tuple(shaped for shaped in found if shaped is not None)
+
+
+def _greater(value: int) -> tuple[int, int]:
+    return value + 1, 3 * value + 5
 
 
 def _shaped(
