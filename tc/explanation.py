@@ -9,7 +9,7 @@ checked (G6). Most others are told by `tc.polyhedral.narrative`; the last is the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 
 from tabulate import tabulate
@@ -22,7 +22,7 @@ from tc.semantics import program as p
 from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.work import Work, program_work, statement_work
 from tc.source import as_html
-from tc.stages import STAGES, TITLES
+from tc.stages import SAC_TITLES, STAGES, TITLES
 
 OPERATORS = {
     "=": "assigns",
@@ -33,6 +33,8 @@ OPERATORS = {
 }
 SUMMARY = ("ranges", "rewrite", "schedule", "mapping", "estimate")
 """What is shown where no stage is asked for."""
+
+_TITLES = {**SAC_TITLES, **TITLES}
 
 STARTS = {
     "written": "continues from what an earlier statement wrote",
@@ -48,12 +50,14 @@ class Explanation:
     `stages` has the text of each stage by its name (`STAGES`); `str` is the text of `stage`: "all"
     of them, or, without one, the ranges and a summary of what the compiler did. `shaped` and
     `trace` are what the texts tell about; `trace` is None for a backend that runs the text itself,
-    which has no stage but the ranges.
+    which has no stage but the ranges. `notation` has the texts of the stages that lead from another
+    notation to the def, by name: those of `tc.sac.explain`.
     """
 
     shaped: p.ShapedProgram
     trace: Trace | None = None
     stage: str | None = None
+    notation: Mapping[str, str] = field(default_factory=dict)
 
     def work(self, statement: p.ShapedStatement) -> Work:
         """The operations of one of `shaped.statements`, and the bytes that the statement
@@ -72,13 +76,13 @@ class Explanation:
         return _Stages(self)
 
     def __str__(self) -> str:
+        stages = self.stages
         if self.stage is None:
-            text = _joined(self.stages, SUMMARY)
-            more = [repr(name) for name in self.stages if name not in SUMMARY]
+            wanted = (*self.notation, *SUMMARY)
+            text = _joined(stages, wanted)
+            more = [repr(name) for name in stages if name not in wanted]
             return f"{text}\n\nOther stages: {', '.join(more)}." if more else text
-        if self.stage == "all":
-            return _joined(self.stages, STAGES)
-        return self.stages[self.stage]
+        return _joined(stages, tuple(stages)) if self.stage == "all" else stages[self.stage]
 
     __repr__ = __str__
 
@@ -89,8 +93,8 @@ class Explanation:
         text = self.shaped.program.source.text.strip("\n")
         parts = [as_html(text, "tc"), as_html(self.stages["ranges"])]
         for stage in self.stages:
-            if stage != "ranges":
-                title = f"{stage}: {escape(TITLES[stage])}"
+            if stage not in ("ranges", "def"):
+                title = f"{stage}: {escape(_TITLES[stage])}"
                 body = _stage_html(self, stage)
                 parts.append(f"<details><summary>{title}</summary>{body}</details>")
         return "\n".join(parts)
@@ -99,11 +103,14 @@ class Explanation:
 class _Stages(Mapping[str, str]):
     def __init__(self, explanation: Explanation) -> None:
         self._explanation = explanation
-        self._names = STAGES if explanation.trace else STAGES[:1]
+        own = STAGES if explanation.trace else STAGES[:1]
+        self._names = (*explanation.notation, *own)
 
     def __getitem__(self, stage: str) -> str:
         if stage not in self._names:
             raise KeyError(stage)
+        if stage in self._explanation.notation:
+            return self._explanation.notation[stage]
         trace = self._explanation.trace
         if stage == "ranges" or trace is None:
             lines = (line.rstrip() for line in _lines(self._explanation))
@@ -123,25 +130,26 @@ class _Stages(Mapping[str, str]):
 def _stage_html(explanation: Explanation, stage: str) -> str:
     """One stage for notebooks, or all of them; code is in colours."""
     if stage == "all":
-        return as_html(_joined(explanation.stages, STAGES))
-    language = "json" if stage == "plan" else None
+        return as_html(_joined(explanation.stages, tuple(explanation.stages)))
+    language = {"plan": "json", "desugared": "sac", "def": "tc"}.get(stage)
     if stage == "source" and explanation.trace is not None:
         language = LANGUAGES.get(explanation.trace.text.backend)
     return as_html(explanation.stages[stage], language)
 
 
 def _joined(stages: Mapping[str, str], wanted: Sequence[str]) -> str:
-    parts = [stages["ranges"]]
+    parts = [stages[wanted[0]]]
     for stage in wanted[1:]:
         if stage in stages:
-            title = f"=== {stage}: {TITLES[stage]}"
+            title = f"=== {stage}: {_TITLES[stage]}"
             parts.append(f"{title}\n\n{stages[stage]}")
     return "\n\n".join(parts)
 
 
-def check_stage(stage: object) -> None:
-    """Raises InputError for a name that is no stage of an explanation."""
-    names = (*STAGES, "all")
+def check_stage(stage: object, notation: Sequence[str] = ()) -> None:
+    """Raises InputError for a name that is no stage of an explanation; `notation` has the stages
+    before those of the compiler."""
+    names = (*notation, *STAGES, "all")
     if stage is not None and stage not in names:
         raise InputError(
             f"stage={stage!r}: there are {', '.join(map(repr, names))}", repair='stage="schedule"'

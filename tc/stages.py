@@ -17,3 +17,12 @@ TITLES = {
     "source": "the code",
 }
 STAGES = tuple(TITLES)
+
+SAC_TITLES = {
+    "levels": "what of each input a result needs",
+    "bounds": "the range of each index, and why",
+    "desugared": "the program with with-loops only",
+    "def": "the def of tc for these inputs",
+}
+SAC_STAGES = tuple(SAC_TITLES)
+"""What `tc.sac.explain` shows before the stages of the compiler."""

@@ -11,6 +11,7 @@ import pytest
 import tc
 from tc.__main__ import main
 from tc.cli.arguments import pragma_values
+from tc.cli.tc_texts import TcTexts
 from tc.frontend.format import format_source
 from tc.pipeline import check_module, parse_source, shape_program
 from tc.runtime.sizes import resolve_sizes
@@ -44,7 +45,7 @@ def test_it_states_sizes_that_fit(path: Path) -> None:
     module = parse_source(source)
     program = check_module(module, path.stem)
     assert not program.warnings
-    pairs = pragma_values(program, module)
+    pairs = pragma_values(TcTexts().callee(source, path.stem), "#")
     values = {name: float(text) if "." in text or "e-" in text else int(text)
               for name, text in pairs.items()}  # fmt: skip
     shapes = shape_program(program, resolve_sizes(program, values)).shapes

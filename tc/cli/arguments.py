@@ -1,10 +1,11 @@
 """The arguments of a command as values: a text, a def, values for its inputs, options.
 
-NAME=VALUE gives an input or a size a number, a file or a fill. A *pragma*, a comment `# tc:
-NAME=VALUE ...`, states such values in the text for one of its defs. Pragmas stand right before a
-def, or before the line in which the def begins, on one line or on several, and mean what NAME=VALUE
-means on the command line. So a file can be run, explained and tuned as it is; to everything but the
-command line pragmas are comments.
+NAME=VALUE gives an input or a size a number, a list, a file or a fill (`tc.cli.values`). A
+*pragma*, a comment `# tc: NAME=VALUE ...`, or `// tc: NAME=VALUE ...` in SaC's notation, states
+such values in the text for one of its defs. Pragmas stand right before a def, or before the line in
+which the def begins, on one line or on several, and mean what NAME=VALUE means on the command line.
+So a file can be run, explained and tuned as it is; to everything but the command line pragmas are
+comments.
 """
 
 from __future__ import annotations
@@ -12,48 +13,41 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
-import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib.format import MAGIC_PREFIX, read_array
 
 from tc import files
+from tc.cli.front_ends import Callee, front_end_of
 from tc.cli.parser import UsageError
 from tc.cli.terminal import write
-from tc.dtypes import BOOL
+from tc.cli.values import FILLS, pairs_of, values_of
 from tc.errors import BackendError, InputError
-from tc.frontend import ast
 from tc.options import PRESETS, Options, options_json
-from tc.pipeline import check_module, parse_source
 from tc.plan import Plan
-from tc.semantics.program import Literal, Program, Size, Tensor
 from tc.semantics.suggest import nearest
 from tc.source import ENCODING, Source, Span
 
-_LINE = re.compile(r"^[ \t]*#[ \t]*tc:([^\n]*)", re.MULTILINE)
 
-
-def pragma_values(program: Program, module: ast.Module) -> dict[str, str]:
+def pragma_values(callee: Callee, comment: str) -> dict[str, str]:
     """The values that a text states for one of its defs, by name. InputError for what is no
     NAME=VALUE, for names that the def does not have, and for those that are given twice.
 
-    >>> from tc.pipeline import check_module, parse_source
-    >>> module = parse_source(Source("# tc: N=8\\ndef f(float(N) x) -> (y) { y(i) = 2 * x(i) }"))
-    >>> pragma_values(check_module(module, "f"), module)
+    >>> front_end = front_end_of("f.tc")
+    >>> text = Source("# tc: N=8\\ndef f(float(N) x) -> (y) { y(i) = 2 * x(i) }")
+    >>> pragma_values(front_end.callee(text, "f"), front_end.comment)
     {'N': '8'}
     """
     pairs: dict[str, str] = {}
-    known = names_given(program)
-    for span in _words(program, module):
+    known = names_given(callee)
+    for span in _words(callee, comment):
         name, equals, value = span.text.partition("=")
         if not (name and equals and value):
             raise InputError(f"{span.text!r} is not of the form NAME=VALUE", span=span)
@@ -62,232 +56,47 @@ def pragma_values(program: Program, module: ast.Module) -> dict[str, str]:
         if name not in known:
             close = nearest(name, sorted(known))
             raise InputError(
-                f"{program.name} has no input or size {name!r}; "
-                f"it has {', '.join(sorted(known)) or 'none'}",
-                span=span,
-                paste=f"{close}={value}" if close else None,
+                _unknown(callee, name), span=span, paste=f"{close}={value}" if close else None
             )
         pairs[name] = value
     return pairs
 
 
-def names_given(program: Program) -> set[str]:
+def names_given(callee: Callee) -> set[str]:
     """The inputs and sizes that a call may be given by name."""
-    return {*program.inputs, *(name for name in program.sizes if "." not in name)}
+    return {*callee.inputs, *callee.sizes}
 
 
-def merged(program: Program, stated: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def _unknown(callee: Callee, name: str) -> str:
+    what = "input or size" if callee.sizes else "input"
+    known = ", ".join(sorted(names_given(callee))) or "none"
+    return f"{callee.name} has no {what} {name!r}; it has {known}"
+
+
+def merged(callee: Callee, stated: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """The values of the command line and the pragmas that they leave room for: an array on the
     command line gives the sizes of its shape."""
     said = set(given)
     for name, value in given.items():
-        if name in program.inputs and not _is_size(program, name, value):
-            dims = program.tensors[name].shape or ()
-            said |= {dim.name for dim in dims if isinstance(dim, Size)}
+        if name in callee.inputs and not _is_size(callee, name, value):
+            sizes = callee.inputs[name].sizes or ()
+            said |= {size for size in sizes if isinstance(size, str)}
     return {**{name: v for name, v in stated.items() if name not in said}, **given}
 
 
-def _is_size(program: Program, name: str, value: str) -> bool:
+def _is_size(callee: Callee, name: str, value: str) -> bool:
     """Whether a value is for the size of this name, where a tensor has it, too (N1), or needs the
     sizes itself, as `random` without a shape does."""
-    return (name in program.sizes and value.isdigit()) or value in ("random", "zeros", "ones")
+    return (name in callee.sizes and value.isdigit()) or value in FILLS
 
 
-def _words(program: Program, module: ast.Module) -> Iterator[Span]:
-    """The words after "tc:" of the comments between a def and the one before it."""
-    source: Source = module.span.source
-    begin = 0
-    for definition in module.defs:
-        end = definition.span.start
-        if definition.name.text == program.name:
-            for line in _LINE.finditer(source.text, begin, end):
-                for word in re.finditer(r"\S+", line[1]):
-                    start = line.start(1) + word.start()
-                    yield Span(source, start, start + len(word[0]))
-        begin = definition.span.end
-
-
-FILLS = ("random", "zeros", "ones")
-
-
-def pairs_of(items: Sequence[str]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for item in items:
-        name, equals, value = item.partition("=")
-        if not (name and equals and value):
-            raise UsageError(f"{item!r} is not of the form NAME=VALUE")
-        if name in pairs:
-            raise UsageError(f"{name} is given twice")
-        pairs[name] = value
-    return pairs
-
-
-def values_of(program: Program, pairs: dict[str, str], rng: np.random.Generator) -> dict[str, Any]:
-    numbers = {name: number_of(text) for name, text in pairs.items()}
-    sizes: dict[str, int] = {}
-    for name, number in numbers.items():
-        if type(number) is int and (name in program.tensors or number >= 0):
-            sizes[name] = number
-        elif name not in program.tensors:
-            raise InputError(
-                f"{name} is a size of {program.name}: a whole number of at least 0, "
-                f"and not {pairs[name]!r}"
-            )
-    values: dict[str, Any] = {}
-    for name, text in pairs.items():
-        number = numbers[name]
-        tensor = program.tensors.get(name)
-        if number is not None and tensor is not None and tensor.dtype == BOOL:
-            values[name] = bool(number)
-        elif number is not None:
-            values[name] = number
-        else:
-            assert tensor is not None
-            values[name] = array_of(tensor, text, sizes, rng)
-    return values
-
-
-def number_of(text: str) -> int | float | bool | None:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return None
-
-
-def array_of(tensor: Tensor, text: str, sizes: dict[str, int], rng: np.random.Generator) -> Any:
-    fill, _, rest = text.partition(":")
-    if fill not in FILLS:
-        return _load(tensor, text)
-    shape_text, _, bounds_text = rest.partition(":")
-    if bounds_text and fill != "random":
-        raise UsageError(f"{tensor.name}={fill}:SHAPE takes no bounds, as {bounds_text!r}")
-    shape = _shape(tensor, shape_text, sizes)
-    try:
-        return _filled(tensor, fill, shape, bounds_text, rng)
-    except (MemoryError, OverflowError, ValueError) as error:
-        raise InputError(
-            f"{tensor.name} of shape {shape} does not fit into memory", span=tensor.span
-        ) from error
-
-
-def _filled(
-    tensor: Tensor, fill: str, shape: tuple[int, ...], bounds_text: str, rng: np.random.Generator
-) -> Any:
-    dtype = tensor.dtype
-    if fill != "random":
-        return np.full(shape, fill == "ones", dtype.numpy)
-    if bounds_text:
-        low, high = _bounds(tensor, bounds_text)
-    else:
-        low, high = (0, 2) if dtype.kind == "bool" else (0, 10)
-    if dtype.is_float:
-        values = rng.uniform(low, high, shape) if bounds_text else rng.standard_normal(shape)
-        return np.asarray(values, dtype.numpy)
-    return np.asarray(rng.integers(int(low), max(int(high), int(low) + 1), shape), dtype.numpy)
-
-
-def _bounds(tensor: Tensor, text: str) -> tuple[float, float]:
-    """LOW and HIGH, between which the type has values; integers are below HIGH."""
-    name, dtype = tensor.name, tensor.dtype
-    low, colon, high = text.partition(":")
-    try:
-        bounds = float(low), float(high) if colon else math.nan
-    except ValueError:
-        bounds = math.nan, math.nan
-    if not bounds[0] <= bounds[1] < math.inf:
-        raise UsageError(
-            f"{name}=random:SHAPE:LOW:HIGH needs two numbers, LOW not above HIGH, not {text!r}"
-        )
-    if dtype != BOOL:
-        info = np.finfo(dtype.name) if dtype.is_float else np.iinfo(dtype.name)
-        least, most = float(info.min), float(info.max)
-        if bounds[0] < least or bounds[1] > most + dtype.is_integer:
-            raise UsageError(f"{name}=random:SHAPE:{text}: {dtype} holds {info.min} to {info.max}")
-    return bounds
-
-
-def _shape(tensor: Tensor, text: str, sizes: dict[str, int]) -> tuple[int, ...]:
-    if text:
-        try:
-            shape = tuple(int(part) for part in text.split("x"))
-        except ValueError:
-            shape = (-1,)
-        if min(shape) < 0:
-            raise UsageError(f"{tensor.name}: {text!r} is not a shape such as 128x64")
-        return shape
-    shape = ()
-    for dim in tensor.shape or ():
-        match dim:
-            case Literal(value=value):
-                shape += (int(value),)
-            case Size(name=name) if name in sizes:
-                shape += (sizes[name],)
-            case Size(name=name):
-                raise InputError(
-                    f"the shape of {tensor.name} needs the size {name}",
-                    span=tensor.span,
-                    repair=f"{name}=16",
-                )
-            case _:
-                raise InputError(
-                    f"the shape of {tensor.name} is inferred",
-                    span=tensor.span,
-                    repair=f"{tensor.name}=random:{'x'.join(['16'] * tensor.rank)}",
-                )
-    return shape
-
-
-def _load(tensor: Tensor, text: str) -> Any:
-    try:
-        with open(text, "rb") as file:
-            if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:  # an .npz file, or a pickle
-                raise ValueError("it is no .npy file")
-            file.seek(0)
-            return read_array(file, allow_pickle=False)
-    except FileNotFoundError as error:
-        raise _no_value(tensor, text, "nor a file that is there") from error
-    except MemoryError as error:
-        raise InputError(
-            f"{tensor.name}={text} does not fit into memory", span=tensor.span
-        ) from error
-    except Exception as error:  # numpy reads the header as Python, which has many
-        reason = getattr(error, "strerror", None) or "it is no .npy file"
-        raise InputError(
-            f"{tensor.name}={text} cannot be read: {reason}", span=tensor.span
-        ) from error
-
-
-def _no_value(tensor: Tensor, text: str, what: str) -> InputError:
-    """The error of a text that is no value. The repair is the nearest file where the text is like
-    the name of a file, else a value of the kind of the input."""
-    folder, name = os.path.split(text)
-    is_path = bool(folder) or "." in name
-    there = sorted(entry for entry in _entries(folder) if entry.endswith(".npy"))
-    close = nearest(name, there)
-    repair = None
-    if close is not None:
-        repair = os.path.join(folder, close)
-    elif not is_path and tensor.rank:
-        fill, _, shape = text.partition(":")
-        repair = f"{nearest(fill, FILLS) or 'random'}:{shape or 'x'.join(['16'] * tensor.rank)}"
-    elif not is_path:
-        repair = "1"
-    return InputError(
-        f"{tensor.name}={text} is no number, none of {', '.join(FILLS)}, {what}",
-        span=tensor.span,
-        repair=repair and f"{tensor.name}={repair}",
-    )
-
-
-def _entries(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder or ".")
-    except OSError:
-        return []
+def _words(callee: Callee, comment: str) -> Iterator[Span]:
+    """The words after "tc:" of the comments that may have pragmas for this callee."""
+    line_of = re.compile(rf"^[ \t]*{comment}[ \t]*tc:([^\n]*)", re.MULTILINE)
+    for line in line_of.finditer(callee.source.text, *callee.pragma_range()):
+        for word in re.finditer(r"\S+", line[1]):
+            start = line.start(1) + word.start()
+            yield Span(callee.source, start, start + len(word[0]))
 
 
 @dataclass
@@ -295,15 +104,14 @@ class CallArguments:
     """A def and the NAME=VALUE pairs of a command: `pairs` as written, `values` once they are read.
     `states` is whether the text has pragmas of its own (`tc.cli.arguments`)."""
 
-    source: Source
-    program: Program
+    callee: Callee
     pairs: dict[str, str]
     values: dict[str, Any]
     states: bool = False
 
     @property
     def inputs(self) -> dict[str, Any]:
-        return {name: v for name, v in self.values.items() if name in self.program.inputs}
+        return {name: v for name, v in self.values.items() if name in self.callee.inputs}
 
 
 def read_text(name: str) -> Source:
@@ -341,23 +149,18 @@ def _standard_input() -> str:
 
 def read_call(arguments: argparse.Namespace) -> CallArguments:
     """The def and its values; also `arguments.call`, for the repairs of errors from here on."""
-    source = read_text(arguments.file)
-    module = parse_source(source)
-    program = check_module(module, arguments.entry)
-    call = arguments.call = CallArguments(source, program, pairs_of(arguments.values), {})
-    known = names_given(program)
+    front_end = front_end_of(arguments.file)
+    callee = front_end.callee(read_text(arguments.file), arguments.entry)
+    call = arguments.call = CallArguments(callee, pairs_of(arguments.values), {})
+    known = names_given(callee)
     for name, text in call.pairs.items():
         if name not in known:
             close = nearest(name, sorted(known))
-            raise InputError(
-                f"{program.name} has no input or size {name!r}; "
-                f"it has {', '.join(sorted(known)) or 'none'}",
-                repair=f"{close}={text}" if close else None,
-            )
-    if stated := pragma_values(program, module):
-        call.states, call.pairs = True, merged(program, stated, call.pairs)
+            raise InputError(_unknown(callee, name), repair=f"{close}={text}" if close else None)
+    if stated := pragma_values(callee, front_end.comment):
+        call.states, call.pairs = True, merged(callee, stated, call.pairs)
     rng = np.random.default_rng(getattr(arguments, "seed", 0))
-    call.values = values_of(program, call.pairs, rng)
+    call.values = values_of(callee.name, callee.inputs, call.pairs, rng)
     return call
 
 

@@ -10,7 +10,7 @@ from tc import __version__
 from tc.backends import registry
 from tc.cli.parser import Parser, axis_list, name_list, size_list
 from tc.options import PRESETS
-from tc.stages import STAGES
+from tc.stages import SAC_STAGES, STAGES
 
 DESCRIPTION = """\
 Tensor Comprehensions: checks, explains and runs operators in index notation."""
@@ -19,15 +19,18 @@ CLOSING = """\
 The commands tc and tensorc are one: where another tc is found first (that of iproute2 shapes
 network traffic), say tensorc, or python -m tc."""
 VALUES = """\
-NAME=VALUE gives an input or a size of the def. VALUE is a number, true or false, a file FILE.npy,
-or one of
+NAME=VALUE gives an input or a size of the def. VALUE is a number, true or false, a list as
+[1,2] or [[1,2],[3,4]], a file FILE.npy, or one of
   random:128x64      normal floats, integers 0 to 9, fair bools; random:128x64:0:500 sets bounds
   zeros:128x64  ones:128x64
-  random  zeros  ones    the declared shape, where NAME=VALUE gives all its sizes"""
+  random  zeros  ones    the declared shape, where NAME=VALUE gives all its sizes
+  random:8:int  zeros:8:float    a type, for an input of SaC's notation without a declared one
+A file FILE.sac is in SaC's notation, every other text in that of tc."""
 DEFAULTS = """\
 Inputs and sizes that are not given are taken from comments right before the def, after "tc:";
 where there are such comments, all other inputs are random:
-  # tc: N=32 eps=1e-5"""
+  # tc: N=32 eps=1e-5
+In SaC's notation the comment is // tc: n=32, and FILE.sac may be an expression."""
 OPTIONS = """\
 --options takes the fields of tc.Options as JSON, or a file FILE.json; fields that are left out are
 taken from --preset, or chosen by tc:
@@ -67,8 +70,9 @@ def parser_of(name: str) -> Parser:
     )
     explained.add_argument(
         "--stage",
-        choices=(*STAGES, "all"),
-        help="one stage of the compiler, or all, in place of the ranges and a summary",
+        choices=(*STAGES, *SAC_STAGES, "all"),
+        help="one stage of the compiler, or all, in place of the ranges and a summary; "
+        f"of texts of SaC {', '.join(SAC_STAGES)}, too",
     )
     _add_backend(explained, "numba", "the backend whose code is shown")
     _add_options(explained)

@@ -6,26 +6,22 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from tc import api, rules
+from tc import rules
 from tc.cli.arguments import put_text, read_call, read_options, read_text
+from tc.cli.front_ends import FRONT_ENDS, front_end_of
 from tc.cli.parser import UsageError
 from tc.cli.shell_hints import in_shell_words
 from tc.cli.terminal import print_line, say
 from tc.errors import TCError
-from tc.frontend.format import format_source
 from tc.gradient import batching, forward_mode, reverse_mode
-from tc.pipeline import check_defs, parse_source
 from tc.runtime import cache
-from tc.sac import names as sac_names
-from tc.sac.text import format as sac_format
-from tc.sac.text import parser as sac_parser
-
-SAC = ".sac"
-"""The suffix of files in SaC's notation."""
+from tc.source import Source
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -55,23 +51,14 @@ def _for_each_file(arguments: argparse.Namespace, act: Callable[[str], int]) -> 
 
 def _check(name: str) -> int:
     source = read_text(name)
-    if name.endswith(SAC):
-        module = sac_parser.parse(source)
-        sac_names.check_names(module)
-        found = [definition.name.text for definition in module.definitions] or ["an expression"]
-        print_line(f"{source.name}: {', '.join(found)}: no errors")
-        return 0
-    programs = check_defs(parse_source(source))
-    for program in programs.values():
-        for warning in program.warnings:
-            say(in_shell_words(warning.text))
-    print_line(f"{source.name}: {', '.join(programs)}: no errors")
+    found = front_end_of(name).check(source)
+    print_line(f"{source.name}: {', '.join(found)}: no errors")
     return 0
 
 
 def _format(arguments: argparse.Namespace, name: str) -> int:
     source = read_text(name)
-    text = (sac_format.format_source if name.endswith(SAC) else format_source)(source)
+    text = front_end_of(name).format(source)
     if arguments.check:
         if text != source.text:
             print_line(f"{source.name}: would change")
@@ -92,17 +79,16 @@ def explain(arguments: argparse.Namespace) -> int:
             raise UsageError(f"there is no rule {name}; the rules are {', '.join(rules.RULES)}")
         print_line(rules.RULES[name])
         return 0
-    return _print_made(api.explain, arguments, stage=arguments.stage)
+    options, call = read_options(arguments), read_call(arguments)
+    how = {"stage": arguments.stage, "backend": arguments.backend, "options": options}
+    put_text(arguments.output, f"{call.callee.explain(call.values, **how)}\n")
+    return 0
 
 
 def emit(arguments: argparse.Namespace) -> int:
-    return _print_made(api.emit, arguments)
-
-
-def _print_made(make: Callable[..., object], arguments: argparse.Namespace, **how: Any) -> int:
-    how["options"], call = read_options(arguments), read_call(arguments)
-    how |= {"entry": arguments.entry, "backend": arguments.backend}
-    put_text(arguments.output, f"{make(call.source, call.values, **how)}\n")
+    options, call = read_options(arguments), read_call(arguments)
+    made = call.callee.emit(call.values, backend=arguments.backend, options=options)
+    put_text(arguments.output, f"{made}\n")
     return 0
 
 
@@ -133,14 +119,28 @@ def _megabytes(size: int) -> str:
 
 
 def grad(arguments: argparse.Namespace) -> int:
-    source = read_text(arguments.file)
+    source = _tc_text(arguments)
     return _put(arguments, reverse_mode.grad(source, arguments.wrt, **_how(arguments)))
 
 
 def vjp(arguments: argparse.Namespace) -> int:
-    source = read_text(arguments.file)
+    source = _tc_text(arguments)
     found = reverse_mode.vjp(source, arguments.wrt, **_how(arguments))
     return _put(arguments, str(found))
+
+
+def _tc_text(arguments: argparse.Namespace) -> Source:
+    """The text of a command that takes texts of tc alone."""
+    name = arguments.file
+    if name.endswith(tuple(FRONT_ENDS)):
+        made = f"{Path(name).stem}.tc"
+        words = [arguments.program, "explain", name, "--stage", "def", "-o", made]
+        raise UsageError(
+            f"{arguments.own.prog} takes texts of tc, and {name} is one of SaC, which has a def "
+            f"for each set of shapes: {shlex.join(words)}, with NAME=VALUE for the inputs, writes "
+            f"the def to {made}"
+        )
+    return read_text(name)
 
 
 def _how(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -150,13 +150,13 @@ def _how(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def jvp(arguments: argparse.Namespace) -> int:
-    source = read_text(arguments.file)
+    source = _tc_text(arguments)
     how = {"entry": arguments.entry, "constant": arguments.constant}
     return _put(arguments, forward_mode.jvp(source, arguments.wrt, **how))
 
 
 def batch(arguments: argparse.Namespace) -> int:
-    source = read_text(arguments.file)
+    source = _tc_text(arguments)
     return _put(arguments, batching.batch(source, arguments.in_axes, entry=arguments.entry))
 
 

@@ -10,12 +10,13 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 
-from tc.cli.arguments import FILLS, CallArguments, number_of
+from tc.cli.arguments import CallArguments
+from tc.cli.values import FILLS, number_of
 from tc.errors import TCError
-from tc.pipeline import shape_program
-from tc.runtime.arguments import signature_of
-from tc.runtime.sizes import EXAMPLE_SIZE, resolve_sizes
-from tc.semantics.program import Size
+from tc.runtime.sizes import EXAMPLE_SIZE
+
+OF_TWO_NOTATIONS = "tc.compile(text), for a text of defs; tc.sac.compile(text) for one of SaC's"
+"""What errors of Python say about a text of the other notation."""
 
 OWNERS = {"MappingOptions": "mapping", "ScheduleOptions": "schedule", "GpuOptions": "gpu"}
 
@@ -39,9 +40,10 @@ def in_shell_words(message: TCError | str, call: CallArguments | None = None) ->
     TCError: both
     repair: --options '{"match_library": false}'
     """
-    head, mark, repair = str(message).rpartition("repair: ")
+    message = str(message).replace(OF_TWO_NOTATIONS, "the suffix .tc, for a text of defs")
+    head, mark, repair = message.rpartition("repair: ")
     if not mark or "\n" in repair:
-        return str(message)
+        return message
     for rewrite in WITHOUT_CALL:
         repair = rewrite(repair)
     if call is not None:
@@ -61,12 +63,14 @@ def _named(repair: str) -> str:
     """
     >>> _named('backend="opencl" or "numba" runs it'), _named('search="random"')
     ('--backend opencl or --backend numba runs it', '--search random')
+    >>> _named('stage="schedule"')
+    '--stage schedule'
     """
 
     def words(found: re.Match[str]) -> str:
         return " or ".join(f"--{found[1]} {name}" for name in re.findall(r'"(\w+)"', found[0]))
 
-    return re.sub(r'\b(backend|search)="\w+"( or "\w+")*', words, repair)
+    return re.sub(r'\b(backend|search|stage)="\w+"( or "\w+")*', words, repair)
 
 
 def _derived(repair: str) -> str:
@@ -161,16 +165,18 @@ WITHOUT_CALL: tuple[Callable[[str], str], ...] = (
 
 
 def _of_call(repair: str, cause: str, call: CallArguments) -> str:
-    program = call.program
-    if repair == signature_of(program).call_text():
-        missing = [name for name in program.inputs if name not in call.pairs]
+    callee = call.callee
+    if repair == callee.call_text:
+        missing = [name for name in callee.inputs if name not in call.pairs]
         return " ".join(_pair(name, "random", call) for name in missing) or repair
-    about = re.search(rf": {re.escape(program.name)}: (\w+) (in outputs= )?(?:has|is) ", cause)
-    if about is None:
+    if found := re.fullmatch(r"(\w+)=\.\.\.", repair):
+        return _pair(found[1], "random", call) if found[1] in callee.inputs else repair
+    name, is_output = callee.blamed_input(cause)
+    if name is None:
         return repair
-    name, text = about[1], call.pairs.get(about[1], "")
-    if about[2]:
+    if is_output:
         return f'outputs={{"{name}": ...}}'
+    text = call.pairs.get(name, "")
     if text.endswith(".npy"):
         return _in_file(name, text, repair)
     names_value = re.match(rf"(?:np\.)?\w*\(?\(?{re.escape(name)}\b|np\.full\(", repair)
@@ -179,22 +185,22 @@ def _of_call(repair: str, cause: str, call: CallArguments) -> str:
 
 def _pair(name: str, fill: str, call: CallArguments) -> str:
     """A value for an input, of the declared shape as far as it is known."""
-    tensor = call.program.tensors[name]
-    sizes = {size: value for size, value in call.values.items() if size in call.program.sizes}
+    callee = call.callee
+    wanted = callee.inputs[name]
+    sizes = {size: value for size, value in call.values.items() if size in callee.sizes}
     for given, array in call.inputs.items():
-        dims = call.program.tensors[given].shape or ()
+        dims = callee.inputs[given].sizes or ()
         if given != name and dims and len(dims) == len(getattr(array, "shape", ())):
             for dim, extent in zip(dims, array.shape, strict=True):
-                if isinstance(dim, Size):
-                    sizes.setdefault(dim.name, extent)
-    if not tensor.rank:
+                if isinstance(dim, str):
+                    sizes.setdefault(dim, extent)
+    if wanted.rank == 0:
         number = number_of(fill)
         return f"{name}={1 if number is None else int(number)}"
     shape = [
-        sizes.get(getattr(dim, "name", ""), getattr(dim, "value", EXAMPLE_SIZE))
-        for dim in tensor.shape or ()
+        size if isinstance(size, int) else sizes.get(size or "", EXAMPLE_SIZE)
+        for size in ((None, None) if wanted.sizes is None else wanted.sizes)
     ]
-    shape = shape or [EXAMPLE_SIZE] * tensor.rank
     return f"{name}={fill if fill in FILLS else 'random'}:{'x'.join(map(str, shape))}"
 
 
@@ -220,11 +226,5 @@ def _outputs(repair: str, call: CallArguments | None) -> str:
 def _shape_of_output(name: str, call: CallArguments | None) -> str:
     """The shape of an output as ":2x3"; empty where the output has no shape, or none that is
     known."""
-    if call is None:
-        return ""
-    try:
-        shaped = shape_program(call.program, resolve_sizes(call.program, call.values))
-    except TCError:
-        return ""
-    shape = shaped.shapes.get(name, ())
+    shape = () if call is None else call.callee.output_shape(name, call.values)
     return ":" + "x".join(map(str, shape)) if shape else ""

@@ -46,10 +46,11 @@ def tune(arguments: argparse.Namespace) -> int:
         check_picture(picture)
     bounded = arguments.max_candidates is not None or arguments.generations is not None
     seconds = arguments.max_seconds or (None if bounded else 60.0)
+    program, values = call.callee.lowered(call.values)
     _, result = api.autotune(
-        call.source,
-        call.values,
-        entry=arguments.entry,
+        program.source,
+        values,
+        entry=program.name,
         backend=arguments.backend,
         options=options,
         search=arguments.search,
@@ -59,8 +60,8 @@ def tune(arguments: argparse.Namespace) -> int:
         generations=arguments.generations,
         database=arguments.database,
     )
-    values = " ".join(f"{name}={shlex.quote(text)}" for name, text in call.pairs.items())
-    print_line(f"{result.problem.entry} on {arguments.backend}: {values}")
+    pairs = " ".join(f"{name}={shlex.quote(text)}" for name, text in call.pairs.items())
+    print_line(f"{result.problem.entry} on {arguments.backend}: {pairs}")
     print_line(report(result))
     _print_kept(result, arguments)
     if picture is not None:
@@ -156,14 +157,15 @@ def best(arguments: argparse.Namespace) -> int:
     backend = registry.get(arguments.backend)
     if not isinstance(backend, Backend):
         raise UsageError(f"the backend {arguments.backend!r} has no plans")
-    sizes, database = resolve_sizes(call.program, call.values), _there(arguments)
-    given = frozenset(call.program.needs_initial)
+    program, values = call.callee.lowered(call.values)
+    sizes, database = resolve_sizes(program, values), _there(arguments)
+    given = frozenset(program.needs_initial)
     check = backend.checks_by_default
-    problem = Problem.of(call.program, sizes, backend, check=check, given=given)
+    problem = Problem.of(program, sizes, backend, check=check, given=given)
     found = database.best(problem, backend.device(), options)
     if found is None or found.options is None:
         raise InputError(
-            f"{database.path} has no plan for {call.program.name} at these sizes, or near ones, "
+            f"{database.path} has no plan for {program.name} at these sizes, or near ones, "
             f"on the backend {backend.name}",
             repair=shlex.join([arguments.program, "tune", *_words(arguments, call)]),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,8 +13,9 @@ from tc.backends import registry
 from tc.backends.base import KernelText
 from tc.device import Device
 from tc.errors import InputError, ends_at_caller
-from tc.explanation import Explanation
+from tc.explanation import Explanation, check_stage
 from tc.frontend.given_text import Text, given_source
+from tc.function import Compiled
 from tc.gpu import Gpu
 from tc.options import Options, options_from
 from tc.sac.arguments import family_and_like
@@ -23,9 +25,11 @@ from tc.sac.levels.demand import demand_of
 from tc.sac.levels.values import Level
 from tc.sac.names import check_names
 from tc.sac.shape_functions import shape_module
+from tc.sac.stages import stage_texts
 from tc.sac.text.parser import parse
 from tc.sac.text.printer import module_text
 from tc.source import ShownText, Source
+from tc.stages import SAC_STAGES
 from tc.tuning.lookup import TunedOptions
 
 
@@ -125,7 +129,8 @@ def emit(
     **named: Any,
 ) -> KernelText:
     """The code for these inputs in a backend's language, without running a compiler."""
-    lowered, arrays = _lowered(src, entry, inputs, named)
+    compiled, arrays = lowered_call(src, entry, *inputs, **named)
+    lowered = compiled.program.source
     return api.emit(lowered, *arrays, backend=backend, options=options, check=check, device=device)
 
 
@@ -141,15 +146,38 @@ def explain(
     check: bool | None = None,
     **named: Any,
 ) -> Explanation:
-    """An explanation of the def that these inputs are lowered to, from ranges to code."""
-    lowered, arrays = _lowered(src, entry, inputs, named)
-    return api.explain(lowered, *arrays, stage=stage, backend=backend, options=options, check=check)
+    """An explanation for these inputs: the levels that results need, the bounds of each index and
+    why, the program with with-loops only, the def of tc, and then the stages of the compiler.
+
+    The result and `stage`, `backend`, `options` and `check` are as for `tc.explain`; the stages of
+    this notation are `tc.stages.SAC_STAGES`. Raises the errors of the text's rules C.
+
+    >>> import tc.sac
+    >>> explanation = tc.sac.explain("{ iv -> a[iv] + b[iv] }", a=[1, 2], b=[3, 4], stage="bounds")
+    >>> print(explanation)
+    at 1:1: { iv -> a[iv] + b[iv] }
+      its shape is [2]
+      iv: [0] <= iv < [2]
+        no lower bound is written: 0 (C16)
+        iv selects of a: shape(a) = [2] (C15)
+        iv selects of b: shape(b) = [2] (C15)
+    """
+    check_stage(stage, SAC_STAGES)
+    function = _function(_program(given_source(src), entry), backend, options, check)
+    own = stage if stage not in SAC_STAGES else "ranges"
+    compiled, arrays = function.lowered_call(inputs, named)
+    text = compiled.program.source
+    found = api.explain(text, *arrays, stage=own, backend=backend, options=options, check=check)
+    given = function.program.bound(inputs, named)
+    notation = stage_texts(function.program, given, compiled.text)
+    return replace(found, stage=stage, notation=notation)
 
 
 @ends_at_caller
 def error_bound(src: Text, /, *inputs: Any, entry: str | None = None, **named: Any) -> Any:
     """A bound on the distance of a result from the exact one, by the lowered def (R5)."""
-    lowered, arrays = _lowered(src, entry, inputs, named)
+    compiled, arrays = lowered_call(src, entry, *inputs, **named)
+    lowered = compiled.program.source
     return api.error_bound(lowered, *arrays)
 
 
@@ -211,7 +239,9 @@ def shape_function(src: Text, *, entry: str | None = None) -> ShownText:
     return ShownText(made, "sac")
 
 
-def _lowered(src: Text, entry: str | None, inputs: Any, named: Any) -> tuple[Source, list[Any]]:
+def lowered_call(
+    src: Text, entry: str | None, /, *inputs: Any, **named: Any
+) -> tuple[Compiled, list[Any]]:
+    """The def of tc that serves these inputs, and the arrays that it is called with."""
     function = Function(_program(given_source(src), entry), "interpret", None, None)
-    compiled, arrays = function._of(inputs, named)
-    return compiled.program.source, arrays
+    return function.lowered_call(inputs, named)

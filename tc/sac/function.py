@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tc.call_times import CallTime, time_of
 from tc.dtypes import Weak
 from tc.errors import CheckError, InternalError, TCError, ends_at_caller, render
 from tc.explanation import Explanation
@@ -71,6 +72,11 @@ class Program:
         body = self.module.body if self.definition is None else self.definition.body
         assert body is not None
         return body.results
+
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        """The names that the defs of tc have for the results, in order."""
+        return _names(len(self.results))
 
     def bound(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> list[GivenInput]:
         """The inputs of a call, described."""
@@ -310,7 +316,10 @@ class Function:
             self._compiled[lowered.text] = found
         return found
 
-    def _of(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Compiled, list[Any]]:
+    def lowered_call(
+        self, inputs: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[Compiled, list[Any]]:
+        """The def of tc that serves these inputs, and the arrays that it is called with."""
         given = self.program.bound(inputs, named)
         try:
             return self._specialised(given)[0], [g.array for g in given]
@@ -321,24 +330,39 @@ class Function:
     @ends_at_caller
     def lowered(self, /, *inputs: Any, **named: Any) -> Compiled:
         """The def of tc that serves calls with these inputs; `.text` is its text."""
-        return self._of(inputs, named)[0]
+        return self.lowered_call(inputs, named)[0]
 
     @ends_at_caller
     def prepare(self, /, *inputs: Any, **named: Any) -> None:
         """Compiles ahead of calls with these inputs."""
-        compiled, arrays = self._of(inputs, named)
+        compiled, arrays = self.lowered_call(inputs, named)
         compiled.prepare(*arrays)
+
+    @ends_at_caller
+    def time(
+        self, /, *inputs: Any, outputs: Any = None, seconds: float = 0.5, **named: Any
+    ) -> CallTime:
+        """The time of a call with these inputs once the function is compiled, measured for
+        `seconds`, as `tc.Compiled.time` gives it.
+
+        >>> import numpy as np
+        >>> import tc.sac
+        >>> f = tc.sac.compile("float[*] f(float[*] x) { return 2f * x; }")
+        >>> f.time(np.ones(1000, np.float32), seconds=0.01).seconds < 1
+        True
+        """
+        return time_of(lambda: self(*inputs, outputs=outputs, **named), seconds)
 
     @ends_at_caller
     def source(self, /, *inputs: Any, **named: Any) -> str:
         """The code of a call with these inputs, in the language of the backend."""
-        compiled, arrays = self._of(inputs, named)
+        compiled, arrays = self.lowered_call(inputs, named)
         return ShownText(compiled.source(*arrays), "c")
 
     @ends_at_caller
     def explain(self, /, *inputs: Any, **named: Any) -> Explanation:
         """An explanation of the def for these inputs, from ranges to code."""
-        compiled, arrays = self._of(inputs, named)
+        compiled, arrays = self.lowered_call(inputs, named)
         return compiled.explain(*arrays)
 
     @ends_at_caller

@@ -40,11 +40,11 @@ VALUES = {
     "function of the interpreter": (lambda: tc.compile(MM, backend="interpret"), FUNCTION),
     "explanation": (
         lambda: tc.explain(MM, ARRAYS),
-        {"shaped", "stage", "stages", "total", "trace", "work"},
+        {"notation", "shaped", "stage", "stages", "total", "trace", "work"},
     ),
     "explanation of a function": (
         lambda: compiled().explain(*ARRAYS),
-        {"shaped", "stage", "stages", "total", "trace", "work"},
+        {"notation", "shaped", "stage", "stages", "total", "trace", "work"},
     ),
     "stages": (lambda: tc.explain(MM, ARRAYS).stages, {"get", "items", "keys", "values"}),
     "options": (tc.Options, OPTIONS),

@@ -210,7 +210,7 @@ class Invocation:
             f"'{name}' of '{function}' is declared {type_text(argument.parameter.type)}, its type "
             f"is {found.alone}",
             paste=None if self.is_entry else _converted(argument.span.line, declared),
-            repair=f"give {name}.astype('{declared}')" if self.is_entry else None,
+            repair=f"{name}.astype('{declared}')" if self.is_entry else None,
         )
 
     def _match(self, argument: Argument, shape: Shape, known: dict[str, int | Shape]) -> None:
