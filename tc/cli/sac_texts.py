@@ -17,8 +17,8 @@ from tc.explanation import Explanation
 from tc.options import Options
 from tc.sac import ast
 from tc.sac.api import lowered_call
-from tc.sac.function import Program
 from tc.sac.names import check_names
+from tc.sac.program import Program
 from tc.sac.text.format import format_source
 from tc.sac.text.parser import parse
 from tc.semantics import program as p

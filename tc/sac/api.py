@@ -15,17 +15,17 @@ from tc.device import Device
 from tc.errors import InputError, ends_at_caller
 from tc.explanation import Explanation, check_stage
 from tc.frontend.given_text import Text, given_source
-from tc.function import Compiled
+from tc.function import Compiled, runs_text
 from tc.gpu import Gpu
 from tc.options import Options, options_from
 from tc.sac.arguments import family_and_like
 from tc.sac.desugar import desugared
-from tc.sac.function import Function, Program, traced
+from tc.sac.function import Function
 from tc.sac.levels.demand import demand_of
 from tc.sac.levels.values import Level
 from tc.sac.names import check_names
+from tc.sac.program import Program, traced
 from tc.sac.shape_functions import shape_module
-from tc.sac.stages import stage_texts
 from tc.sac.text.parser import parse
 from tc.sac.text.printer import module_text
 from tc.source import ShownText, Source
@@ -164,13 +164,10 @@ def explain(
     """
     check_stage(stage, SAC_STAGES)
     function = _function(_program(given_source(src), entry), backend, options, check)
-    own = stage if stage not in SAC_STAGES else "ranges"
-    compiled, arrays = function.lowered_call(inputs, named)
-    text = compiled.program.source
-    found = api.explain(text, *arrays, stage=own, backend=backend, options=options, check=check)
-    given = function.program.bound(inputs, named)
-    notation = stage_texts(function.program, given, compiled.text)
-    return replace(found, stage=stage, notation=notation)
+    found = replace(function.explain(*inputs, **named), stage=stage)
+    if found.trace is None and stage not in (None, "all", "ranges", *SAC_STAGES):
+        raise runs_text(backend)
+    return found
 
 
 @ends_at_caller

@@ -6,155 +6,34 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from tc.call_times import CallTime, time_of
 from tc.dtypes import Weak
-from tc.errors import CheckError, InternalError, TCError, ends_at_caller, render
+from tc.errors import InternalError, TCError, ends_at_caller
 from tc.explanation import Explanation
 from tc.function import Compiled
 from tc.introspection import TensorInfo
 from tc.options import Options
 from tc.pipeline import check_module, parse_source
 from tc.process import forks
-from tc.process.call_sites import warn
-from tc.process.deep_stack import with_deep_stack
 from tc.runtime.outputs import result_type
-from tc.sac import ast
-from tc.sac.arguments import GivenInput, bind, described, family_and_like
-from tc.sac.levels.calls import Invocation
+from tc.sac.arguments import GivenInput, family_and_like
 from tc.sac.levels.expressions import evaluate, execute
-from tc.sac.levels.values import Context, Environment, NeedsIndexValue, Value
+from tc.sac.levels.values import Context, NeedsIndexValue
 from tc.sac.lowering.lowered import LoweredDef, LoweredInput, LoweringContext, lower
-from tc.sac.names import check_names, entry_of, inputs_of
-from tc.sac.reference import WeakInput, compute_loop, input_value, interpret_module
-from tc.sac.text.parser import parse
-from tc.source import ShownText, Source, Span
+from tc.sac.program import ElementsOnDemand, Program, issue_warnings, traced
+from tc.sac.reference import compute_loop
+from tc.sac.stages import stage_texts
+from tc.source import ShownText, Source
 from tc.tuning.lookup import TunedOptions
 
 MAX_SPECIALISATIONS = 256
 """The number of defs of a function that are kept, those used last."""
-
-
-@dataclass(frozen=True)
-class Program:
-    """A checked text of SaC and the function of it that calls enter, None for an expression."""
-
-    module: ast.Module
-    definition: ast.Definition | None
-
-    @classmethod
-    def of(cls, source: Source, entry: str | None) -> Program:
-        module = parse(source)
-        check_names(module)
-        found = entry_of(module, entry)
-        return cls(module, found if isinstance(found, ast.Definition) else None)
-
-    @cached_property
-    def name(self) -> str:
-        return "result" if self.definition is None else self.definition.name.text
-
-    @cached_property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs in order."""
-        if self.definition is not None:
-            return tuple(p.name.text for p in self.definition.parameters)
-        assert self.module.body is not None
-        return tuple(inputs_of(self.module.body))
-
-    @property
-    def results(self) -> tuple[ast.Expr, ...]:
-        body = self.module.body if self.definition is None else self.definition.body
-        assert body is not None
-        return body.results
-
-    @property
-    def result_names(self) -> tuple[str, ...]:
-        """The names that the defs of tc have for the results, in order."""
-        return _names(len(self.results))
-
-    def bound(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> list[GivenInput]:
-        """The inputs of a call, described."""
-        values = bind(
-            self.inputs, inputs, named, is_expression=self.definition is None, function=self.name
-        )
-        return [described(n, v) for n, v in zip(self.inputs, values, strict=True)]
-
-    def values(self, given: list[GivenInput], context: Context) -> tuple[Value, ...]:
-        """The results by demand; the inputs are checked against their declared types (C6)."""
-        nowhere = Span(self.module.source, 0, 0)
-        env = Environment({}, context)
-        names = {g.name: input_value(g.name, _for_reference(g), nowhere, env) for g in given}
-        if self.definition is None:
-            assert self.module.body is not None
-            behind = execute(self.module.body.statements, env.bind(names))
-            return tuple(evaluate(result, behind) for result in self.module.body.results)
-        parameters = self.definition.parameters
-        invocation = Invocation(
-            self.definition,
-            [names[p.name.text] for p in parameters],
-            [p.span for p in parameters],
-            self.definition.name.span,
-            env,
-            is_entry=True,
-        )
-        invocation.check()
-        return invocation.results
-
-    def interpreted(self, given: list[GivenInput]) -> tuple[np.ndarray[Any, Any], ...]:
-        """The results by the reference, and its warnings issued."""
-        arrays = {g.name: _for_reference(g) for g in given}
-        entry = None if self.definition is None else self.name
-        results, context = traced(lambda: interpret_module(self.module, arrays, entry))
-        issue_warnings(context)
-        return results
-
-
-class _Elements:
-    """An array of another library, of which elements are read when they are asked for."""
-
-    def __init__(self, given: GivenInput) -> None:
-        self.given = given
-        self.shape = given.shape
-        self.dtype = given.dtype.numpy if not isinstance(given.dtype, Weak) else None
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
-        return self.given.read()
-
-
-def _for_reference(given: GivenInput) -> Any:
-    if isinstance(given.dtype, Weak):
-        return WeakInput(given.array)
-    return given.array if isinstance(given.array, np.ndarray) else _Elements(given)
-
-
-T = TypeVar("T")
-
-
-def traced(work: Callable[[], T]) -> T:
-    """The result of `work()`, which follows the values of a program from one to another, in a deep
-    stack where they are many. Raises CheckError where they are too many for that."""
-    try:
-        return with_deep_stack(work)
-    except RecursionError:
-        raise CheckError(
-            "the values of the program follow from one another in a longer chain than can be "
-            "followed",
-            rule="C10",
-            repair="compute the first part of the chain in a call of its own, from Python",
-        ) from None
-
-
-def issue_warnings(context: Context) -> None:
-    """Issues what the levels have noted, once for a call."""
-    for span, text in context.warnings.values():
-        warn(render("warning", TCError(text, rule="C15", span=span)))
-    context.warnings.clear()
 
 
 @dataclass(eq=False)
@@ -265,7 +144,7 @@ class Function:
         return (
             wrapped[0]
             if len(wrapped) == 1
-            else result_type(self.program.name, _names(len(wrapped)))(*wrapped)
+            else result_type(self.program.name, self.program.result_names)(*wrapped)
         )
 
     def _specialised(self, given: list[GivenInput]) -> tuple[Compiled, bool]:
@@ -297,7 +176,7 @@ class Function:
         def work() -> tuple[LoweredDef, Context]:
             context = LoweringContext(functions, evaluate, execute, compute_loop)
             results = self.program.values(given, context)
-            names = _names(len(results))
+            names = self.program.result_names
             return lower(self.program.name, results, names, inputs, context), context
 
         lowered, context = traced(work)
@@ -361,9 +240,11 @@ class Function:
 
     @ends_at_caller
     def explain(self, /, *inputs: Any, **named: Any) -> Explanation:
-        """An explanation of the def for these inputs, from ranges to code."""
+        """An explanation for these inputs, as `tc.sac.explain` gives it."""
         compiled, arrays = self.lowered_call(inputs, named)
-        return compiled.explain(*arrays)
+        given = self.program.bound(inputs, named)
+        notation = stage_texts(self.program, given, compiled.text)
+        return replace(compiled.explain(*arrays), notation=notation)
 
     @ends_at_caller
     def infer(self, /, *inputs: Any, **named: Any) -> tuple[TensorInfo, ...] | TensorInfo:
@@ -407,12 +288,8 @@ def rebuild(
     return Function(Program.of(Source(text, name), entry), backend, options, check)
 
 
-def _names(count: int) -> tuple[str, ...]:
-    return ("result",) if count == 1 else tuple(f"result{k}" for k in range(1, count + 1))
-
-
 def _for_lowering(given: GivenInput) -> LoweredInput:
-    array = given.array if isinstance(given.array, np.ndarray) else _Elements(given)
+    array = given.array if isinstance(given.array, np.ndarray) else ElementsOnDemand(given)
     return LoweredInput(given.name, given.dtype, given.shape, array)
 
 

@@ -12,12 +12,12 @@ from tc.dtypes import Weak
 from tc.errors import TCError
 from tc.sac.arguments import GivenInput
 from tc.sac.desugar import desugared
-from tc.sac.function import Program, traced
 from tc.sac.levels.demand import demand_of
 from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.loops import LoopValue
 from tc.sac.levels.partitions import Partition
 from tc.sac.levels.values import Context, Level, Shape, Value, shown
+from tc.sac.program import Program, traced
 from tc.sac.reference import compute_loop
 from tc.sac.text.format import print_module
 

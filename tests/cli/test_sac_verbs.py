@@ -12,7 +12,7 @@ import pytest
 
 import tc.sac
 from tc.cli import main
-from tc.sac.function import Program
+from tc.sac.program import Program
 from tc.source import Source
 from tests.sac.rule_table import CASES, RuleCase
 from tests.sac.test_rule_table import assert_result
