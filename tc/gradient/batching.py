@@ -20,7 +20,7 @@ from tc.gradient.def_text import (
     declaration,
     reads_of,
 )
-from tc.gradient.request import TextOrFunction, program_of
+from tc.gradient.request import Batched, TextOrFunction, program_of
 from tc.semantics import program as p
 from tc.semantics.suggest import counted, listed, nearest
 from tc.source import ShownText
@@ -29,14 +29,15 @@ InAxes: TypeAlias = int | Sequence[int | None] | Mapping[str, int | None]
 
 
 @ends_at_caller
-def batch(src: TextOrFunction, in_axes: InAxes, *, entry: str | None = None) -> str:
+def batch(src: TextOrFunction | Batched, in_axes: InAxes, *, entry: str | None = None) -> str:
     """The text of a def that computes a def for each element of a batch (D18).
 
     `in_axes` says along which dimension inputs are batched: by name, in the order of the inputs, or
     one for all; inputs with None, and those that a mapping leaves out, are the same for all
     elements. Tensors that depend on a batched input get the batch as their first dimension, outputs
     included; `batched_outputs` names these outputs. Other outputs have no batch. `src` is as for
-    `tc.grad`.
+    `tc.grad`, or a function of `tc.sac`: then the text is in that notation, for inputs of any rank,
+    and all results have the batch.
 
     Raises GradError where `in_axes` does not fit, and where a size depends on a batched input.
 
@@ -47,7 +48,10 @@ def batch(src: TextOrFunction, in_axes: InAxes, *, entry: str | None = None) -> 
       C(b, i) +=! A(i, k) * x(b, k)
     }
     """
-    return ShownText(_Batch.of(src, in_axes, entry).text())
+    own = getattr(src, "batched", None)
+    if own is not None:
+        return ShownText(own(in_axes, entry), "sac")
+    return ShownText(_Batch.of(src, in_axes, entry).text())  # type: ignore[arg-type]
 
 
 def batched_outputs(

@@ -25,6 +25,13 @@ class HasProgram(Protocol):
     program: p.Program
 
 
+class Batched(Protocol):
+    """A function whose batched text is in a notation of its own, as those of `tc.sac` are."""
+
+    def batched(self, in_axes: object, entry: str | None) -> str:
+        """The text of the function for each element of a batch."""
+
+
 TextOrFunction: TypeAlias = Text | HasProgram
 InputNames: TypeAlias = Sequence[str] | AbstractSet[str] | str
 """Names in an order, or a set of them, which the def has in its own order, or one name."""
@@ -34,6 +41,12 @@ def program_of(src: TextOrFunction, entry: str | None) -> p.Program:
     """The checked program of a text, or of a function, whose own def is taken unless `entry` names
     another."""
     made = getattr(src, "program", None)
+    if hasattr(src, "lowered"):
+        raise GradError(
+            "a function of tc.sac has a def for each set of shapes, of which one is asked for",
+            rule="D1",
+            repair=f"{getattr(src, '__name__', 'f')}.lowered(*inputs)",
+        )
     if not isinstance(made, p.Program):
         return check(parse(given_source(src)), entry)
     return made if entry is None else check(parse(made.source), entry)

@@ -18,14 +18,16 @@ _NUMBERS = (bool, int, float)
 
 @dataclass(frozen=True, slots=True)
 class GivenInput:
-    """An input of a call. `array` is what the kernel gets: the caller's array, or one of numpy made
-    of Python's numbers; `dtype` is weak for these. `fit` says which types hold the numbers."""
+    """An input of a call. `array` is the caller's array, or one of numpy made of Python's numbers,
+    for which `is_python` holds; `dtype` is weak for these. `fit` says which types hold the
+    numbers."""
 
     name: str
     array: Any
     dtype: DType | Weak
     shape: tuple[int, ...]
     fit: tuple[bool, ...] = ()
+    is_python: bool = False
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -138,19 +140,36 @@ def _of_numbers(name: str, value: Any) -> GivenInput:
             f"input '{name}' is a list whose rows have several lengths, and no array", rule="C25"
         ) from None
     if array.dtype == bool:
-        return GivenInput(name, array, DTYPES["bool"], array.shape)
+        return GivenInput(name, array, DTYPES["bool"], array.shape, is_python=True)
     if array.dtype.kind == "f" or not array.size:
         array = array.astype(np.float64 if array.size else np.int64)
         limit = float(np.max(np.abs(array), initial=0.0, where=np.isfinite(array)))
         if array.dtype.kind == "f":
             fit = tuple(fits(limit, t) for t in _FLOATING)
-            return GivenInput(name, array, Weak.FLOAT, array.shape, fit)
-        return GivenInput(name, array, Weak.LITERAL, array.shape)
+            return GivenInput(name, array, Weak.FLOAT, array.shape, fit, True)
+        return GivenInput(name, array, Weak.LITERAL, array.shape, is_python=True)
     if array.dtype.kind not in "iu" or array.dtype == np.uint64:
         raise InputError(f"input '{name}' is {value!r:.40}, which is no array", rule="C25")
     low, high = int(array.min()), int(array.max())
     fit = tuple(fits(n, t) for t in _WHOLE for n in (low, high))
-    return GivenInput(name, array.astype(np.int64), Weak.LITERAL, array.shape, fit)
+    return GivenInput(name, array.astype(np.int64), Weak.LITERAL, array.shape, fit, True)
+
+
+def arrays_of(given: Sequence[GivenInput]) -> list[Any]:
+    """What a def of tc is called with: Python's numbers as they are, and lists of them as arrays of
+    the library that the other arrays are of."""
+    if not any(g.is_python for g in given):
+        return [g.array for g in given]
+    family, like = family_and_like([g.array for g in given])
+    found: list[Any] = []
+    for g in given:
+        if not g.is_python:
+            found.append(g.array)
+        elif g.shape:
+            found.append(g.array if like is None else family.wrap(g.array, like))
+        else:
+            found.append(g.array.item())
+    return found
 
 
 def family_and_like(values: Sequence[Any]) -> tuple[Family, Any]:

@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 
 from tc.call_times import CallTime, time_of
-from tc.dtypes import Weak
+from tc.dtypes import SPELLINGS, DType, Weak
 from tc.errors import InternalError, TCError, ends_at_caller
 from tc.explanation import Explanation
 from tc.function import Compiled
-from tc.introspection import TensorInfo
+from tc.introspection import TensorInfo, followed_by_torch, hide_from_torch
 from tc.options import Options
 from tc.pipeline import check_module, parse_source
 from tc.process import forks
 from tc.runtime.outputs import result_type
-from tc.sac.arguments import GivenInput, family_and_like
+from tc.sac.arguments import GivenInput, arrays_of, family_and_like
+from tc.sac.batching import batched_text
 from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.values import Context, NeedsIndexValue
 from tc.sac.lowering.lowered import LoweredDef, LoweredInput, LoweringContext, lower
@@ -84,6 +85,7 @@ class Function:
         self._last: Compiled | None = None
         self._is_expression = program.definition is None
         self._given: Any = None
+        hide_from_torch(Function.__call__)
         _FUNCTIONS.add(self)
 
     @property
@@ -95,6 +97,7 @@ class Function:
     def __name__(self) -> str:
         return self.program.name
 
+    @followed_by_torch
     def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
         last = self._last
         if last is not None and not named:
@@ -120,7 +123,7 @@ class Function:
         except TCError as error:
             return self._by_reference(given, outputs, error)
         try:
-            results = compiled(*(g.array for g in given), outputs=outputs)
+            results = compiled(*arrays_of(given), outputs=outputs)
         except TCError as error:
             if error.rule not in ("G5", "G6", "G7", "Y4"):
                 raise
@@ -201,7 +204,7 @@ class Function:
         """The def of tc that serves these inputs, and the arrays that it is called with."""
         given = self.program.bound(inputs, named)
         try:
-            return self._specialised(given)[0], [g.array for g in given]
+            return self._specialised(given)[0], arrays_of(given)
         except NeedsIndexValue:
             self.program.interpreted(given)
             raise
@@ -260,6 +263,21 @@ class Function:
 
         found = traced(work)
         return found[0] if len(found) == 1 else found
+
+    def batched(self, in_axes: object, entry: str | None = None) -> str:
+        """The text of the function for each element of a batch: what `tc.batch(f, in_axes)` is."""
+        program = self.program
+        if entry is not None:
+            program = Program.of(program.module.source, entry)
+        return batched_text(program, in_axes)
+
+    @property
+    def declared_types(self) -> Mapping[str, DType | None]:
+        """The declared element type of each input by name, None for inputs of an expression."""
+        definition = self.program.definition
+        if definition is None:
+            return dict.fromkeys(self.program.inputs)
+        return {p.name.text: SPELLINGS[p.type.element] for p in definition.parameters}
 
     def __repr__(self) -> str:
         inputs = ", ".join(self.program.inputs)

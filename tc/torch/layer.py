@@ -8,11 +8,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
+from typing import cast as cast_to_type
 
 import torch
 
 from tc.api import compile
+from tc.dtypes import DType
 from tc.errors import InputError
 from tc.frontend.given_text import Text
 from tc.frontend.lexer import scan
@@ -21,7 +23,7 @@ from tc.runtime.arguments import NUMBERS, Parameter, bind_call, fault, ranked, r
 from tc.runtime.sizes import EXAMPLE_SIZE
 from tc.semantics import program as p
 from tc.semantics.program import Literal, Program, Size
-from tc.semantics.suggest import nearest
+from tc.semantics.suggest import counted, nearest
 from tc.source import Edit, Span, within
 from tc.torch.autocasting import cast, dtype_of
 
@@ -85,6 +87,22 @@ def _uniform(tensor: Any, axes: tuple[int, ...]) -> Any:
     terms = math.prod(tensor.shape[axis] for axis in axes)
     bound = 1 / math.sqrt(max(terms, 1))
     return torch.nn.init.uniform_(tensor, -bound, bound)
+
+
+class OfAnyRank(Protocol):
+    """A function whose inputs may have any rank, as those of `tc.sac`."""
+
+    declared_types: Mapping[str, DType | None]
+    """The element types of the inputs by name, None where none is declared."""
+
+    def __call__(self, /, *inputs: Any, **named: Any) -> Any:
+        """The results; inputs may be given in one mapping."""
+
+
+def first_values_of_weights(tensor: Any) -> Any:
+    """As torch has it for the weights of its own layers: uniform up to 1 / sqrt(terms), where the
+    terms are the elements of one of the first axis, or all of a vector."""
+    return _uniform(tensor, tuple(range(1, tensor.dim())) or (0,)[: tensor.dim()])
 
 
 HeldShapes = Mapping[str, tuple[int, ...]]
@@ -253,6 +271,9 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
     `autocast="float32"` the call takes part in `torch.autocast`, as `tc.torch.autocast` has it for
     functions; where the program has an input `autocast`, the keyword gives that input.
 
+    `src` may also be a function of `tc.sac`, whose inputs have any rank. Parameters that are given
+    by their shapes then start uniform, by the number of elements of one of their first axis.
+
     Raises InputError for names and shapes that do not fit, and the errors of `tc.compile`.
 
     >>> import tc.torch, torch
@@ -265,8 +286,13 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
     (['W', 'b'], torch.Size([5, 2]))
     """
 
-    def __init__(self, src: Text | Compiled, /, **parameters: Any) -> None:
+    def __init__(self, src: Text | Compiled | OfAnyRank, /, **parameters: Any) -> None:
         super().__init__()
+        self.function: Any
+        self._started: dict[str, Any] = {}
+        if hasattr(src, "declared_types"):
+            self._hold_of_any_rank(cast_to_type(OfAnyRank, src), parameters)
+            return
         function = src if isinstance(src, Compiled) else compile(src)
         self.function = function
         known = {p.name: p for p in function._signature.inputs}
@@ -276,7 +302,6 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         if "autocast" not in known:
             parameters.pop("autocast", None)
         shapes: dict[str, tuple[int, ...]] = {}
-        self._started: dict[str, Any] = {}
         for name, value in parameters.items():
             if name not in known:
                 raise is_unknown(function, name, value, parameters)
@@ -286,6 +311,68 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         check_sizes(function.program, shapes)
         self._taken = tuple(p.name for p in function._signature.inputs if p.name not in parameters)
         self.reset_parameters()
+
+    def _hold_of_any_rank(self, function: OfAnyRank, parameters: dict[str, Any]) -> None:
+        """Keeps the inputs that are given; the shapes of a call tell whether they fit."""
+        self.function = function
+        declared = function.declared_types
+        self._cast_to = None
+        if "autocast" not in declared and (to := parameters.pop("autocast", None)) is not None:
+            self._cast_to = dtype_of(to)
+        for name, value in parameters.items():
+            if name not in declared:
+                close = nearest(name, list(declared))
+                raise InputError(
+                    f"there is no input {name!r}; the inputs are {', '.join(declared) or 'none'}",
+                    rule="C25",
+                    repair=f"{close}=..." if close else None,
+                )
+            if hasattr(self, name):
+                raise InputError(
+                    f"the input {name!r} has the name of what modules of torch have: give it "
+                    "another one in the text",
+                    rule="C25",
+                    repair=f"{name}_",
+                )
+            self._keep(name, declared[name], value)
+        self._taken = tuple(name for name in declared if name not in parameters)
+        self.reset_parameters()
+
+    def _keep(self, name: str, declared: DType | None, value: Any) -> None:
+        """Keeps the value of an input of any rank: a tensor, the shape of a parameter, a number."""
+        dtype = torch.get_default_dtype() if declared is None else getattr(torch, declared.name)
+        if isinstance(value, tuple) and all(type(n) is int and n >= 0 for n in value):
+            if not dtype.is_floating_point:
+                raise InputError(
+                    f"'{name}' is declared {declared}, whose values do not start at random",
+                    rule="C25",
+                    repair=f"{name}=torch.zeros({value}, dtype={dtype})",
+                )
+            value = torch.empty(value, dtype=dtype)
+            self._started[name] = first_values_of_weights
+        elif isinstance(value, bool | int) and not dtype.is_floating_point:
+            setattr(self, name, value)
+            return
+        elif isinstance(value, bool | int | float):
+            value = torch.tensor(float(value), dtype=dtype)
+        elif not isinstance(value, torch.Tensor):
+            raise InputError(
+                f"'{name}' is given as {type(value).__name__}, where a tensor is asked for, or a "
+                "shape as a tuple",
+                rule="C25",
+                repair=f"{name}=torch.as_tensor({name})",
+            )
+        if declared is not None and value.dtype != dtype:
+            raise InputError(
+                f"'{name}' is declared {declared}, its type is {str(value.dtype)[6:]}",
+                rule="C6",
+                repair=f"{name}={name}.to({dtype})",
+            )
+        if value.dtype.is_floating_point:
+            given = isinstance(value, torch.nn.Parameter)
+            self.register_parameter(name, value if given else torch.nn.Parameter(value))
+        else:
+            self.register_buffer(name, value)
 
     def _take(self, parameter: Parameter, value: Any, shapes: HeldShapes) -> tuple[int, ...] | None:
         """Keeps the value of an input, and returns its shape; None for a constant. `shapes` are the
@@ -323,14 +410,29 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The results for the other inputs."""
+        if not isinstance(self.function, Compiled):
+            return self._call_of_any_rank(inputs, named)
         if named or len(inputs) != len(self._taken):
             inputs = self._bound(inputs, named)
         given = dict(zip(self._taken, inputs, strict=True))
         names = self.function.program.inputs
         values = [given[n] if n in given else getattr(self, n) for n in names]
-        if self._cast_to is not None:
-            values = [cast(value, self._cast_to) for value in values]
-        return self.function(*values)
+        return self.function(*self._as_cast(values))
+
+    def _as_cast(self, values: list[Any]) -> list[Any]:
+        return values if self._cast_to is None else [cast(v, self._cast_to) for v in values]
+
+    def _call_of_any_rank(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        if len(inputs) > len(self._taken):
+            raise InputError(
+                f"the module takes {counted(len(self._taken), 'input')}, not {len(inputs)}",
+                rule="C25",
+                repair=f"module({', '.join(self._taken)})",
+            )
+        held = [name for name in self.function.declared_types if name not in self._taken]
+        values = {name: getattr(self, name) for name in held}
+        values |= {**dict(zip(self._taken, inputs, strict=False)), **named}
+        return self.function(dict(zip(values, self._as_cast([*values.values()]), strict=True)))
 
     def _bound(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         signature = self.function._signature
@@ -338,12 +440,11 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         return bind_call(replace(signature, inputs=rest), inputs, named)
 
     def extra_repr(self) -> str:
-        signature = self.function._signature
-        held = [p for p in signature.inputs if p.name not in self._taken]
-        parts = [f"{p.name}={described(getattr(self, p.name))}" for p in held]
+        held = [name for name in self.function.program.inputs if name not in self._taken]
+        parts = [f"{name}={described(getattr(self, name))}" for name in held]
         if self._cast_to is not None:
             parts.append(f"autocast={str(self._cast_to).removeprefix('torch.')!r}")
-        return ", ".join([f"{signature.name}({', '.join(self._taken)})", *parts])
+        return ", ".join([f"{self.function.__name__}({', '.join(self._taken)})", *parts])
 
 
 Layer.__name__ = Layer.__qualname__ = "Module"  # as users know it

@@ -42,8 +42,9 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
 def traced(
     function: Compiled, inputs: tuple[Any, ...], outputs: Any, named: Mapping[str, Any]
 ) -> Any:
-    """A call as torch.compile follows it."""
-    if outputs is not None:
+    """A call as torch.compile follows it. A function of `tc.sac` is called by Python, as the shapes
+    of its inputs say which def serves the call."""
+    if outputs is not None or not isinstance(function, Compiled):
         return _untraced(function, inputs, outputs, named)
     few = len(inputs) != len(function._signature.inputs)
     if named or few or (len(inputs) == 1 and isinstance(inputs[0], (list, tuple, dict))):
@@ -58,7 +59,9 @@ def _untraced(
 
 
 try:
-    _untraced = torch.compiler.disable(_untraced, reason="outputs= of tc is no part of a graph")
+    _untraced = torch.compiler.disable(
+        _untraced, reason="outputs= of tc, and a choice of a def, are no part of a graph"
+    )
 except TypeError:  # an older torch takes no reason
     _untraced = torch.compiler.disable(_untraced)
 
