@@ -241,6 +241,13 @@ class Assign(Node):
     op: str
     value: Expr
 
+    @property
+    def whole_value(self) -> Expr:
+        """What the targets are set to: `a + x` for `a += x`."""
+        if not self.op:
+            return self.value
+        return Binary(self.op, self.targets[0], self.value, span=self.value.span)
+
 
 @dataclass(frozen=True, slots=True)
 class If(Node):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -114,34 +115,37 @@ def _weak_type(array: Array) -> ElementType:
 # --- loops ----------------------------------------------------------------------------------------
 
 
-def compute_loop(loop: Value) -> Array:
-    """The elements of a comprehension or a with-loop, in the numpy type that they are computed
-    in."""
+def compute_loop(loop: Value, at: Mapping[int, int] = MappingProxyType({}), /) -> Array:
+    """The elements of a comprehension or a with-loop, in the numpy type that they are computed in;
+    of some axes, only those at the indices `at`, and without these axes."""
     if isinstance(loop, FoldLoop):
+        assert not at
         return _fold(loop)
     assert isinstance(loop, ComprehensionValue | ArrayLoop)
     shape, dtype = loop.shape, loop.type.dtype
     for found in loop.body_types():
         check_fit(found, dtype)
-    result = np.zeros(shape, computed_in(dtype))
-    covered = np.zeros(shape, np.bool_)
+    kept = tuple(1 if axis in at else n for axis, n in enumerate(shape))
+    result = np.zeros(kept, computed_in(dtype))
+    covered = np.zeros(kept, np.bool_)
     for part in loop.parts:
         lower, upper = part.range
         room = part.room(shape)
         if is_empty(lower, upper) or 0 in room or not result.size:
             continue
         axes = part.axes(len(shape))
-        for index in indices(lower, upper):
-            place: tuple[Any, ...] = _place(index, axes, len(shape))
+        within = _parts(tuple(axis for axis in range(len(shape)) if axis not in axes), at)
+        for index in indices(*_limited(lower, upper, axes, at)):
+            place: tuple[Any, ...] = _place(index, axes, len(shape), at)
             free = ~covered[place]
             if not free.any():
                 continue
-            values = _instance(part, index, room, dtype)
+            values = _instance(part, index, room, dtype)[within]
             result[place][free] = values[free]
             covered[place] = True
     if isinstance(loop, ArrayLoop):
-        _fill(loop, result, covered)
-    return result
+        _fill(loop, result, covered, at)
+    return result.reshape(tuple(n for axis, n in enumerate(kept) if axis not in at))
 
 
 def indices(lower: Shape, upper: Shape) -> itertools.product[Shape]:
@@ -149,12 +153,24 @@ def indices(lower: Shape, upper: Shape) -> itertools.product[Shape]:
     return itertools.product(*(range(k, n) for k, n in zip(lower, upper, strict=True)))
 
 
-def _place(index: Shape, axes: Shape, rank: int) -> tuple[object, ...]:
+def _limited(lower: Shape, upper: Shape, axes: Shape, at: Mapping[int, int]) -> tuple[Shape, Shape]:
+    """The part of a range along some axes in which the index along the axes of `at` is theirs."""
+    lower = tuple(max(k, at.get(axis, k)) for k, axis in zip(lower, axes, strict=True))
+    upper = tuple(min(n, at.get(axis, n - 1) + 1) for n, axis in zip(upper, axes, strict=True))
+    return lower, upper
+
+
+def _place(index: Shape, axes: Shape, rank: int, at: Mapping[int, int]) -> tuple[object, ...]:
     """The elements of the result that an instance covers, as a view."""
     place: list[object] = [slice(None)] * rank
     for axis, k in zip(axes, index, strict=True):
-        place[axis] = k
+        place[axis] = 0 if axis in at else k
     return (*place, ...)
+
+
+def _parts(axes: Shape, at: Mapping[int, int]) -> tuple[Any, ...]:
+    """Of an array with these axes of the result, the elements that are due, as a view."""
+    return (*(slice(at[axis], at[axis] + 1) if axis in at else slice(None) for axis in axes), ...)
 
 
 def _instance(part: Partition, index: Shape, room: Shape, dtype: Type) -> Array:
@@ -183,17 +199,15 @@ def _fitting(part: Partition, body: Value, index: Shape, room: Shape, dtype: Typ
     return elements(body, dtype)
 
 
-def _fill(loop: ArrayLoop, result: Array, covered: Array) -> None:
+def _fill(loop: ArrayLoop, result: Array, covered: Array, at: Mapping[int, int]) -> None:
     """Puts the default element, or the array of modarray, where no partition does."""
     if covered.all():
         return
     check_fit(loop.default.type, loop.type.dtype)
     default = elements(loop.default, loop.type.dtype)
-    if loop.sizes is None:
-        result[~covered] = default[~covered]
-        return
-    leading = loop.shape[: len(loop.shape) - default.ndim]
-    for index in np.ndindex(*leading):
+    count = result.ndim - default.ndim
+    default = default[_parts(tuple(range(count, result.ndim)), at)]
+    for index in np.ndindex(*result.shape[:count]):
         place = (*index, ...)
         free = ~covered[place]
         if free.any():

@@ -69,6 +69,10 @@ class Application(Value):
         self.spans = spans
 
     @cached_property
+    def identity(self) -> object:
+        return self.identified_by(self.row.name, *(arg.identity for arg in self.args))
+
+    @cached_property
     def type(self) -> ElementType:
         return self.row.type(self)
 

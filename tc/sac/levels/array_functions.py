@@ -227,10 +227,8 @@ def _genarray_shape(node: Application) -> Shape:
 
 def _genarray_value(node: Application) -> Array:
     element = elements(node.args[1], node.type.dtype)
-    result = np.empty(node.shape, element.dtype)
-    if result.size:
-        result[...] = element
-    return result
+    count = prod(node.shape[: len(node.shape) - element.ndim])
+    return np.tile(element.reshape(-1), count).reshape(node.shape)
 
 
 def _modarray_type(node: Application) -> ElementType:

@@ -272,6 +272,13 @@ class Argument(Value):
         self.__dict__["type"] = ElementType(self.dtype)
 
     @cached_property
+    def identity(self) -> object:
+        given = self.given
+        if isinstance(given, Argument) and given.dtype == self.dtype:
+            return given.identity
+        return given.identity, self.dtype
+
+    @cached_property
     def rank(self) -> int:
         return self.given.rank
 
@@ -390,6 +397,10 @@ class CallValue(Value):
         self.invocation = invocation
         self.number = number
         self.__dict__["type"] = ElementType(SPELLINGS[invocation.definition.types[number].element])
+
+    @cached_property
+    def identity(self) -> object:
+        return self.identified_by(self.invocation, self.number)
 
     @property
     def result(self) -> Value:

@@ -165,11 +165,7 @@ def scope_behind(statements: Sequence[ast.Statement], scope: Scope) -> Scope:
             for k, target in enumerate(statement.targets):
                 names[target.text] = ResultName(statement.value, k, scope)
         else:
-            value = statement.value
-            if statement.op:
-                target = statement.targets[0]
-                value = ast.Binary(op=statement.op, left=target, right=value, span=value.span)
-            names[statement.targets[0].text] = BoundName(value, scope)
+            names[statement.targets[0].text] = BoundName(statement.whole_value, scope)
         scope = Scope(names)
     return scope
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tc.dtypes import FLOAT32, FLOAT64, INT32, INT64
 from tc.errors import CheckError
 from tc.sac import ast
+from tc.sac.bindings import Bindings
 from tc.sac.levels.applications import Application, Row
 from tc.sac.levels.array_functions import ARRAY_FUNCTIONS
 from tc.sac.levels.builtins import SELECTION, row_of
@@ -25,7 +26,31 @@ SUFFIXES = {"i": INT32, "l": INT64, "f": FLOAT32, "d": FLOAT64}
 
 
 def evaluate(expr: ast.Expr, env: Environment) -> Value:
-    """The value of an expression, of which nothing is computed yet."""
+    """The value of an expression, of which nothing is computed yet.
+
+    What does not depend on the index of an instance is made once for all instances, and a
+    comprehension once for each meaning of the names in it.
+    """
+    is_loop = isinstance(expr, ast.Comprehension | ast.WithLoop)
+    is_outside = env.frame is env.frame.outermost and not is_loop
+    if is_outside or isinstance(expr, ast.Name):
+        return _made(expr, env)
+    names = [name for name in env.context.free(expr) if name in env.names]
+    values = [env.names[name] for name in names]
+    frame = env.frame.outermost
+    for value in values:
+        if value.env.frame.depth > frame.depth:
+            frame = value.env.frame
+    if not is_loop and frame is env.frame:
+        return _made(expr, env)
+    key = (id(expr), *(value.identity for value in values))
+    found = frame.kept.get(key)
+    if found is None:
+        found = frame.kept[key] = _made(expr, env.captured(names, frame))
+    return found
+
+
+def _made(expr: ast.Expr, env: Environment) -> Value:
     span = expr.span
     match expr:
         case ast.Number():
@@ -45,7 +70,9 @@ def evaluate(expr: ast.Expr, env: Environment) -> Value:
                 for entry in entries
             ]
             spans = (array.span, *(entry.span for entry in entries))
-            return Selection(evaluate(array, env), values, spans, span, env)
+            is_direct = isinstance(array, ast.Comprehension | ast.WithLoop)
+            inner = evaluate(array, env)
+            return Selection(inner, values, spans, span, env, is_direct=is_direct)
         case ast.Call():
             return _call(expr, env)
         case ast.Cast(spelling=spelling, operand=operand):
@@ -67,6 +94,7 @@ def evaluate(expr: ast.Expr, env: Environment) -> Value:
 
 def execute(statements: Sequence[ast.Statement], env: Environment) -> Environment:
     """The environment behind statements."""
+    env = env.block()
     for statement in statements:
         match statement:
             case ast.Assign():
@@ -117,8 +145,12 @@ def _invocation(expr: ast.Call, env: Environment) -> Invocation:
     definition = env.context.functions[expr.function.text]
     _check_arity(expr, len(definition.parameters))
     values = [evaluate(arg, env) for arg in expr.args]
-    spans = tuple(arg.span for arg in expr.args)
-    return Invocation(definition, values, spans, expr.span, env)
+    key = (definition.name.text, *(value.identity for value in values))
+    found = env.frame.kept.get(key)
+    if found is None:
+        spans = tuple(arg.span for arg in expr.args)
+        found = env.frame.kept[key] = Invocation(definition, values, spans, expr.span, env)
+    return found
 
 
 def _check_arity(expr: ast.Call, arity: int) -> None:
@@ -142,11 +174,9 @@ def _with_loop(expr: ast.WithLoop, env: Environment) -> Value:
 
 
 def _assigned(statement: ast.Assign, env: Environment) -> Environment:
-    value = statement.value
+    value = env.context.updated(statement) if statement.op else statement.value
     if len(statement.targets) == 1:
         target = statement.targets[0]
-        if statement.op:
-            value = ast.Binary(op=statement.op, left=target, right=value, span=value.span)
         return env.bind({target.text: evaluate(value, env)})
     assert isinstance(value, ast.Call)
     invocation = _invocation(value, env)
@@ -160,10 +190,15 @@ def _branched(statement: ast.If, env: Environment) -> Environment:
     condition = evaluate(statement.condition, env)
     then, otherwise = execute(statement.then, env), execute(statement.otherwise, env)
     changed: dict[str, Value] = {}
-    for name in dict.fromkeys((*then.names, *otherwise.names)):
+    for name in dict.fromkeys((*_set_in(then), *_set_in(otherwise))):
         first, second = then.names.get(name), otherwise.names.get(name)
         if first is None or second is None or first is second:
             continue
         test = statement.condition.span
         changed[name] = Choice(condition, first, second, test, statement.span, env)
     return env.bind(changed)
+
+
+def _set_in(env: Environment) -> Sequence[str]:
+    """The names that a block sets, by the environment behind it."""
+    return env.names.own() if isinstance(env.names, Bindings) else ()

@@ -45,7 +45,7 @@ def _inserted(part: Partition, bound: str) -> tuple[Edit, ...]:
 
 def _is_vector(array: ast.Expr, part: Partition) -> bool:
     try:
-        env = part.environment(part.unknown_index(), None)
+        env = part.environment(part.unknown_index())
         return env.context.evaluate(array, env).rank == 1
     except (TCError, KeyError):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -155,22 +155,18 @@ class Partition:
 
     # --- instances --------------------------------------------------------------------------------
 
-    def environment(self, index: Sequence[Value], instance: Instance | None) -> Environment:
-        """What names mean in the body, the statements before it included."""
-        names = dict(zip(self.names, index, strict=True))
-        env = self.env.bind(names) if instance is None else self.env.within(instance, names)
+    def environment(self, index: Sequence[Value], env: Environment | None = None) -> Environment:
+        """What names mean in the body, the statements before it included; `env` is the environment
+        of an instance, if the index is that of one."""
+        env = (env or self.env).bind(dict(zip(self.names, index, strict=True)))
         return env.context.execute(self.statements, env) if self.statements else env
 
     def instance(self, index: Shape) -> Value:
         """The body at an index."""
-        span = self.span
-        if self.is_vector:
-            array = np.array(index, np.int64)
-            values: list[Value] = [Constant(array, SIZE_TYPE, span, self.env)]
-        else:
-            values = [Constant(np.array(k, np.int64), SIZE_TYPE, span, self.env) for k in index]
-        env = self.environment(values, Instance(self.index_text, index))
-        return env.context.evaluate(self.body, env)
+        env = self.env.within(Instance(self.index_text, index))
+        whole: Sequence[Any] = [index] if self.is_vector else index
+        values = [Constant(np.array(k, np.int64), SIZE_TYPE, self.span, env) for k in whole]
+        return env.context.evaluate(self.body, self.environment(values, env))
 
     def unknown_index(self, *, is_length_known: bool = True) -> list[Value]:
         """The index without a value; of a vector whose bound is to be inferred, without a length
@@ -193,7 +189,7 @@ class Partition:
     @cached_property
     def symbolic(self) -> Value:
         """The body whose index has a shape but no value (C23)."""
-        env = self.environment(self.unknown_index(), None)
+        env = self.environment(self.unknown_index())
         return env.context.evaluate(self.body, env)
 
     @cached_property

@@ -29,7 +29,10 @@ D, S, F = Level.D, Level.S, Level.F
 
 
 class Selection(Value):
-    """`a[iv]`, `a[i, j]`, `a[i, ., j]`: the elements, or the sub-array, at an index (C8)."""
+    """`a[iv]`, `a[i, j]`, `a[i, ., j]`: the elements, or the sub-array, at an index (C8).
+
+    `is_direct` says that the array is a comprehension or a with-loop in the text of the selection,
+    so that nothing else selects from it."""
 
     def __init__(
         self,
@@ -38,8 +41,11 @@ class Selection(Value):
         spans: tuple[Span, ...],
         span: Span,
         env: Environment,
+        *,
+        is_direct: bool = False,
     ) -> None:
         super().__init__(span, env)
+        self.is_direct = is_direct
         self.array = array
         self.spans = spans
         self.items = tuple(items)
@@ -84,6 +90,11 @@ class Selection(Value):
         return tuple(found)
 
     @cached_property
+    def identity(self) -> object:
+        items = (item.identity if isinstance(item, Value) else type(item) for item in self.items)
+        return self.identified_by(self.array.identity, *items)
+
+    @cached_property
     def type(self) -> ElementType:
         return as_array(self.array.type)
 
@@ -111,10 +122,11 @@ class Selection(Value):
 
     @cached_property
     def value(self) -> Array:
-        key: list[int | slice] = [slice(None)] * self.array.rank
-        for axis, k in zip(self.axes, self.index, strict=True):
-            key[axis] = k
-        return np.asarray(self.array.value[tuple(key)])
+        at = dict(zip(self.axes, self.index, strict=True))
+        if self.is_direct and self.array.env.frame is self.env.frame:
+            return self.env.context.loops(self.array, at)
+        key = tuple(at.get(axis, slice(None)) for axis in range(self.array.rank))
+        return np.asarray(self.array.value[key])
 
     def needs(self, level: Level) -> Needs:
         at = {F: F, S: S, D: S}[level]
@@ -146,6 +158,10 @@ class RowOfValues(Value):
         super().__init__(span, env)
         self.items = tuple(items)
         self.spans = spans
+
+    @cached_property
+    def identity(self) -> object:
+        return self.identified_by(*(item.identity for item in self.items))
 
     @cached_property
     def type(self) -> ElementType:
@@ -202,6 +218,11 @@ class Choice(Value):
         self.condition = condition
         self.then = then
         self.otherwise = otherwise
+
+    @cached_property
+    def identity(self) -> object:
+        parts = (self.condition, self.then, self.otherwise)
+        return self.identified_by(*(part.identity for part in parts))
 
     @cached_property
     def chosen(self) -> Value:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from tc.dtypes import Array, Type
 from tc.errors import AccessError, CheckError, Notes, RangeError, TCError, TCWarning
 from tc.sac import ast
+from tc.sac.bindings import Bindings
 from tc.sac.levels.element_types import (
     SIZE_TYPE,
     ElementType,
@@ -20,6 +21,7 @@ from tc.sac.levels.element_types import (
     check_fit,
     computed_in,
 )
+from tc.sac.trees import children, free_in
 from tc.source import Span
 
 Shape: TypeAlias = tuple[int, ...]
@@ -61,6 +63,30 @@ class Instance:
         return f"{self.pattern} = {shown(self.index)}"
 
 
+class Frame:
+    """An instance of a comprehension's body, or what lies outside of all comprehensions.
+
+    `kept` has what was made for the frame, by what it depends on: expressions in the bodies of
+    further comprehensions that do not depend on their indices, and calls. `depth` counts the
+    instances around the frame, itself included."""
+
+    __slots__ = ("depth", "instances", "kept", "outermost")
+
+    def __init__(self, around: Frame | None = None, instance: Instance | None = None) -> None:
+        self.outermost: Frame = self if around is None else around.outermost
+        self.depth: int = 0 if around is None else around.depth + 1
+        outer = () if around is None else around.instances
+        self.instances: tuple[Instance, ...] = outer if instance is None else (*outer, instance)
+        self.kept: dict[object, Any] = {}
+
+
+class Loops(Protocol):
+    """Computes comprehensions and with-loops element by element."""
+
+    def __call__(self, loop: Value, at: Mapping[int, int] = ..., /) -> Array:
+        """The elements of a loop, or those at the indices `at` of some of its axes."""
+
+
 @dataclass
 class Context:
     """What all values of a run share.
@@ -72,8 +98,28 @@ class Context:
     functions: Mapping[str, ast.Definition]
     evaluate: Callable[[ast.Expr, Environment], Value]
     execute: Callable[[Sequence[ast.Statement], Environment], Environment]
-    loops: Callable[[Value], Array]
+    loops: Loops
     warnings: dict[tuple[int, str], tuple[Span, str]] = field(default_factory=dict)
+    _free: dict[int, tuple[ast.Expr, tuple[str, ...]]] = field(default_factory=dict)
+    _updates: dict[int, tuple[ast.Assign, ast.Expr]] = field(default_factory=dict)
+
+    def free(self, expr: ast.Expr) -> tuple[str, ...]:
+        """The free names of an expression, found once for each expression of the text."""
+        known = self._free.get(id(expr))
+        if known is None:
+            if isinstance(expr, ast.Name | ast.Comprehension | ast.WithLoop):
+                names = free_in(expr)
+            else:
+                inner = (name for child in children(expr) for name in self.free(child))
+                names = tuple(dict.fromkeys(inner))
+            known = self._free[id(expr)] = (expr, names)
+        return known[1]
+
+    def updated(self, statement: ast.Assign) -> ast.Expr:
+        """The value of `a += x` as an expression, one for each statement of the text."""
+        if id(statement) not in self._updates:
+            self._updates[id(statement)] = statement, statement.whole_value
+        return self._updates[id(statement)][1]
 
     def integers(self, value: Value) -> Shape:
         """The elements of a vector, or the scalar, of integers that a shape, a bound or an index
@@ -91,23 +137,38 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What names mean at a place of the text: values; and how the place was reached, for messages:
-    the calls around it, and the index of each comprehension whose instance it belongs to."""
+    """What names mean at a place of the text: values; and how the place was reached: the calls
+    around it, for messages, and the instance of a comprehension's body that it belongs to."""
 
     names: Mapping[str, Value]
     context: Context
     calls: tuple[Span, ...] = ()
-    instances: tuple[Instance, ...] = ()
+    frame: Frame = field(default_factory=Frame)
+
+    @property
+    def instances(self) -> tuple[Instance, ...]:
+        """The index of each comprehension whose instance the place belongs to."""
+        return self.frame.instances
 
     def bind(self, names: Mapping[str, Value]) -> Environment:
         """The environment with further names."""
-        return replace(self, names={**self.names, **names})
+        old = self.names
+        new = old.bind(names) if isinstance(old, Bindings) else {**old, **names}
+        return Environment(new, self.context, self.calls, self.frame)
 
-    def within(self, instance: Instance, names: Mapping[str, Value]) -> Environment:
-        """The environment of an instance of a comprehension's body."""
-        return Environment(
-            {**self.names, **names}, self.context, self.calls, (*self.instances, instance)
-        )
+    def block(self) -> Environment:
+        """The environment at the beginning of a block of statements."""
+        return Environment(Bindings({}, self.names), self.context, self.calls, self.frame)
+
+    def captured(self, names: Iterable[str], frame: Frame) -> Environment:
+        """The environment of a frame in which only some of the names mean anything."""
+        kept = {name: self.names[name] for name in names}
+        return Environment(kept, self.context, self.calls, frame)
+
+    def within(self, instance: Instance) -> Environment:
+        """The environment of an instance of a comprehension's body, without its index."""
+        frame = Frame(self.frame, instance)
+        return Environment(self.names, self.context, self.calls, frame)
 
 
 class Value:
@@ -120,6 +181,15 @@ class Value:
     def __init__(self, span: Span, env: Environment) -> None:
         self.span = span
         self.env = env
+
+    @property
+    def identity(self) -> object:
+        """What is equal for values that are computed in the same way from the same ones."""
+        return self
+
+    def identified_by(self, *parts: object) -> object:
+        """The identity of the first value of the frame that follows from these parts."""
+        return self.env.frame.kept.setdefault((type(self), *parts), self)
 
     @cached_property
     def type(self) -> ElementType:
@@ -174,6 +244,10 @@ class Literal(Value):
         self.number = number
         self.__dict__["type"] = type
         self.__dict__["shape"] = ()
+
+    @cached_property
+    def identity(self) -> object:
+        return self.identified_by(self.number, self.type.dtype)
 
     @cached_property
     def value(self) -> Array:

@@ -196,7 +196,7 @@ def _new_body(part: Partition, at: tuple[Term, ...]) -> Value:
             found = LoweredIndex(name, part, place, None, names.span, part.env)
             found.terms = (term,)
             values.append(found)
-    env = part.environment(values, None)
+    env = part.environment(values)
     return env.context.evaluate(part.body, env)
 
 
