@@ -52,6 +52,18 @@ class Bindings(Mapping[str, Meaning], Generic[Meaning]):
         """The mapping at the beginning of a block within this one."""
         return Bindings({}, self)
 
+    def meanings(self) -> list[tuple[str, Meaning]]:
+        """What the block itself binds up to here, in order, meanings that later ones replace
+        included."""
+        found = [
+            (place, name, meaning)
+            for name, (places, meanings) in self._bound.items()
+            for place, meaning in zip(places, meanings, strict=True)
+            if place <= self._place
+        ]
+        found.sort(key=lambda each: each[0])
+        return [(name, meaning) for _, name, meaning in found]
+
     def own(self) -> tuple[str, ...]:
         """The names that the block itself binds."""
         return tuple(n for n, (places, _) in self._bound.items() if places[0] <= self._place)

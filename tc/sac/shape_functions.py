@@ -26,10 +26,9 @@ from tc.sac.levels.demand import (
     SizeName,
     demand_of,
     entry_scope,
-    scope_behind,
 )
 from tc.sac.levels.values import Level
-from tc.sac.trees import assigned_names, mapped, pattern_names
+from tc.sac.trees import assigned_names, free_in, is_short, mapped, pattern_names
 from tc.source import Source, Span
 
 N, D, S, F = Level.N, Level.D, Level.S, Level.F
@@ -45,8 +44,8 @@ def shape_module(module: ast.Module, entry: ast.Definition | None) -> ast.Module
     translation = _Translation(module.source, functions, needed)
     body = plain.body if start is None else start.body
     assert body is not None
-    scope = scope_behind(body.statements, entry_scope(plain, start))
-    results = tuple(translation.shape_of(result, scope) for result in body.results)
+    scope = translation.ranks.behind(body.statements, entry_scope(plain, start))
+    results = translation.shapes_of(body.results, scope)
     name = translation.fresh(f"{start.name.text}_s" if start else "shape_s")
     kinds = {} if start is None else {p.name.text: p.type for p in start.parameters}
     parameters = tuple(
@@ -109,9 +108,10 @@ class _Translation(Builder):
         super().__init__(Span(source, 0, 0), set(re.findall(r"\w+", source.text)))
         self.functions = functions
         self.needed = needed
-        self.statements: list[ast.Statement] = []
+        self.statements: list[ast.Assign] = []
         self.called: set[str] = set()
         self.held: dict[tuple[int, Level], ast.Expr] = {}
+        self.of_calls: dict[tuple[int, int, Level], ast.Expr] = {}
         self.kept: list[object] = []
         self.ranks = _Ranks(functions)
 
@@ -121,6 +121,26 @@ class _Translation(Builder):
             stem = super().fresh(stem)
         self.words.add(stem)
         return stem
+
+    def shapes_of(self, results: Sequence[ast.Expr], scope: Scope) -> tuple[ast.Expr, ...]:
+        """The shapes of the results behind the statements of a body. What they need of a variable
+        is held in the order of the statements, so that no chain of variables is followed."""
+        for result in results:
+            self.ranks.demanded(result, scope, S)
+        needed = self.ranks.names
+        for name, meant in scope.names.meanings():
+            for level in (D, S, F):
+                if (meant, level) in needed:
+                    self.of_name(meant, name, level)
+        shapes = tuple(self.shape_of(result, scope) for result in results)
+        used = {name for shape in shapes for name in free_in(shape)}
+        kept: list[ast.Assign] = []
+        for statement in reversed(self.statements):
+            if not used.isdisjoint(target.text for target in statement.targets):
+                used.update(free_in(statement.value))
+                kept.append(statement)
+        self.statements = kept[::-1]
+        return shapes
 
     # --- scheme S ---------------------------------------------------------------------------------
 
@@ -517,9 +537,14 @@ class _Translation(Builder):
     def of_call(self, call: ast.Call, number: int, scope: Scope, level: Level) -> ast.Expr:
         """A level of a result of a call: the function's body at that level."""
         definition = self.functions[call.function.text]
-        self.kept += [call, scope]
         inner = self.ranks.call_scope(call, scope)
-        return self.at_level(definition.body.results[number], inner, level)
+        key = id(inner), number, level
+        if key not in self.of_calls:
+            found = self.at_level(definition.body.results[number], inner, level)
+            if not is_short(found):
+                found = self.hold(definition.name.text, level, found)
+            self.of_calls[key] = found
+        return self.of_calls[key]
 
 
 def _called_names(definition: ast.Definition) -> set[str]:

@@ -108,6 +108,22 @@ def children(expr: ast.Expr) -> Sequence[ast.Expr]:
     return found
 
 
+SHORT = 16
+"""The most nodes of an expression that is written again wherever it is used."""
+
+
+def is_short(expr: ast.Expr) -> bool:
+    """Whether an expression has few nodes and no comprehension or with-loop among them."""
+    stack, count = [expr], 0
+    while stack:
+        node = stack.pop()
+        count += 1
+        if count > SHORT or isinstance(node, ast.Comprehension | ast.WithLoop):
+            return False
+        stack += children(node)
+    return True
+
+
 def mapped(expr: ast.Expr, change: Callable[[ast.Expr], ast.Expr]) -> ast.Expr:
     """An expression with its operands changed; comprehensions and with-loops stay as they are."""
     match expr:

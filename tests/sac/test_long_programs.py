@@ -37,11 +37,39 @@ def test_what_cannot_be_followed_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         lambda: tc.sac.interpret(text, a=a),
         lambda: tc.sac.compile(text, backend="interpret")(a=a),
         lambda: tc.sac.compile(text).infer(a=a),
-        lambda: tc.sac.demand(text, "S"),
-        lambda: tc.sac.shape_function(text),
     ):
         with pytest.raises(tc.CheckError, match="longer chain"):
             verb()
+
+
+def test_demands_and_shapes_follow_no_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statements are taken in their order, however many there are."""
+    monkeypatch.setattr(deep_stack, "DEEP_LIMIT", 900)
+    text = assignments(4000)
+    assert tc.sac.demand(text, "F") == {"a": "F"}
+    assert tc.sac.interpret(tc.sac.shape_function(text), np.int32([2, 3])).tolist() == [2, 3]
+    steps = "".join(f"if (s > {k}) {{ v = v ++ [s]; s += 1; }} " for k in range(400))
+    counted = f"int[.] f(int s, int[*] v) {{ {steps}return v; }}"
+    assert tc.sac.demand(counted, "S") == {"s": "F", "v": "S"}
+    shape = tc.sac.shape_function(counted)
+    assert tc.sac.demand(shape, "F", entry="f_s") == {"s": "F", "v": "F"}
+
+
+CALLS = ["f{0}(x) + f{0}(x)", "f{0}(x + 1) ++ f{0}(x + 1)", "[f{0}(x), f{0}(x)][sum(f{0}(x))]"]
+
+
+@pytest.mark.parametrize("body", CALLS)
+def test_calls_of_calls(body: str) -> None:
+    """A function is looked at once for a level, and a call once for equal arguments."""
+    texts = ["int[*] f0(int[*] x) { return x; }"]
+    texts += [f"int[*] f{k + 1}(int[*] x) {{ return {body.format(k)}; }}" for k in range(24)]
+    text = "\n".join(texts)
+    assert tc.sac.demand(text, "S", entry="f24") == {"x": "S"}
+    assert tc.sac.demand(text, "F", entry="f24") == {"x": "F"}
+    shape = tc.sac.shape_function(text, entry="f24")
+    assert len(shape) < 20_000
+    found = tc.sac.interpret(shape, np.int32([3]), entry="f24_s").tolist()
+    assert found == [3 * 2**24 if "++" in body else 3]
 
 
 @pytest.mark.parametrize("count", [8, 64])

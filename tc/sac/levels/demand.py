@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tc.sac import ast
+from tc.sac.bindings import Bindings
 from tc.sac.levels.applications import Row
 from tc.sac.levels.array_functions import ARRAY_FUNCTIONS
 from tc.sac.levels.builtins import SELECTION, row_of
 from tc.sac.levels.elementwise import CASTS, NEGATION, NOT, OPERATORS
 from tc.sac.levels.values import Level
 from tc.sac.names import inputs_of
+from tc.sac.trees import children, mapped, pattern_names
 
 N, D, S, F = Level.N, Level.D, Level.S, Level.F
 
@@ -78,7 +80,9 @@ MeantName: TypeAlias = "InputName | BoundName | SizeName | IndexName | ChoiceNam
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    names: Mapping[str, MeantName]
+    """What names mean at a place of the text."""
+
+    names: Bindings[MeantName]
 
 
 def demand_of(module: ast.Module, entry: ast.Definition | None, level: Level) -> dict[str, Level]:
@@ -88,12 +92,12 @@ def demand_of(module: ast.Module, entry: ast.Definition | None, level: Level) ->
     body = module.body if entry is None else entry.body
     assert body is not None
     start = entry_scope(module, entry)
-    scope = scope_behind(body.statements, start)
+    scope = walk.behind(body.statements, start)
     needed = {name: N for name, meant in start.names.items() if isinstance(meant, InputName)}
     for k, result in enumerate(body.results):
         declared = None if entry is None else declared_rank(entry.types[k])
         if not _is_known(declared, level):
-            walk.expr(result, scope, level)
+            walk.demanded(result, scope, level)
     for name, found in walk.found.items():
         needed[name] = max(needed.get(name, N), found)
     return needed
@@ -127,7 +131,7 @@ def entry_scope(module: ast.Module, entry: ast.Definition | None) -> Scope:
         ]
         return _parameters(entry, inputs)
     assert module.body is not None
-    return Scope({name: InputName(name, None) for name in inputs_of(module.body)})
+    return Scope(Bindings({name: InputName(name, None) for name in inputs_of(module.body)}))
 
 
 def _parameters(definition: ast.Definition, given: Sequence[MeantName]) -> Scope:
@@ -144,30 +148,7 @@ def _parameters(definition: ast.Definition, given: Sequence[MeantName]) -> Scope
                 names.setdefault(size.name.text, found)
     for parameter, argument in zip(definition.parameters, given, strict=True):
         names[parameter.name.text] = argument
-    return Scope(names)
-
-
-def scope_behind(statements: Sequence[ast.Statement], scope: Scope) -> Scope:
-    """The scope behind statements."""
-    for statement in statements:
-        names = dict(scope.names)
-        if isinstance(statement, ast.If):
-            then, otherwise = (
-                scope_behind(statement.then, scope),
-                scope_behind(statement.otherwise, scope),
-            )
-            for name in {**then.names, **otherwise.names}:
-                first, second = then.names.get(name), otherwise.names.get(name)
-                if first is not None and second is not None and first is not second:
-                    names[name] = ChoiceName(statement.condition, scope, (first, second))
-        elif len(statement.targets) > 1:
-            assert isinstance(statement.value, ast.Call)
-            for k, target in enumerate(statement.targets):
-                names[target.text] = ResultName(statement.value, k, scope)
-        else:
-            names[statement.targets[0].text] = BoundName(statement.whole_value, scope)
-        scope = Scope(names)
-    return scope
+    return Scope(Bindings(names))
 
 
 @dataclass
@@ -175,15 +156,110 @@ class Demand:
     """A walk that notes the level of each input that a level of an expression needs (C24)."""
 
     functions: Mapping[str, ast.Definition]
+    summaries: dict[tuple[object, ...], Mapping[str, Level]] = field(default_factory=dict)
     found: dict[str, Level] = field(default_factory=dict)
-    seen: set[tuple[int, int, Level]] = field(default_factory=set)
-    scopes: dict[tuple[int, int], Scope] = field(default_factory=dict)
-    kept: list[object] = field(default_factory=list)
+    names: dict[tuple[MeantName, Level], None] = field(default_factory=dict)
+    """The levels of names that were asked for."""
+    _waiting: list[tuple[ast.Expr, Scope, Level]] = field(default_factory=list)
+    _seen: set[tuple[int, int, Level]] = field(default_factory=set)
+    _scopes: dict[object, Scope] = field(default_factory=dict)
+    _known: dict[tuple[int, int], int | None] = field(default_factory=dict)
+    _known_of_names: dict[MeantName, int | None] = field(default_factory=dict)
+    _identities: dict[object, object] = field(default_factory=dict)
+    _kept: list[object] = field(default_factory=list)
+
+    def demanded(self, expr: ast.Expr, scope: Scope, level: Level) -> None:
+        """Notes what a level of an expression needs of the inputs, all that it follows from
+        included."""
+        self._waiting.append((expr, scope, level))
+        while self._waiting:
+            self._expr(*self._waiting.pop())
+
+    # --- scopes -------------------------------------------------------------------------------
+
+    def behind(self, statements: Sequence[ast.Statement], scope: Scope) -> Scope:
+        """The scope behind statements. The rank of each variable is found at once, so that none is
+        sought through a chain of others."""
+        scope = Scope(scope.names.inner())
+        for statement in statements:
+            new: dict[str, MeantName] = {}
+            if isinstance(statement, ast.If):
+                sides = [self.behind(b, scope) for b in (statement.then, statement.otherwise)]
+                for name in dict.fromkeys(name for side in sides for name in side.names.own()):
+                    first, second = (side.names.get(name) for side in sides)
+                    if first is not None and second is not None and first is not second:
+                        new[name] = ChoiceName(statement.condition, scope, (first, second))
+            elif len(statement.targets) > 1:
+                assert isinstance(statement.value, ast.Call)
+                for k, target in enumerate(statement.targets):
+                    new[target.text] = ResultName(statement.value, k, scope)
+            else:
+                new[statement.targets[0].text] = BoundName(statement.whole_value, scope)
+            for meant in new.values():
+                self.rank_of_name(meant)
+            scope = Scope(scope.names.bind(new))
+        return scope
+
+    def call_scope(self, call: ast.Call, scope: Scope) -> Scope:
+        """The scope of the results of a function in a call: one for all calls with equal
+        arguments."""
+        definition = self.functions[call.function.text]
+        key = definition.name.text, *(self._identity(arg, scope) for arg in call.args)
+        if key not in self._scopes:
+            given: list[MeantName] = [
+                BoundName(arg, scope, declared_rank(parameter.type))
+                for arg, parameter in zip(call.args, definition.parameters, strict=True)
+            ]
+            start = _parameters(definition, given)
+            self._scopes[key] = self.behind(definition.body.statements, start)
+        return self._scopes[key]
+
+    def body_scope(self, part: ast.Part | ast.LoopPart, scope: Scope) -> Scope:
+        """The scope of the body of a partition."""
+        key = id(part), id(scope)
+        if key not in self._scopes:
+            self._kept += [part, scope]
+            pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
+            is_vector = isinstance(pattern, ast.VectorPattern)
+            index = {name: IndexName(part, scope, is_vector) for name in pattern_names(pattern)}
+            statements = part.statements if isinstance(part, ast.LoopPart) else ()
+            self._scopes[key] = self.behind(statements, Scope(Bindings(index, scope.names)))
+        return self._scopes[key]
+
+    def _identity(self, expr: ast.Expr, scope: Scope) -> object:
+        """What is equal for expressions that are computed in the same way from the same names."""
+        if isinstance(expr, ast.Name):
+            return self._identity_of_name(scope.names[expr.text])
+        place = id(expr), id(scope)
+        if place not in self._identities:
+            self._kept += [expr, scope]
+            found: tuple[object, ...]
+            if isinstance(expr, ast.Comprehension | ast.WithLoop):
+                found = place
+            else:
+                operands = children(expr)
+                form = mapped(expr, lambda operand: ast.Row((), span=operand.span))
+                found = form, *(self._identity(operand, scope) for operand in operands)
+            self._identities[place] = self._identities.setdefault(found, place)
+        return self._identities[place]
+
+    def _identity_of_name(self, name: MeantName) -> object:
+        if isinstance(name, BoundName) and isinstance(name.expr, ast.Name):
+            same = self._identity_of_name(name.scope.names[name.expr.text])
+            return same if name.rank is None else (same, name.rank)
+        return name
 
     # --- ranks --------------------------------------------------------------------------------
 
     def rank(self, expr: ast.Expr, scope: Scope) -> int | None:
         """The rank of an expression, where C24 knows it."""
+        key = id(expr), id(scope)
+        if key not in self._known:
+            self._kept += [expr, scope]
+            self._known[key] = self._rank(expr, scope)
+        return self._known[key]
+
+    def _rank(self, expr: ast.Expr, scope: Scope) -> int | None:
         match expr:
             case ast.Number() | ast.Bool():
                 return 0
@@ -221,6 +297,12 @@ class Demand:
                 return None
 
     def rank_of_name(self, name: MeantName) -> int | None:
+        """The rank of what a name means, where C24 knows it."""
+        if name not in self._known_of_names:
+            self._known_of_names[name] = self._rank_of_name(name)
+        return self._known_of_names[name]
+
+    def _rank_of_name(self, name: MeantName) -> int | None:
         match name:
             case InputName(rank=rank):
                 return rank
@@ -246,12 +328,15 @@ class Demand:
     # --- demands ------------------------------------------------------------------------------
 
     def expr(self, expr: ast.Expr, scope: Scope, level: Level) -> None:
-        """Notes what a level of an expression needs of the inputs."""
+        """Notes that a level of an expression is needed."""
+        self._waiting.append((expr, scope, level))
+
+    def _expr(self, expr: ast.Expr, scope: Scope, level: Level) -> None:
         key = (id(expr), id(scope), level)
-        if key in self.seen:
+        if key in self._seen:
             return
-        self.seen.add(key)
-        self.kept += [expr, scope]
+        self._seen.add(key)
+        self._kept += [expr, scope]
         if _is_known(self.rank(expr, scope), level):
             return
         match expr:
@@ -293,6 +378,7 @@ class Demand:
         """Notes what a level of a name's value needs."""
         if _is_known(self.rank_of_name(name), level):
             return
+        self.names[name, level] = None
         match name:
             case InputName(name=text):
                 self.found[text] = max(self.found.get(text, N), level)
@@ -302,7 +388,7 @@ class Demand:
                 by_rank = is_count or (is_vector and level == S)
                 self.name(argument, D if by_rank else S)
             case IndexName(part=part, scope=scope):
-                if level == S:
+                if level >= S:
                     self._index_length(part, scope)
             case ChoiceName(condition=condition, scope=scope, branches=branches):
                 self.expr(condition, scope, F)
@@ -313,38 +399,32 @@ class Demand:
 
     def call(self, call: ast.Call, number: int, scope: Scope, level: Level) -> None:
         """Notes what a level of a result of a call needs: the body at that level (C22)."""
-        definition = self.functions[call.function.text]
+        name = call.function.text
+        ranks = tuple(self.rank(arg, scope) for arg in call.args)
+        needed = self.of_function(name, number, level, ranks)
+        for parameter, arg in zip(self.functions[name].parameters, call.args, strict=True):
+            self.expr(arg, scope, needed.get(parameter.name.text, N))
+
+    def of_function(
+        self, name: str, number: int, level: Level, ranks: tuple[int | None, ...]
+    ) -> Mapping[str, Level]:
+        """What a level of a result of a function needs of its parameters, whose arguments have
+        these ranks, as far as they are known."""
+        definition = self.functions[name]
         if _is_known(declared_rank(definition.types[number]), level):
-            return
-        self.expr(definition.body.results[number], self.call_scope(call, scope), level)
-
-    def call_scope(self, call: ast.Call, scope: Scope) -> Scope:
-        """The scope of the results of a function in a call."""
-        key = (id(call), id(scope))
-        if key not in self.scopes:
-            self.kept += [call, scope]
-            definition = self.functions[call.function.text]
-            given: list[MeantName] = [
-                BoundName(arg, scope, declared_rank(parameter.type))
-                for arg, parameter in zip(call.args, definition.parameters, strict=True)
-            ]
-            start = _parameters(definition, given)
-            self.scopes[key] = scope_behind(definition.body.statements, start)
-        return self.scopes[key]
-
-    def body_scope(self, part: ast.Part | ast.LoopPart, scope: Scope) -> Scope:
-        """The scope of the body of a partition."""
-        key = (id(part), id(scope))
-        if key not in self.scopes:
-            self.kept += [part, scope]
-            pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
-            is_vector = isinstance(pattern, ast.VectorPattern)
-            names = [pattern.name] if isinstance(pattern, ast.VectorPattern) else pattern.names
-            index = {name.text: IndexName(part, scope, is_vector) for name in names}
-            inner = Scope({**scope.names, **index})
-            statements = part.statements if isinstance(part, ast.LoopPart) else ()
-            self.scopes[key] = scope_behind(statements, inner)
-        return self.scopes[key]
+            return {}
+        key = name, number, level, ranks
+        if key not in self.summaries:
+            inner = Demand(self.functions, self.summaries)
+            given: list[MeantName] = []
+            for parameter, rank in zip(definition.parameters, ranks, strict=True):
+                declared = declared_rank(parameter.type)
+                text = parameter.name.text
+                given.append(InputName(text, rank if declared is None else declared))
+            scope = inner.behind(definition.body.statements, _parameters(definition, given))
+            inner.demanded(definition.body.results[number], scope, level)
+            self.summaries[key] = inner.found
+        return self.summaries[key]
 
     def _applied(self, row: Row, args: Sequence[ast.Expr], scope: Scope, level: Level) -> None:
         for arg, at in zip(args, row.levels(level), strict=True):
@@ -383,12 +463,8 @@ class Demand:
     def _inferred(self, part: ast.Part | ast.LoopPart, scope: Scope, level: Level) -> None:
         """A level of the arrays whose selections bound the index of a partition (C15)."""
         pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
-        names = (
-            frozenset((pattern.name.text,))
-            if isinstance(pattern, ast.VectorPattern)
-            else frozenset(name.text for name in pattern.names)
-        )
-        for array, where in self._bounding(part.body, names, self.body_scope(part, scope)):
+        inner = self.body_scope(part, scope)
+        for array, where in self._bounding(part.body, pattern_names(pattern), inner):
             self.expr(array, where, level)
 
     def _bounding(
@@ -408,14 +484,10 @@ class Demand:
                 for bound in _bounds(part):
                     found += self._bounding(bound, names, scope)
                 pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
-                own = (
-                    {pattern.name.text}
-                    if isinstance(pattern, ast.VectorPattern)
-                    else {name.text for name in pattern.names}
-                )
-                found += self._bounding(part.body, names - own, self.body_scope(part, scope))
+                visible = names - pattern_names(pattern)
+                found += self._bounding(part.body, visible, self.body_scope(part, scope))
             return found
-        for child in _children(expr):
+        for child in children(expr):
             found += self._bounding(child, names, scope)
         return found
 
@@ -459,21 +531,3 @@ def _bounds(part: ast.Part | ast.LoopPart) -> list[ast.Expr]:
     return [
         side.value for side in sides if side is not None and not isinstance(side.value, ast.Dot)
     ]
-
-
-def _children(expr: ast.Expr) -> Sequence[ast.Expr]:
-    match expr:
-        case ast.Select(array=array, items=items):
-            found = [item for item in items if not isinstance(item, ast.Dot | ast.Dots)]
-            return [array, *found]
-        case ast.Row(items=rows):
-            return rows
-        case ast.Call(args=args):
-            return args
-        case ast.Cast(operand=operand) | ast.Unary(operand=operand):
-            return (operand,)
-        case ast.Binary(left=left, right=right):
-            return (left, right)
-        case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
-            return (condition, then, otherwise)
-    return ()
