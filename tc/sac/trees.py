@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tc.sac import ast
@@ -108,7 +108,31 @@ def children(expr: ast.Expr) -> Sequence[ast.Expr]:
     return found
 
 
-SHORT = 16
+def has_loop(expr: ast.Expr) -> bool:
+    """Whether a comprehension or a with-loop is in an expression."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Comprehension | ast.WithLoop):
+            return True
+        stack += children(node)
+    return False
+
+
+def operands(loop: ast.Comprehension | ast.WithLoop) -> Sequence[ast.Expr]:
+    """The expressions of a loop outside of its partitions."""
+    if isinstance(loop, ast.Comprehension):
+        return ()
+    match loop.operation:
+        case ast.Genarray(shape=shape, default=default):
+            return (shape, default)
+        case ast.Modarray(array=array):
+            return (array,)
+        case ast.Fold(neutral=neutral):
+            return (neutral,)
+
+
+SHORT = 24
 """The most nodes of an expression that is written again wherever it is used."""
 
 
@@ -145,55 +169,3 @@ def mapped(expr: ast.Expr, change: Callable[[ast.Expr], ast.Expr]) -> ast.Expr:
                 expr, condition=change(condition), then=change(then), otherwise=change(otherwise)
             )
     return expr
-
-
-def substituted(expr: ast.Expr, by: Mapping[str, ast.Expr]) -> ast.Expr:
-    """An expression, whose comprehensions are with-loops already, with expressions for names."""
-    if not by:
-        return expr
-    match expr:
-        case ast.Name(text=text):
-            return by.get(text, expr)
-        case ast.WithLoop(parts=parts, operation=operation):
-            changed = tuple(_substituted_part(part, by) for part in parts)
-            match operation:
-                case ast.Genarray(shape=shape, default=default):
-                    operation = replace(
-                        operation, shape=substituted(shape, by), default=substituted(default, by)
-                    )
-                case ast.Modarray(array=array):
-                    operation = replace(operation, array=substituted(array, by))
-                case ast.Fold(neutral=neutral):
-                    operation = replace(operation, neutral=substituted(neutral, by))
-            return replace(expr, parts=changed, operation=operation)
-    return mapped(expr, lambda child: substituted(child, by))
-
-
-def _substituted_part(part: ast.LoopPart, by: Mapping[str, ast.Expr]) -> ast.LoopPart:
-    generator = part.generator
-    sides = [
-        side
-        if side is None or isinstance(side.value, ast.Dot)
-        else replace(side, value=substituted(side.value, by))
-        for side in (generator.lower, generator.upper)
-    ]
-    bounds = replace(generator, lower=sides[0], upper=sides[1])
-    inner = {name: e for name, e in by.items() if name not in pattern_names(generator.index)}
-    statements = []
-    for statement in part.statements:
-        statements.append(_substituted_statement(statement, inner))
-        hidden = set(assigned_names((statement,)))
-        inner = {name: e for name, e in inner.items() if name not in hidden}
-    body = substituted(part.body, inner)
-    return replace(part, generator=bounds, statements=tuple(statements), body=body)
-
-
-def _substituted_statement(statement: ast.Statement, by: Mapping[str, ast.Expr]) -> ast.Statement:
-    if isinstance(statement, ast.Assign):
-        return replace(statement, value=substituted(statement.value, by))
-    return replace(
-        statement,
-        condition=substituted(statement.condition, by),
-        then=tuple(_substituted_statement(s, by) for s in statement.then),
-        otherwise=tuple(_substituted_statement(s, by) for s in statement.otherwise),
-    )

@@ -158,8 +158,10 @@ def _not_value(node: Application) -> Array:
 
 
 def _negated_type(node: Application) -> ElementType:
-    zero = ElementType(node.args[0].type.dtype, 0)
-    return folded("-", zero, node.args[0].type, node.span) or promoted((node.args[0].type,))
+    operand = node.args[0].type
+    zero = -0.0 if isinstance(operand.constant, float) else 0  # the negative of 0.0 is -0.0
+    minuend = ElementType(operand.dtype, zero)
+    return folded("-", minuend, operand, node.span) or promoted((operand,))
 
 
 def _negated_value(node: Application) -> Array:
