@@ -88,7 +88,7 @@ class _Batch:
         while True:
             before = len(axes)
             for step in program.steps:
-                if any(name in axes for name in _sources(step)):
+                if not axes.keys().isdisjoint(step.sources):
                     axes.setdefault(step.target, 0)
             if len(axes) == before:
                 break
@@ -143,8 +143,7 @@ class _Batch:
         """The statement with a clause for the batch, where no read of a batched tensor gives the
         range."""
         of_batch = e.index(self.variable)
-        reads = (r for expr in (line.rhs, *line.exists) for r in reads_of(expr))
-        if any(of_batch in read.subscripts for read in reads):
+        if any(of_batch in read.subscripts for read in line.all_reads):
             return line
         return replace(line, where={self.variable: (e.ZERO, self.size), **line.where})
 
@@ -192,7 +191,7 @@ class _Batch:
             for read in (read for bound in bounds for read in reads_of(bound)):
                 if self._is_scalar(read.tensor):
                     raise self._no_size(variable, read)
-        for access in (r for expr in (line.rhs, *line.exists) for r in reads_of(expr)):
+        for access in line.all_reads:
             for subscript in () if access.bare_only else access.subscripts:
                 unknown = [v for v in p.index_names(subscript) if v not in line.where]
                 for read in reads_of(subscript):
@@ -219,13 +218,6 @@ def _is_index(node: p.Convert) -> bool:
     operand = node.operand
     is_number = isinstance(operand, p.Read) and not operand.subscripts
     return is_number and operand.dtype.is_integer and node.dtype == INT64
-
-
-def _sources(step: TextStep) -> tuple[str, ...]:
-    """The tensors whose values a statement reads, its target included where it goes on from it."""
-    if isinstance(step, Joined):
-        return step.sources
-    return tuple(read.tensor for read in reads_of(step.rhs))
 
 
 # --- what in_axes says ------------------------------------------------------------------------

@@ -1,8 +1,10 @@
-"""A program as statements that a text can spell: calls inlined, every name one word (D15).
+"""A program as statements that a text can spell: calls inlined, every name one word (D15). Reverse
+mode, forward mode and batching are written in terms of these statements.
 
-Forward mode writes statements beside those of the program, with the same ranges (D18). Ranges are
-the same by construction (`PairedRanges`): such a statement has the same reads as a statement of the
-program, or a clause for each read that it lacks. No size has to be known for that.
+Reverse mode has clauses for the ranges of all variables (D4). Forward mode and batching need no
+ranges: forward mode writes statements beside those of the program, and both have the same ranges by
+construction (`PairedRanges`), as the new statement has the same reads, or a clause for each read
+that it lacks (D18).
 """
 
 from __future__ import annotations
@@ -19,20 +21,24 @@ from tc.gradient.def_text import (
     FreshNames,
     Joined,
     TextStep,
+    accesses,
     declaration,
     reads_of,
 )
-from tc.gradient.tangents import accesses
-from tc.gradient.versions import concat_of
+from tc.gradient.sampled_ranges import SampledRanges
+from tc.gradient.terms import SYMBOLS
 from tc.semantics import program as p
+from tc.semantics.ranges.polynomials import atom, linear, to_expr, to_poly
 
 
 @dataclass(frozen=True, slots=True)
 class CallFreeDef:
     """One def without calls: its statements, tensors and sizes. `shapes` has declared dimensions,
     over sizes of the inputs and extents; `inferred` has the dimensions that the first statement of
-    a tensor shows. `callers` are the outputs that are read before any statement defines them (R4).
-    `words` has the tensors by their names in the checked program."""
+    a tensor shows, or with `found`, the dimensions of all tensors. `callers` are the outputs that
+    are read before any statement defines them (R4). `words` has the tensors by their names in the
+    checked program. `found` are the ranges of the program where all statements have clauses for
+    them, else None."""
 
     name: str
     inputs: tuple[str, ...]
@@ -46,6 +52,7 @@ class CallFreeDef:
     sizes: tuple[str, ...]
     words: Mapping[str, str]
     inferred: Mapping[str, tuple[p.Expr, ...]] = field(default_factory=dict)
+    found: SampledRanges | None = None
 
     def extent(self, tensor: str, axis: int) -> p.Expr:
         """The size of a dimension in sizes of the inputs where these show it, else as an extent."""
@@ -56,13 +63,19 @@ class CallFreeDef:
         """The extent of the dimensions over which a variable runs; None unless the variable always
         stands alone in a subscript, and these dimensions have one extent."""
         found = set()
-        for read in (r for expr in (line.rhs, *line.exists) for r in reads_of(expr)):
+        for read in line.all_reads:
             for axis, subscript in enumerate(read.subscripts):
                 if subscript == e.index(variable):
                     found.add(self.extent(read.tensor, axis))
                 elif variable in p.index_names(subscript):
                     return None
         return found.pop() if len(found) == 1 else None
+
+    @property
+    def lines(self) -> Iterator[Comprehension]:
+        """The statements, among them those of each concat."""
+        for step in self.steps:
+            yield from step.pieces if isinstance(step, Joined) else (step,)
 
     def declared(self, tensor: str) -> str:
         """The declaration of a tensor as a parameter or a return, without a type where the shape is
@@ -77,7 +90,7 @@ class CallFreeDef:
 
     def fresh_names(self) -> FreshNames:
         """Names that no tensor, size or index variable has."""
-        variables = (v for s in self.steps if isinstance(s, Comprehension) for v in s.variables)
+        variables = (v for line in self.lines for v in line.variables)
         return FreshNames((*self.dtypes, *self.sizes, *variables))
 
 
@@ -86,8 +99,9 @@ def is_spelled(shape: tuple[p.Expr, ...] | None) -> bool:
     return shape is not None and all(isinstance(dim, p.Size | p.Literal) for dim in shape)
 
 
-def call_free(program: p.Program) -> CallFreeDef:
-    """The program as one def, in which tensors and sizes of called defs have names of one word."""
+def call_free(program: p.Program, found: SampledRanges | None = None) -> CallFreeDef:
+    """The program as one def, in which tensors and sizes of called defs have names of one word.
+    With `found`, the ranges of the program, each statement has clauses for all of its variables."""
     names = FreshNames(filter(_is_word, (*program.tensors, *program.sizes)))
     tensors = {n: n if _is_word(n) else names.fresh(n) for n in program.tensors}
     sizes = {n: _size(program, n, tensors) for n in program.sizes if not _is_word(n)}
@@ -111,10 +125,16 @@ def call_free(program: p.Program) -> CallFreeDef:
     for joins, group in itertools.groupby(program.statements, concat_of):
         statements = list(group)
         if joins is None:
-            steps += [_line(s, tensors, change, taken) for s in statements]
+            steps += [_line(s, tensors, change, taken, found) for s in statements]
         else:
-            sources = [next(reads_of(s.rhs)).tensor for s in statements]
-            steps.append(Joined(tensors[statements[0].target], tuple(tensors[s] for s in sources)))
+            sources = (tensors[next(reads_of(s.rhs)).tensor] for s in statements)
+            lines = (_line(s, tensors, change, taken, found) for s in statements)
+            pieces = (
+                []
+                if found is None
+                else [_placed(line, s, found) for line, s in zip(lines, statements, strict=True)]
+            )
+            steps.append(Joined(tensors[statements[0].target], tuple(sources), tuple(pieces)))
     shapes = {
         tensors[name]: tuple(e.rebuilt(dim, change) for dim in tensor.shape)
         for name, tensor in program.tensors.items()
@@ -133,6 +153,9 @@ def call_free(program: p.Program) -> CallFreeDef:
         tuple(n for n in program.sizes if n not in sizes),
         tensors,
     )
+    if found is not None:
+        inferred = {tensors[name]: shape for name, shape in found.shapes.items()}
+        return replace(made, inferred=inferred, found=found)
     made = replace(made, steps=tuple(_with_declared_shapes(made)))
     for step in made.steps:
         shape = _shown_shape(made, step)
@@ -160,6 +183,7 @@ def _line(
     tensors: Mapping[str, str],
     change: Callable[[p.Expr], p.Expr | None],
     taken: set[str],
+    found: SampledRanges | None,
 ) -> Comprehension:
     """The statement as one of a call-free def; index variables named like tensors are renamed."""
     names = FreshNames({*taken, *statement.variables})
@@ -171,18 +195,46 @@ def _line(
     op = "=" if statement.op == "=" else f"{statement.op}="
     if statement.op != "=" and (statement.init or statement.continues == "nothing"):
         op = f"{op}!" if statement.reduction else "="
-    exists = (spelled(read) for read in statement.exists)
+    where = {w.variable: (spelled(w.begin), spelled(w.end)) for w in statement.where}
+    clauses = frozenset(renamed.get(v, v) for v in where)
+    exists = map(spelled, statement.exists if found is None else ())
+    if found is not None:
+        where = dict(found.ranges[statement.name])
     return Comprehension(
         tensors[statement.target],
         tuple(renamed.get(v, v) for v in statement.outer),
         op,
         spelled(statement.rhs),
-        {
-            renamed.get(w.variable, w.variable): (spelled(w.begin), spelled(w.end))
-            for w in statement.where
-        },
+        {renamed.get(v, v): bounds for v, bounds in where.items()},
         tuple(read for read in exists if isinstance(read, p.Read)),
+        clauses,
     )
+
+
+def _placed(line: Comprehension, statement: p.Statement, found: SampledRanges) -> Comprehension:
+    """The statement of a concat, which writes at an offset, with its variables moved by the offset:
+    each element is written at the variables of the left side."""
+    moved: dict[str, p.Expr] = {}
+    where = dict(line.where)
+    for name, subscript in zip(line.indices, statement.subscripts, strict=True):
+        form = linear(e.in_sizes(subscript, found.shapes), SYMBOLS)
+        assert form is not None
+        offset = form.constant
+        if offset:
+            moved[name] = to_expr(atom(e.index(name)) - offset, SYMBOLS)
+            begin, end = (to_expr(to_poly(b, SYMBOLS) + offset, SYMBOLS) for b in where[name])
+            where[name] = (begin, end)
+    return replace(line, rhs=e.substituted(line.rhs, moved), where=where)
+
+
+def concat_of(statement: p.Statement) -> tuple[str, int] | None:
+    """A key that the statements of one concat share, None for other statements. The variables of
+    concat do not stand in the text."""
+    for subscript in statement.subscripts:
+        for node in p.walk(subscript):
+            if isinstance(node, p.Index) and node.span.text != node.name:
+                return statement.target, statement.span.start
+    return None
 
 
 def _with_declared_shapes(program: CallFreeDef) -> Iterator[TextStep]:
@@ -219,8 +271,7 @@ def _shown_shape(program: CallFreeDef, step: TextStep) -> tuple[p.Expr, ...] | N
         return None
     if next(s for s in program.steps if s.target == step.target) is not step:
         return None
-    exprs = (step.rhs, *step.exists)
-    if not all(read.tensor in known for expr in exprs for read in reads_of(expr)):
+    if not all(read.tensor in known for read in step.all_reads):
         return None
     where = step.where
     dims = [where[v][1] if v in where else program.only_extent(step, v) for v in step.indices]
@@ -358,10 +409,9 @@ def is_bounded(line: Comprehension, variable: str) -> bool:
     """Whether a clause, or a subscript that is a sum, gives a variable its range."""
     if variable in line.where:
         return True
-    reads = (read for expr in (line.rhs, *line.exists) for read in reads_of(expr))
     return any(
         variable in p.index_names(subscript) and _is_sum(subscript)
-        for read in reads
+        for read in line.all_reads
         for subscript in read.subscripts
         if not read.bare_only or isinstance(subscript, p.Index)
     )

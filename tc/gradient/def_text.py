@@ -32,6 +32,8 @@ ExprBounds: TypeAlias = tuple[p.Expr, p.Expr]
 @dataclass(frozen=True, slots=True)
 class Comprehension:
     """A statement of a def to be, `target(indices) op rhs where ...`, with `op` as it is written.
+    `clauses` are the variables with a where clause in the program from which the statement comes,
+    None for all those of `where`.
 
     >>> first = {"i": (e.ZERO, e.number(1))}
     >>> Comprehension("o", ("i",), "=", e.read("a", (e.index("i"),)), first).text
@@ -44,6 +46,12 @@ class Comprehension:
     rhs: p.Expr
     where: Mapping[str, ExprBounds] = field(default_factory=dict)
     exists: tuple[p.Read, ...] = ()
+    clauses: frozenset[str] | None = field(default=None, compare=False)
+
+    @property
+    def operator(self) -> str:
+        """The operation, "=", "+", "*", "min" or "max"."""
+        return self.op.rstrip("=!") or "="
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -62,7 +70,23 @@ class Comprehension:
 
     @property
     def left(self) -> tuple[p.Expr, ...]:
+        """The subscripts of the target."""
         return tuple(map(e.index, self.indices))
+
+    @property
+    def outer(self) -> dict[str, ExprBounds]:
+        """The clauses of the variables of the left side."""
+        return {v: bounds for v, bounds in self.where.items() if v in self.indices}
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The tensors that the right side reads."""
+        return tuple(read.tensor for read in reads_of(self.rhs))
+
+    @property
+    def all_reads(self) -> tuple[p.Read, ...]:
+        """The reads of the right side and of `exists`."""
+        return tuple(read for expr in (self.rhs, *self.exists) for read in reads_of(expr))
 
     @property
     def text(self) -> str:
@@ -75,10 +99,12 @@ class Comprehension:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """`target = concat(sources)`."""
+    """`target = concat(sources)`; `pieces` are the statements for each source, where the ranges of
+    a program are known."""
 
     target: str
     sources: tuple[str, ...]
+    pieces: tuple[Comprehension, ...] = ()
 
     @property
     def text(self) -> str:
@@ -91,6 +117,17 @@ TextStep: TypeAlias = Comprehension | Joined
 def reads_of(expr: p.Expr) -> Iterator[p.Read]:
     """The reads in an expression, those in subscripts too."""
     return (node for node in p.walk(expr) if isinstance(node, p.Read))
+
+
+def accesses(expr: p.Expr, names: Mapping[str, str]) -> set[tuple[str, int, p.Expr]]:
+    """The tensor, dimension and subscript of each access in an expression; a tangent counts as its
+    tensor."""
+    tensors = {tangent: name for name, tangent in names.items()}
+    return {
+        (tensors.get(read.tensor, read.tensor), axis, subscript)
+        for read in reads_of(expr)
+        for axis, subscript in enumerate(read.subscripts)
+    }
 
 
 def printed(expr: p.Expr) -> str:
@@ -117,13 +154,17 @@ class FreshNames:
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
 
-    def fresh(self, name: str, here: Container[str] = ()) -> str:
-        """The name, or with _2, _3, ... where it is taken, which it is from now on."""
-        stem = re.sub(r"\W", "_", name)
-        tried = itertools.chain([stem], (f"{stem}_{n}" for n in itertools.count(2)))
-        found = next(name for name in tried if name not in self._taken and name not in here)
+    def fresh(self, name: str) -> str:
+        """The name, with _2, _3, ... behind it where the name is taken. The result is taken from
+        now on."""
+        found = self.untaken(re.sub(r"\W", "_", name))
         self._taken.add(found)
         return found
+
+    def untaken(self, stem: str, here: Container[str] = ()) -> str:
+        """A name for an index variable, which other statements may use, too."""
+        tried = itertools.chain([stem], (f"{stem}_{n}" for n in itertools.count(2)))
+        return next(name for name in tried if name not in self._taken and name not in here)
 
 
 @dataclass(frozen=True, slots=True)

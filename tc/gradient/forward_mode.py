@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import INT32, DType
 from tc.errors import ends_at_caller
 from tc.gradient import terms as e
-from tc.gradient.adjoints import contributions
+from tc.gradient.adjoints import Weight, contributions, tangent
 from tc.gradient.call_free_def import (
     CallFreeDef,
     PairedRanges,
     call_free,
-    is_bounded,
-    is_spelled,
     with_given_outputs,
 )
 from tc.gradient.def_text import (
@@ -27,8 +24,8 @@ from tc.gradient.def_text import (
     checked_def,
     reads_of,
 )
-from tc.gradient.maxima import TermPositions, is_exact, other_term
-from tc.gradient.nested import Parts, is_short
+from tc.gradient.nested import in_parts
+from tc.gradient.reductions import is_exact, other_terms, stored_terms
 from tc.gradient.request import (
     InputNames,
     TextOrFunction,
@@ -37,7 +34,6 @@ from tc.gradient.request import (
     repaired,
     wanted_inputs,
 )
-from tc.gradient.tangents import Weight, tangent
 from tc.semantics import program as p
 from tc.source import ShownText
 
@@ -98,7 +94,7 @@ def _forward(
     alone: bool = False,
 ) -> str:
     checked = program_of(src, entry)
-    program = _in_parts(with_given_outputs(call_free(checked)))
+    program = in_parts(with_given_outputs(call_free(checked)))
     floating = [name for name in program.inputs if program.dtypes[name].is_float]
     fixed = constant_tensors(checked, constant)
     asked = wanted_inputs(checked, program.inputs, floating, wrt, fixed)
@@ -214,8 +210,8 @@ class _Forward:
     def _derive(self, line: Comprehension, later: Sequence[TextStep]) -> None:
         """Adds a statement and the statements of its target's tangent: after the statement, or
         before it where it changes elements that both read."""
-        target, op = line.target, line.op.rstrip("=!")
-        reads_itself = any(read.tensor == target for read in reads_of(line.rhs))
+        target, op = line.target, line.operator
+        reads_itself = target in line.sources
         if op in ("*", "min", "max"):
             is_stored = op != "*" and self._is_rounded(line)
             if (line.reduction or is_stored) and reads_itself:
@@ -308,7 +304,7 @@ class _Forward:
     def _stored(self, line: Comprehension, later: Sequence[TextStep]) -> p.Expr:
         """A read of a statement's terms, which a statement before it stores in the type of its
         target, with the same ranges."""
-        terms = _terms(self.program, line, self.program.steps[: -1 - len(later)])
+        terms = stored_terms(self.program, line, self.program.steps[: -1 - len(later)])
         if terms.waits:
             self.steps.append(line)
         name = self._made(f"e_{line.target}", self.program.dtypes[line.target])
@@ -319,38 +315,18 @@ class _Forward:
         """Adds a product or extreme of its old value and one term, `T(i) = T(i) * ...`, behind its
         tangent, which reads the old value."""
         held = self._held(line)
-        rhs = p.Binary(line.op.rstrip("="), held, line.rhs, held.dtype, span=e.NO_SPAN)
+        rhs = p.Binary(line.operator, held, line.rhs, held.dtype, span=e.NO_SPAN)
         self._write(line, "=", self._tangent(replace(line, rhs=rhs)))
         self.steps.append(line)
 
     def _others(self, line: Comprehension) -> p.Expr:
         """A read of the product of the other terms of an instance (D12)."""
-        outer = {v: bounds for v, bounds in line.where.items() if v in line.indices}
-        given = {v: line.where[v] for v in line.reduction if v in line.where}
-        positions = TermPositions.of(given)
-        others: dict[str, str] = {}
-        for variable in line.reduction:
-            others[variable] = self.fresh.fresh("q")
-        values = {v: positions.values.get(v, e.index(v)) for v in line.reduction}
-        places = (positions.places.get(v, e.index(v)) for v in line.reduction)
         name = self._made(f"x_{line.target}", line.rhs.dtype)
-        term = other_term(line.rhs, others, values, line.rhs.dtype)
-        held = self._held(line)
-        is_bound = line.target in self.paired.several and bool(line.indices)
-        self.steps.append(
-            self.paired.ranged(
-                replace(line, where={**outer, **positions.ranges}),
-                Comprehension(
-                    name,
-                    (*line.indices, *line.reduction),
-                    "*=!",
-                    term,
-                    {others[v]: bounds for v, bounds in given.items()},
-                    (held,) if is_bound else (),
-                ),
-            )
-        )
-        return e.read(name, (*line.left, *places))
+        made, read = other_terms(line, name, self.fresh.fresh)
+        if line.target in self.paired.several and line.indices:
+            made = replace(made, exists=(self._held(line),))
+        self.steps.append(self._beside(replace(line, where=made.where), made))
+        return read
 
     # --- what has no tangent ----------------------------------------------------------------
 
@@ -389,9 +365,9 @@ class _Forward:
         rest = [s for s in about[1:] if isinstance(s, Comprehension) and s.target == line.target]
         return (
             following.op == "+="
-            and not any(read.tensor == line.target for read in reads_of(following.rhs))
+            and line.target not in following.sources
             and self._tangent(following) != e.ZERO
-            and all(any(r.tensor == line.target for r in reads_of(s.rhs)) for s in rest)
+            and all(line.target in s.sources for s in rest)
         )
 
     def _first_op(self, line: Comprehension) -> str:
@@ -439,79 +415,7 @@ class _Forward:
         own = replace(held, tensor=self.names[target])
         self.steps.append(Comprehension(copy, line.indices, "=", held))
         self.steps.append(Comprehension(self.names[copy], line.indices, "=", own))
-
-        def change(node: p.Expr) -> p.Expr | None:
-            if not isinstance(node, p.Read) or node.tensor != target:
-                return None
-            return replace(node, tensor=copy)
-
-        return replace(line, rhs=e.rebuilt(line.rhs, change))
-
-
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """The terms of a statement as the statement `line` of their own, with the same ranges, and
-    their `places` in its target, from 0 on. `begins` are those of variables that may begin below 0.
-    `waits`: the statement's own target is needed, whose shape other statements give."""
-
-    line: Comprehension
-    places: tuple[p.Expr, ...]
-    begins: Mapping[str, p.Expr]
-    waits: bool
-
-
-def _terms(program: CallFreeDef, line: Comprehension, done: Sequence[TextStep]) -> _Terms:
-    """The terms of a statement, which stands after the statements `done`."""
-    named = {n for expr in (line.rhs, *line.exists) for n in p.index_names(expr)}
-    indices = tuple(v for v in line.variables if v in named)
-    given = {v: line.where[v] for v in indices if v in line.where}
-    reduced = {v: bounds for v, bounds in given.items() if v in line.reduction}
-    positions = TermPositions.of(reduced)
-    begins = {v: begin for v, (begin, _) in reduced.items() if begin != e.ZERO}
-    exists = [_moved(read, positions.values) for read in line.exists]
-    is_open = any(v in line.indices and not is_bounded(line, v) for v in indices)
-    is_declared = is_spelled(program.shapes.get(line.target))
-    before = [step for step in done if step.target == line.target]
-    is_limited = is_open or is_declared or any(map(_is_settled, before))
-    if line.indices and is_limited:
-        left = tuple(e.index(v) if v in indices else e.ZERO for v in line.indices)
-        dtype = program.dtypes[line.target]
-        exists.append(p.Read(line.target, left, dtype, -1, span=e.NO_SPAN))
-    rhs = e.substituted(line.rhs, positions.values)
-    where = {**given, **positions.ranges}
-    places = tuple(positions.places.get(v, e.index(v)) for v in indices)
-    own = Comprehension("", indices, "=", rhs, where, tuple(exists) if indices else ())
-    return _Terms(own, places, begins, is_open and not before and not is_declared)
-
-
-def _moved(read: p.Read, moved: Mapping[str, p.Expr]) -> p.Read:
-    inside = tuple(e.substituted(subscript, moved) for subscript in read.subscripts)
-    return replace(read, subscripts=inside)
-
-
-def _in_parts(program: CallFreeDef) -> CallFreeDef:
-    """The def in which right sides whose tangents would be much longer have parts, which are
-    statements before them."""
-    names = program.fresh_names()
-    paired = PairedRanges(program, {}, frozenset())
-    dtypes, ranks = dict(program.dtypes), dict(program.ranks)
-    steps: list[TextStep] = []
-    for place, step in enumerate(program.steps):
-        if not isinstance(step, Comprehension) or is_short(step.rhs):
-            steps.append(step)
-            continue
-        terms = _terms(program, step, program.steps[:place])
-        whole = terms.line
-        bounded = frozenset(step.where)
-        fresh = functools.partial(names.fresh, f"v_{step.target}")
-        parts = Parts(step.variables, bounded, terms.begins, fresh, whole.indices)
-        rhs = step.rhs if terms.waits else parts.of(step.rhs)
-        for part in parts.made:
-            dtypes[part.name], ranks[part.name] = part.dtype, len(part.indices)
-            made = Comprehension(part.name, part.indices, "=", part.rhs)
-            steps.append(paired.ranged(whole, made))
-        steps.append(replace(step, rhs=rhs))
-    return replace(program, steps=tuple(steps), dtypes=dtypes, ranks=ranks)
+        return replace(line, rhs=e.with_tensors(line.rhs, {target: copy}))
 
 
 def _needed(steps: Sequence[TextStep], wanted: Iterable[str]) -> list[TextStep]:
@@ -535,16 +439,9 @@ def _used(step: TextStep) -> set[str]:
     return {node.tensor for node in nodes if isinstance(node, p.Read | p.Extent)}
 
 
-def _is_settled(step: TextStep) -> bool:
-    """Whether a step alone gives its target a shape."""
-    return isinstance(step, Joined) or all(is_bounded(step, v) for v in step.indices)
-
-
 def _touches(step: TextStep, tensor: str) -> bool:
-    if isinstance(step, Joined):
-        return tensor in (step.target, *step.sources)
-    exprs = (step.rhs, *step.exists)
-    return step.target == tensor or any(r.tensor == tensor for x in exprs for r in reads_of(x))
+    exists = step.exists if isinstance(step, Comprehension) else ()
+    return tensor in (step.target, *step.sources, *(r.tensor for x in exists for r in reads_of(x)))
 
 
 def _active(program: CallFreeDef, wrt: set[str], constant: set[str]) -> set[str]:

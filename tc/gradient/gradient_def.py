@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType
 from tc.gradient import terms as e
-from tc.gradient.call_free_def import is_spelled
+from tc.gradient.call_free_def import CallFreeDef, is_spelled
 from tc.gradient.def_text import (
     SPELLED,
     Comprehension,
@@ -19,34 +19,55 @@ from tc.gradient.def_text import (
     TextStep,
     WrittenDef,
     checked_def,
-    reads_of,
     with_free_indices,
     without_idle_ranges,
 )
-from tc.gradient.maxima import outdated
+from tc.gradient.reductions import outdated
 from tc.gradient.sampled_ranges import SampledRanges
 from tc.gradient.versions import LETTERS, VersionStep
 from tc.semantics import program as p
+from tc.semantics.size_values import KnownSizes, evaluate
 
 EACH_VERSION = "each version"
 """Of what is saved: all that a gradient needs, what is overwritten later, too."""
-OPERATORS = {"=": "=", "+": "+=", "*": "*=", "min": "min=", "max": "max="}
 
 
 @dataclass(frozen=True, slots=True)
-class Forward:
-    """The forward program as its gradient uses it: the versions that steps make, `given` versions
-    of the caller with their tensors, and which versions are saved: "outputs", "all", "none" (D17),
-    or EACH_VERSION. `redone` are the steps by which versions are computed again; `terms` are the
-    tensors in which they store terms of maxima, with their types (D11)."""
+class Derivation:
+    """The parts of a gradient.
 
-    program: p.Program
-    found: SampledRanges
+    Of the program: `steps` make its versions, `given` are versions of the caller with their
+    tensors, `save` says which versions are saved: "outputs", "all", "none" (D17), or EACH_VERSION.
+    `redone` are the steps by which versions are computed again; `terms` are the tensors in which
+    they store terms of maxima, with their types (D11). Of the gradient: `cotangents` of the caller
+    by output, `results` by the tensor whose gradient they are, the statements `written`, and the
+    `shapes` of all tensors of these.
+    """
+
+    program: CallFreeDef
+    fresh: Callable[[str], str]
     steps: tuple[VersionStep, ...]
     given: Mapping[str, str]
     save: str
     redone: tuple[VersionStep, ...]
     terms: Mapping[str, DType]
+    cotangents: Mapping[str, str]
+    results: Mapping[str, str]
+    written: Sequence[Comprehension]
+    shapes: Mapping[str, tuple[p.Expr, ...]]
+    dims: dict[str, list[str]] = field(default_factory=dict)
+
+    # --- which versions are saved, and which are computed again -------------------------------
+
+    @property
+    def found(self) -> SampledRanges:
+        assert self.program.found is not None
+        return self.program.found
+
+    @property
+    def saved(self) -> tuple[str, ...]:
+        """The versions that the gradient is given."""
+        return tuple(self.needed()[0])
 
     def tensor(self, version: str) -> str:
         """The tensor of a version, or the name itself where it is that of no version."""
@@ -56,30 +77,28 @@ class Forward:
     def dtype(self, version: str) -> DType:
         if version in self.terms:
             return self.terms[version]
-        return self.program.tensors[self.tensor(version)].dtype
+        return self.program.dtypes[self.tensor(version)]
 
-    def needed(self, written: Sequence[Comprehension]) -> tuple[list[str], list[TextStep]]:
+    def needed(self) -> tuple[list[str], list[TextStep]]:
         """The versions that are saved, and the statements that compute other versions again."""
         stale = {
             step.version
             for step in self.redone
-            if any(read.tensor in self.terms for read in reads_of(step.statement.rhs))
+            if not self.terms.keys().isdisjoint(step.line.sources)
         }
         while True:
-            saved, again = self._needed(written, stale)
-            compared = [w.rhs for w in written] + [step.statement.rhs for step in again]
+            saved, again = self._needed(stale)
+            compared = [w.rhs for w in self.written] + [step.line.rhs for step in again]
             versions = {step.version for step in again}
             more = outdated(self.redone, self.dtype, saved, versions, compared)
             if not more:
                 return saved, [made for step in again for made in self._made(step, {})]
             stale |= more
 
-    def _needed(
-        self, written: Sequence[Comprehension], stale: Container[str]
-    ) -> tuple[list[str], list[VersionStep]]:
+    def _needed(self, stale: Container[str]) -> tuple[list[str], list[VersionStep]]:
         """The versions that are saved, no `stale` one among them, and the steps that make other
         versions."""
-        needed = {n.tensor for w in written for n in p.walk(w.rhs) if isinstance(n, p.Read)}
+        needed = {name for line in self.written for name in line.sources}
         saved: list[str] = []
         again: list[VersionStep] = []
         for step in reversed(self.redone):
@@ -90,29 +109,27 @@ class Forward:
                 if version not in saved:
                     saved.insert(0, version)
                 continue
-            rhs = step.statement.rhs
-            needed |= {node.tensor for node in p.walk(rhs) if isinstance(node, p.Read)}
-            if step.previous is not None:
-                needed.add(step.previous)
+            needed |= step.sources
             again.insert(0, step)
         order = [step.version for step in self.steps]
         return sorted(saved, key=order.index), again
 
     def _is_saved(self, step: VersionStep) -> bool:
-        if step.tensor in self.terms:
+        program, tensor = self.program, step.tensor
+        if tensor in self.terms:
             return False
-        tensor = self.program.tensors[step.tensor]
-        if tensor.dtype.is_integer and not tensor.rank:
+        if program.dtypes[tensor].is_integer and not program.ranks[tensor]:
             return False  # as an input, ranges would depend on it where conditions do
+        kind = "output" if tensor in program.outputs else "temporary"
         kinds = {"outputs": ("output",), "none": ()}.get(self.save, ("output", "temporary"))
-        is_last = self._last[step.tensor] == step.version
-        return tensor.role in kinds and (is_last or self.save == EACH_VERSION)
+        is_last = self._last[tensor] == step.version
+        return kind in kinds and (is_last or self.save == EACH_VERSION)
 
     @property
     def _last(self) -> dict[str, str]:
         return {step.tensor: step.version for step in self.steps}
 
-    def whole(self, saved: Sequence[str]) -> list[TextStep]:
+    def _whole(self, saved: Sequence[str]) -> list[TextStep]:
         """The statements of the program. Versions that are not saved are held by the tensor that
         holds the version after them."""
         holders: dict[str, str] = {version: version for version in self.given}
@@ -127,93 +144,43 @@ class Forward:
     def _made(self, step: VersionStep, holders: Mapping[str, str]) -> list[TextStep]:
         """The statements that make a version, or add to it; `holders` are the tensors that hold
         versions."""
+        line, op = step.line, step.line.op
         version = holders.get(step.version, step.version)
         previous = step.previous and holders.get(step.previous, step.previous)
-        pieces = [s for s in self.steps if s.concat == step.concat and s.concat is not None]
+        pieces = [s for s in self.steps if s.concat is step.concat is not None]
         if pieces and {s.version for s in pieces} == {step.version} and not pieces[0].joins:
-            sources = [next(reads_of(s.statement.rhs)).tensor for s in pieces]
+            sources = [s.line.sources[0] for s in pieces]
             held = tuple(holders.get(source, source) for source in sources)
             return [Joined(version, held)] if step is pieces[0] else []
-        statement, op = step.statement, OPERATORS[step.statement.op]
-        if statement.op != "=" and step.is_anew:
+        if step.is_anew and not line.starts:
             op += "!"
-        rhs = _held(statement.rhs, holders)
-        made = Comprehension(version, statement.outer, op, rhs, dict(step.ranges))
+        made = replace(line, target=version, op=op, rhs=e.with_tensors(line.rhs, holders))
         if previous == version or step.joins or step.tensor in self.terms:
             return [made]
-        shape = self.found.shapes[step.tensor]
-        ends = (step.ranges[v][1] for v in statement.outer)
+        shape = self.program.inferred[step.tensor]
+        ends = (line.where[v][1] for v in line.indices)
         if previous is None and all(map(operator.eq, ends, shape)):
             return [made]
-        indices = tuple(LETTERS[k] for k in range(len(statement.outer)))
+        indices = tuple(LETTERS[k] for k in range(len(line.indices)))
         whole = {name: (e.ZERO, size) for name, size in zip(indices, shape, strict=True)}
         value: p.Expr = e.ZERO
         if previous is not None:
             value = e.read(previous, tuple(map(e.index, indices)))
         return [Comprehension(version, indices, "=", value, whole), made]
 
+    # --- defs ---------------------------------------------------------------------------------
 
-def _held(expr: p.Expr, holders: Mapping[str, str]) -> p.Expr:
-    """An expression with tensors in the place of the versions that they hold."""
-
-    def change(node: p.Expr) -> p.Expr | None:
-        if isinstance(node, p.Extent) and node.tensor in holders:
-            return replace(node, tensor=holders[node.tensor])
-        if isinstance(node, p.Read) and node.tensor in holders:
-            inside = tuple(e.rebuilt(s, change) for s in node.subscripts)
-            return replace(node, tensor=holders[node.tensor], subscripts=inside)
-        return None
-
-    return e.rebuilt(expr, change)
-
-
-@dataclass(frozen=True, slots=True)
-class Derivation:
-    """The parts of a gradient: `cotangents` of the caller by output, `results` by the tensor whose
-    gradient they are, the statements `written`, and the `shapes` of all tensors of these."""
-
-    forward: Forward
-    fresh: Callable[[str], str]
-    cotangents: Mapping[str, str]
-    results: Mapping[str, str]
-    written: Sequence[Comprehension]
-    shapes: Mapping[str, tuple[p.Expr, ...]]
-
-    @property
-    def saved(self) -> tuple[str, ...]:
-        """The versions that the gradient is given."""
-        return tuple(self.forward.needed(self.written)[0])
-
-
-def gradient_def(made: Derivation) -> WrittenDef:
-    """The def of a gradient."""
-    return _Def(made.forward, made.fresh, made.shapes).backward(made, "grad")
-
-
-def forward_and_backward(made: Derivation) -> tuple[WrittenDef, WrittenDef]:
-    """The def of the program, which returns what is saved, too, and that of its gradient."""
-    texts = _Def(made.forward, made.fresh, made.shapes)
-    return texts.forward_saving(made.saved, "forward"), texts.backward(made, "backward")
-
-
-@dataclass(frozen=True, slots=True)
-class _Def:
-    forward: Forward
-    fresh: Callable[[str], str]
-    shapes: Mapping[str, tuple[p.Expr, ...]]
-    dims: dict[str, list[str]] = field(default_factory=dict)
-
-    def backward(self, made: Derivation, suffix: str) -> WrittenDef:
-        program = self.forward.program
-        saved, again = self.forward.needed(made.written)
-        statements = self._finished((*again, *made.written))
-        cotangents = made.cotangents
-        asked = [v for v in self.forward.given if v in made.results]
+    def backward(self, suffix: str) -> WrittenDef:
+        """The def of the gradient."""
+        program, cotangents = self.program, self.cotangents
+        saved, again = self.needed()
+        statements = self._finished((*again, *self.written))
+        asked = [v for v in self.given if v in self.results]
         for version in dict.fromkeys((*cotangents, *asked, *saved)):
             self._dims(version)
-        returns = [self._declared(name, result) for name, result in made.results.items()]
+        returns = [self._declared(name, result) for name, result in self.results.items()]
         body = "\n".join([*(s.text for s in statements), *returns])
-        given = [v for v in self.forward.given if _names(body, v) or v in asked]
+        given = [v for v in self.given if _names(body, v) or v in asked]
         tail = [self._declared(v, v) for v in given]
         tail += [self._declared(v, v) for v in saved]
         tail += [self._declared(o, n) for o, n in cotangents.items()]
@@ -223,9 +190,10 @@ class _Def:
         versions = {w.target for w in again}
         return self._written(suffix, [*head, *tail], returns, statements, shown, versions)
 
-    def forward_saving(self, saved: Sequence[str], suffix: str) -> WrittenDef:
-        program, given = self.forward.program, self.forward.given
-        statements = self._finished(self.forward.whole(saved))
+    def forward(self, suffix: str) -> WrittenDef:
+        """The def of the program, which returns what is saved, too."""
+        program, given, saved = self.program, self.given, self.saved
+        statements = self._finished(self._whole(saved))
         params = [self._declared(n, n) for n in (*program.inputs, *given)]
         returns = [self._returned(n) for n in program.outputs]
         returns += [v for v in saved if v not in program.outputs]
@@ -243,17 +211,16 @@ class _Def:
     ) -> WrittenDef:
         """The def of some statements. `shown` are the versions, or outputs, whose shapes parameters
         have beside the inputs; `versions` are the versions that statements make."""
-        name = self.fresh(f"{self.forward.program.name}_{suffix}")
-        types = {v: self.forward.dtype(v) for v in versions}
-        found = self.forward.found
-        calls = [self._call(shaped, shown) for shaped in found.samples]
-        edges = [self._call(shaped, shown) for shaped in found.edges]
+        name = self.fresh(f"{self.program.name}_{suffix}")
+        types = {v: self.dtype(v) for v in versions}
+        calls = [self._call(sample, shown) for sample in self.found.samples]
+        edges = [self._call(sample, shown) for sample in self.found.edges]
         made = checked_def(name, params, returns, statements, types, rule="D4")
         return without_idle_ranges(made, self.shapes, calls, edges)
 
     def _kept(self, body: str, tail: Iterable[str]) -> set[str]:
         """The inputs that the body uses, and inputs that are needed to name a size."""
-        program = self.forward.program
+        program = self.program
         kept = {n for n in program.inputs if _names(body, n)}
         missing = [s for s in program.sizes if _names(body, s)]
         for name in program.inputs:
@@ -263,51 +230,58 @@ class _Def:
                 kept.add(name)
         return kept
 
-    def _call(self, shaped: p.ShapedProgram, shown: Mapping[str, str]) -> SampleCall:
-        shapes = {n: shaped.shapes[self.forward.tensor(version)] for n, version in shown.items()}
-        return SampleCall(dict(shaped.shapes) | shapes, shaped.scalars)
+    def _call(self, sample: p.ShapedProgram, shown: Mapping[str, str]) -> SampleCall:
+        known = KnownSizes(sample.sizes, sample.shapes, sample.scalars)
+        tensors = {word: name for name, word in self.program.words.items()}
+        shapes = dict(sample.shapes)
+        for name, version in shown.items():
+            tensor = self.tensor(version)
+            shape = sample.shapes.get(tensors.get(tensor, tensor))
+            if shape is None:  # of a part of a right side
+                dims = (evaluate(dim, known) for dim in self.program.inferred[tensor])
+                shape = tuple(max(dim or 0, 0) for dim in dims)
+            shapes[name] = shape
+        return SampleCall(shapes, sample.scalars)
 
     def _dims(self, version: str) -> list[str]:
         """The dimensions of a tensor that is no input, as text: sizes and numbers, and for other
         expressions names of their own, after the variables of the statement that writes the tensor.
         """
-        tensor = self.forward.tensor(version)
+        tensor = self.tensor(version)
         if tensor not in self.dims:
-            left = next(s.outer for s in self.forward.program.statements if s.target == tensor)
+            left = next(line.indices for line in self.program.lines if line.target == tensor)
             self.dims[tensor] = []
-            for size, variable in zip(self.forward.found.shapes[tensor], left, strict=True):
+            for size, variable in zip(self.program.inferred[tensor], left, strict=True):
                 plain = isinstance(size, p.Size | p.Literal)
                 dim = e.text(size) if plain else self.fresh(f"O{variable.upper()}")
                 self.dims[tensor].append(dim)
         return self.dims[tensor]
 
     def _declared(self, version: str, name: str) -> str:
-        tensor = self.forward.tensor(version)
-        declared = self.forward.program.tensors[tensor]
-        if declared.role != "input":
+        program, tensor = self.program, self.tensor(version)
+        if tensor not in program.inputs:
             dims = self._dims(version)
-        elif self.forward.found.is_known:
-            dims = [e.text(d) for d in self.forward.found.shapes[tensor]]
         else:
-            dims = [e.text(d) for d in declared.shape or ()]
+            shapes = program.inferred if self.found.is_known else program.shapes
+            dims = [e.text(d) for d in shapes[tensor]]
         listed = f"({','.join(dims)})" if dims else ""
-        return f"{SPELLED[declared.dtype.name]}{listed} {name}"
+        return f"{SPELLED[program.dtypes[tensor].name]}{listed} {name}"
 
     def _returned(self, output: str) -> str:
         """An output of the program, with its type where it is declared."""
-        shape = self.forward.program.tensors[output].shape
+        shape = self.program.shapes.get(output)
         return self._declared(output, output) if is_spelled(shape) else output
 
     def _finished(self, statements: Sequence[TextStep]) -> list[TextStep]:
         """The statements as they are printed: index variables have free names, `pad` stands for the
         conditions that it makes, and sizes stand for dimensions of tensors."""
-        program, found = self.forward.program, self.forward.found
+        program, found = self.program, self.found
 
         def change(node: p.Expr) -> p.Expr | None:
             if isinstance(node, p.Extent):
-                tensor = self.forward.tensor(node.tensor)
+                tensor = self.tensor(node.tensor)
                 if tensor not in program.inputs or found.is_known:
-                    return found.shapes[tensor][node.axis]
+                    return program.inferred[tensor][node.axis]
             if isinstance(node, p.Size) and found.is_known:
                 return e.number(found.samples[0].sizes[node.name])
             return None

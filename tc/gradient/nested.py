@@ -16,11 +16,10 @@ from tc.builtins.derivatives import DERIVATIVES
 from tc.dtypes import FLOAT16, FLOAT32, DType
 from tc.gradient import terms as e
 from tc.gradient.adjoints import ARGUMENTS, carries, parsed_derivative
-from tc.gradient.def_text import ExprBounds, FreshNames
-from tc.gradient.sampled_ranges import SampledRanges
+from tc.gradient.call_free_def import CallFreeDef, PairedRanges
+from tc.gradient.def_text import Comprehension, TextStep
+from tc.gradient.reductions import stored_terms
 from tc.semantics import program as p
-from tc.semantics.size_values import KnownSizes, evaluate
-from tc.source import Source, Span
 
 MOST_TIMES_AS_LONG = 12
 """Times as many nodes of an expression as it has, that its gradient may have; among layers and
@@ -115,10 +114,6 @@ class Parts:
             if isinstance(node, p.Binary) and node.op in "/%" and not node.dtype.is_float:
                 return False
         return True
-
-    def _is_inside(self, subscript: p.Expr) -> bool:
-        """Whether a subscript is always in bounds, since it alone bounds the range of its index."""
-        return isinstance(subscript, p.Index) and subscript.name not in self.bounded
 
 
 def is_short(rhs: p.Expr) -> bool:
@@ -265,79 +260,33 @@ def _is_short(expr: p.Expr) -> bool:
 # --- programs -------------------------------------------------------------------------------------
 
 
-def with_parts(program: p.Program, found: SampledRanges) -> tuple[p.Program, SampledRanges]:
-    """The program and its ranges with long right sides in parts; both as they are where no right
-    side is long."""
-    variables = (v for s in program.statements for v in s.variables)
-    names = FreshNames((*program.tensors, *program.sizes, *variables))
-    statements: list[p.Statement] = []
-    new: dict[str, p.Tensor] = {}
-    ranges: dict[str, Mapping[str, ExprBounds]] = dict(found.ranges)
-    shapes: dict[str, tuple[p.Expr, ...]] = {}
-    for statement in program.statements:
-        of = ranges[statement.name]
-        begins = {v: of[v][0] for v in statement.reduction if of[v][0] != e.ZERO}
-        name = functools.partial(names.fresh, f"v_{statement.target}")
-        clauses = frozenset(w.variable for w in statement.where)
-        parts = Parts(statement.variables, clauses, begins, name)
-        rhs = parts.of(statement.rhs)
+def in_parts(program: CallFreeDef) -> CallFreeDef:
+    """The def in which right sides whose derivatives would be much longer have parts, which are
+    statements before them."""
+    names = program.fresh_names()
+    paired = PairedRanges(program, {}, frozenset())
+    dtypes, ranks = dict(program.dtypes), dict(program.ranks)
+    inferred = dict(program.inferred)
+    steps: list[TextStep] = []
+    for place, line in enumerate(program.steps):
+        if not isinstance(line, Comprehension) or is_short(line.rhs):
+            steps.append(line)
+            continue
+        terms = stored_terms(program, line, program.steps[:place])
+        whole = terms.line
+        clauses = frozenset(line.where if line.clauses is None else line.clauses)
+        fresh = functools.partial(names.fresh, f"v_{line.target}")
+        indices = whole.indices if program.found is None else None
+        parts = Parts(line.variables, clauses, terms.begins, fresh, indices)
+        rhs = line.rhs if terms.waits else parts.of(line.rhs)
         for part in parts.made:
-            statements.append(_statement_of(part, statement))
-            own = {v: of[v] for v in part.indices}
-            own |= {v: (e.ZERO, e.difference(of[v][1], b)) for v, b in begins.items() if v in own}
-            ranges[part.name] = own
-            shapes[part.name] = tuple(end for _, end in own.values())
-            rank, span = len(part.indices), statement.span
-            new[part.name] = p.Tensor(part.name, part.dtype, rank, "temporary", None, span)
-        statements.append(replace(statement, rhs=rhs) if parts.made else statement)
-    if not new:
-        return program, found
-    made = replace(
-        program,
-        tensors={**program.tensors, **new},
-        temporaries=(*program.temporaries, *new),
-        statements=tuple(statements),
-    )
-    with_shapes = replace(
-        found,
-        ranges=ranges,
-        shapes={**found.shapes, **shapes},
-        samples=tuple(_with_shapes(sample, shapes) for sample in found.samples),
-        edges=tuple(_with_shapes(sample, shapes) for sample in found.edges),
-    )
-    return made, with_shapes
-
-
-def _statement_of(part: Part, statement: p.Statement) -> p.Statement:
-    return replace(
-        statement,
-        name=part.name,
-        target=part.name,
-        subscripts=tuple(map(_written, part.indices)),
-        outer=part.indices,
-        variables=part.indices,
-        op="=",
-        init=False,
-        continues="",
-        rhs=part.rhs,
-        where=(),
-        exists=(),
-    )
-
-
-def _written(index: str) -> p.Expr:
-    """An index variable with its name as the text of its place; variables of concat have another
-    text there."""
-    return p.Index(index, span=Span(Source(index), 0, len(index)))
-
-
-def _with_shapes(
-    sample: p.ShapedProgram, shapes: Mapping[str, tuple[p.Expr, ...]]
-) -> p.ShapedProgram:
-    """A program at some sizes with the shapes of tensors that are new."""
-    known = KnownSizes(sample.sizes, sample.shapes, sample.scalars)
-    at_sizes = {
-        name: tuple(max(evaluate(dim, known) or 0, 0) for dim in shape)
-        for name, shape in shapes.items()
-    }
-    return replace(sample, shapes={**sample.shapes, **at_sizes})
+            dtypes[part.name], ranks[part.name] = part.dtype, len(part.indices)
+            made = Comprehension(part.name, part.indices, "=", part.rhs)
+            if program.found is None:
+                made = paired.ranged(whole, made)
+            else:
+                made = replace(made, where={v: whole.where[v] for v in part.indices})
+                inferred[part.name] = tuple(end for _, end in made.where.values())
+            steps.append(made)
+        steps.append(replace(line, rhs=rhs))
+    return replace(program, steps=tuple(steps), dtypes=dtypes, ranks=ranks, inferred=inferred)

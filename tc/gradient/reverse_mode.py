@@ -7,27 +7,19 @@ versions of the forward program -> its statements in reverse
 
 from __future__ import annotations
 
-import functools
-import itertools
-import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import FLOAT16, FLOAT64, DType
 from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution, branches, check_derived, contributions, gathered
-from tc.gradient.def_text import ExprBounds, reads_of
-from tc.gradient.gradient_def import (
-    EACH_VERSION,
-    Derivation,
-    Forward,
-    forward_and_backward,
-    gradient_def,
-)
+from tc.gradient.call_free_def import CallFreeDef, call_free
+from tc.gradient.def_text import Comprehension, ExprBounds, FreshNames, reads_of
+from tc.gradient.gradient_def import EACH_VERSION, Derivation
 from tc.gradient.inversion import as_condition, invert
-from tc.gradient.maxima import TermPositions, is_exact, other_term
-from tc.gradient.nested import with_parts
+from tc.gradient.nested import in_parts
+from tc.gradient.reductions import is_exact, other_terms, stored_terms
 from tc.gradient.request import (
     InputNames,
     TextOrFunction,
@@ -36,7 +28,7 @@ from tc.gradient.request import (
     repaired,
     wanted_inputs,
 )
-from tc.gradient.sampled_ranges import SampledRanges, ranges_at, sampled_ranges
+from tc.gradient.sampled_ranges import ranges_at, sampled_ranges
 from tc.gradient.stored_values import Product, StoredValues, divided_last, pulled
 from tc.gradient.versions import Cotangents, VersionStep, versions
 from tc.semantics import program as p
@@ -84,7 +76,7 @@ def grad(
     """
     check_option("save", save, SAVE)
     made = derivation(src, wrt, entry, constant, ties, save, sizes)
-    return ShownText(gradient_def(made).layout)
+    return ShownText(made.backward("grad").layout)
 
 
 def derivation(
@@ -98,12 +90,19 @@ def derivation(
 ) -> Derivation:
     """The statements of a gradient, and what they are made of."""
     check_option("ties", ties, TIES)
-    program = program_of(src, entry)
-    found = sampled_ranges(program) if sizes is None else ranges_at(program, sizes)
-    through = constant_tensors(program, constant)
-    program, found = with_parts(program, found)
-    with repaired(program, wrt, through):
-        return _Reverse.of(program, wrt, through, found, ties).derivation(save)
+    checked = program_of(src, entry)
+    found = sampled_ranges(checked) if sizes is None else ranges_at(checked, sizes)
+    fixed = constant_tensors(checked, constant)
+    program = in_parts(call_free(checked, found))
+    names = program.fresh_names()
+    steps, given = versions(program, names.fresh)
+    types = {**program.dtypes, **{v: program.dtypes[name] for v, name in given.items()}}
+    inputs = (*program.inputs, *given)
+    floating = [name for name in inputs if types[name].is_float]
+    with repaired(checked, wrt, fixed):
+        asked = wanted_inputs(checked, inputs, floating, wrt, fixed)
+        constants = {program.words[name] for name in fixed}
+        return _Reverse.of(program, steps, given, names, asked, constants, ties).derivation(save)
 
 
 def check_option(name: str, value: str, known: Sequence[str]) -> None:
@@ -119,73 +118,53 @@ def check_option(name: str, value: str, known: Sequence[str]) -> None:
 class _Reverse:
     """The state of one derivation: what is known of the program, and the statements made so far."""
 
-    program: p.Program
-    found: SampledRanges
+    program: CallFreeDef
+    steps: tuple[VersionStep, ...]
+    given: Mapping[str, str]
+    """The caller's tensors by version."""
+    names: FreshNames
+    wrt: tuple[str, ...]
+    active: set[str]
     ties: str
-    taken: set[str]
     cotangents: Cotangents
-    wrt: tuple[str, ...] = ()
-    steps: tuple[VersionStep, ...] = ()
-    given: Mapping[str, str] = field(default_factory=dict)  # the caller's tensors
-    active: set[str] = field(default_factory=set)
+    redone: list[VersionStep]
+    """The steps as a gradient makes versions again."""
     counts: dict[str, str] = field(default_factory=dict)  # of the largest terms, by version
-    redone: list[VersionStep] = field(default_factory=list)  # the steps, as versions are made again
     terms: dict[str, DType] = field(default_factory=dict)  # of maxima, that are stored (D11)
     stored: StoredValues = field(default_factory=lambda: StoredValues((), frozenset()))
 
     @classmethod
     def of(
         cls,
-        program: p.Program,
-        wrt: InputNames | None,
-        constant: frozenset[str],
-        found: SampledRanges,
+        program: CallFreeDef,
+        steps: tuple[VersionStep, ...],
+        given: Mapping[str, str],
+        names: FreshNames,
+        wrt: tuple[str, ...],
+        constant: set[str],
         ties: str,
     ) -> _Reverse:
-        taken = {*program.tensors, *program.sizes}
-        taken |= {v for s in program.statements for v in s.variables}
-        shapes = dict(found.shapes)
-        types = {name: tensor.dtype for name, tensor in program.tensors.items()}
-        new = cls(program, found, ties, taken, Cotangents(shapes, types, functools.partial(str)))
-        new.cotangents.fresh = new.fresh
-        new.steps, new.given = versions(program, found, new.fresh)
-        new.redone = [*new.steps]
-        new.cotangents.left = {step.version: step.statement.outer for step in reversed(new.steps)}
-        inputs = (*program.inputs, *new.given)
-        of = {name: new.given.get(name, name) for name in inputs}
-        floating = [name for name in inputs if program.tensors[of[name]].dtype.is_float]
-        new.wrt = wanted_inputs(program, inputs, floating, wrt, constant)
-        for version, tensor in [*new.given.items(), *((s.version, s.tensor) for s in new.steps)]:
-            shapes[version], types[version] = shapes[tensor], types[tensor]
-        new.active = set(new.wrt)
-        for step in new.steps:
-            reads = {c.read.tensor for c in contributions(step.statement.rhs, e.ZERO)}
-            sources = reads | {step.previous or step.version}
-            if sources & new.active and not {step.tensor, step.version} & constant:
-                new.active.add(step.version)
-        return new
-
-    def fresh(self, name: str) -> str:
-        """A name that no other tensor, size or variable has: the given one, or with _2, _3, ...
-        behind it (D2)."""
-        name = self.untaken(re.sub(r"\W", "_", name))
-        self.taken.add(name)
-        return name
-
-    def untaken(self, stem: str, here: Container[str] = ()) -> str:
-        """A name for an index variable, which other statements may use, too."""
-        numbered = (f"{stem}_{n}" for n in itertools.count(2))
-        tried = itertools.chain([stem], numbered)
-        return next(name for name in tried if name not in self.taken and name not in here)
+        tensors = {**given, **{step.version: step.tensor for step in steps}}
+        shapes = dict(program.inferred) | {v: program.inferred[n] for v, n in tensors.items()}
+        types = dict(program.dtypes) | {v: program.dtypes[n] for v, n in tensors.items()}
+        cotangents = Cotangents(shapes, types, names.fresh)
+        cotangents.left = {step.version: step.line.indices for step in reversed(steps)}
+        active = set(wrt)
+        for step in steps:
+            sources = {c.read.tensor for c in contributions(step.line.rhs, e.ZERO)}
+            sources.add(step.previous or step.version)
+            if sources & active and not {step.tensor, step.version} & constant:
+                active.add(step.version)
+        return cls(program, steps, given, names, wrt, active, ties, cotangents, [*steps])
 
     # --- statements -------------------------------------------------------------------------
 
     def derivation(self, save: str) -> Derivation:
         program, cotangents = self.program, self.cotangents
-        outputs = [o for o in program.outputs if program.tensors[o].dtype.is_float]
+        outputs = [o for o in program.outputs if program.dtypes[o].is_float]
         given = {output: cotangents.give(output) for output in outputs}
         results = {name: cotangents.result(name) for name in self.wrt}
-        exact = (o for o in outputs if program.tensors[o].dtype != FLOAT16)  # halves are rounded
+        exact = (o for o in outputs if program.dtypes[o] != FLOAT16)  # halves are rounded
         held = frozenset(exact if save != "none" else ())
         self.stored = StoredValues(self.steps, held)
         for step in reversed(self.steps):
@@ -196,10 +175,18 @@ class _Reverse:
             if cotangents.of(name) is None:
                 cotangents.add(name, cotangents.indices(name), cotangents.zero(name))
         cotangents.round()
-        redone = tuple(self.redone)
-        forward = Forward(program, self.found, self.steps, self.given, save, redone, self.terms)
         return Derivation(
-            forward, self.fresh, given, results, cotangents.written, cotangents.shapes
+            program,
+            self.names.fresh,
+            self.steps,
+            self.given,
+            save,
+            tuple(self.redone),
+            self.terms,
+            given,
+            results,
+            cotangents.written,
+            cotangents.shapes,
         )
 
     def _derive(self, step: VersionStep, cotangent: str) -> None:
@@ -207,29 +194,30 @@ class _Reverse:
         cotangents of the tensors that it reads (D3), and the cotangent of the version that it
         changes (D9)."""
         old = step.previous if step.previous in self.active else None
-        reads = [c.read.tensor for c in contributions(step.statement.rhs, e.ZERO)]
+        line = step.line
+        reads = [c.read.tensor for c in contributions(line.rhs, e.ZERO)]
         adjoint, guard = self._adjoint(step, cotangent)
         in_place = old is not None and old not in reads and self.cotangents.is_owned(cotangent)
         if old is not None and not in_place:
             self._carry(step, old, cotangent)
         value = None
-        if step.statement.op == "=" and self._is_stored(step):
-            value = self._read(step.version, step.statement)
+        if line.op == "=" and self._is_stored(step):
+            value = self._read(step.version, line)
         is_held = step.version in self.stored.held and self.stored.is_right_side_alone(step)
         is_held &= not {*self.program.inputs, *self.given}.issuperset(reads)
         held = value if is_held else None
         found = [
             each
-            for each in gathered(contributions(step.statement.rhs, adjoint, guard, value, held))
+            for each in gathered(contributions(line.rhs, adjoint, guard, value, held))
             if each.read.tensor in self.active and not e.is_number(each.adjoint, 0)
         ]
         for each in found:
             check_derived(each)
         for each in self._with_scaled(step, cotangent, found):
-            by_value = self.stored.of_step(step, each, self._read(step.version, step.statement))
-            own, each = by_value or (step, each)
+            by_value = self.stored.of_step(step, each, self._read(step.version, line))
+            ranges, each = by_value or (line.where, each)
             for branch in branches(each):
-                self._contribute(own, branch)
+                self._contribute(line.indices, ranges, branch)
         if old is not None and in_place:
             self.cotangents.alias(old, cotangent)
             self._keep(step, old)
@@ -240,16 +228,16 @@ class _Reverse:
         """The contributions to the reads of a sum. Factors that all terms of the sum's cotangent
         share are taken out of the cotangent where a factor times a term of the sum is a value that
         an output holds."""
-        used = (read.tensor for w in self.cotangents.written for read in reads_of(w.rhs))
+        used = (name for line in self.cotangents.written for name in line.sources)
         if (
-            step.statement.op != "+"
+            step.line.operator != "+"
             or not self.stored.is_right_side_alone(step)
             or cotangent in used
         ):
             return found  # what else reads it wants the cotangent as it is
         if not self.cotangents.is_owned(cotangent):
             return found
-        scaled = pulled(self.cotangents.written, cotangent, step.statement.outer)
+        scaled = pulled(self.cotangents.written, cotangent, step.line.indices)
         if scaled is None or cotangent in self.cotangents.returned:
             return found
         place, sum_, factors = scaled
@@ -270,19 +258,19 @@ class _Reverse:
         alone = not any(other.joins and other.version == step.version for other in self.steps)
         return alone and self.cotangents.types[step.version] != FLOAT16
 
-    def _read(self, tensor: str, statement: p.Statement) -> p.Read:
-        return self.cotangents.read(tensor, statement.subscripts)
+    def _read(self, tensor: str, line: Comprehension) -> p.Read:
+        """A read of the element of a tensor at the place that a statement writes."""
+        return self.cotangents.read(tensor, line.left)
 
     def _adjoint(self, step: VersionStep, cotangent: str) -> tuple[p.Expr, tuple[p.Expr, ...]]:
         """The adjoint of a statement's right side, and the conditions under which the right side
         gets the adjoint."""
-        adjoint: p.Expr = self._read(cotangent, step.statement)
-        match step.statement.op:
+        adjoint: p.Expr = self._read(cotangent, step.line)
+        match step.line.operator:
             case "min" | "max" if self.ties == "first":
                 return adjoint, (self._is_first(step),)
             case "min" | "max":
-                after = self._read(step.version, step.statement)
-                equal = e.compare("==", self._terms(step), after)
+                equal = self._is_extreme(step)
                 return e.binary("/", adjoint, self._count(step, equal)), (equal,)
             case "*":
                 return e.product(adjoint, self._others(step)), ()
@@ -293,8 +281,8 @@ class _Reverse:
     def _carry(self, step: VersionStep, old: str, cotangent: str) -> None:
         """Begins the cotangent of the previous version `old`; the cotangent of the version after
         the statement stays as it is."""
-        is_sum = not step.is_anew and step.statement.op == "+"
-        reads = {c.read.tensor for c in contributions(step.statement.rhs, e.ZERO)}
+        is_sum = not step.is_anew and step.line.operator == "+"
+        reads = {c.read.tensor for c in contributions(step.line.rhs, e.ZERO)}
         if is_sum and old not in reads:
             self.cotangents.alias(old, cotangent)
             return
@@ -305,10 +293,9 @@ class _Reverse:
         """Changes the cotangent of the previous version `old`, which starts as the cotangent of the
         version after the statement: only the share that the statement has kept of the old values
         stays."""
-        statement, op = step.statement, step.statement.op
-        ranges = {v: step.ranges[v] for v in statement.outer}
+        line, op = step.line, step.line.operator
         cotangent = self.cotangents.names[old]
-        own: p.Expr = self._read(cotangent, statement)
+        own: p.Expr = self._read(cotangent, line)
         if step.is_anew:
             kept: p.Expr = e.ZERO
         elif op == "+":
@@ -316,109 +303,91 @@ class _Reverse:
         elif op == "*":
             kept = e.product(own, self._product(step))
         else:
-            before, after = (self._read(name, statement) for name in (old, step.version))
-            equal = e.compare("==", before, after)
             if self.ties == "split":
-                own = e.binary("/", own, self._read(self.counts[step.version], step.statement))
-            kept = e.select(equal, own)
-        self.cotangents.write(cotangent, statement.outer, "=", kept, ranges)
+                own = e.binary("/", own, self._read(self.counts[step.version], line))
+            kept = e.select(e.compare("==", *self._before_and_after(step)), own)
+        self.cotangents.write(Comprehension(cotangent, line.indices, "=", kept, line.outer))
 
     def _product(self, step: VersionStep) -> p.Expr:
         """The product of the terms of an element, as a read of a temporary where there are several
         terms."""
-        statement = step.statement
-        if not statement.reduction:
-            return statement.rhs
-        name = self.fresh(f"y_{step.version}")
-        self._temporary(name, statement.outer, "*=!", statement.rhs, step.ranges)
-        return self._read(name, statement)
+        line = step.line
+        if not line.reduction:
+            return line.rhs
+        name = self.names.fresh(f"y_{step.version}")
+        self._temporary(Comprehension(name, line.indices, "*=!", line.rhs, line.where))
+        return self._read(name, line)
+
+    def _before_and_after(self, step: VersionStep) -> tuple[p.Read, p.Read]:
+        """Reads of the element that a statement changes, in the previous version and in its own."""
+        assert step.previous is not None
+        return self._read(step.previous, step.line), self._read(step.version, step.line)
+
+    def _goes_on(self, step: VersionStep) -> bool:
+        """Whether the value of the previous version counts as a term of the statement."""
+        return step.previous is not None and not step.is_anew
+
+    def _temporary(self, made: Comprehension) -> None:
+        """Adds a statement that makes a tensor of its own."""
+        self.cotangents.shapes[made.target] = tuple(made.where[v][1] for v in made.indices)
+        self.cotangents.write(made)
 
     # --- the largest and the smallest (D11) -------------------------------------------------
 
-    def _temporary(
-        self,
-        name: str,
-        indices: tuple[str, ...],
-        op: str,
-        rhs: p.Expr,
-        where: Mapping[str, ExprBounds],
-    ) -> None:
-        self.cotangents.shapes[name] = tuple(where[v][1] for v in indices)
-        self.cotangents.write(name, indices, op, rhs, where)
-
-    def _terms(self, step: VersionStep) -> p.Expr:
-        """The terms of a statement under `min=` or `max=`, to be compared with its result. Terms
+    def _is_extreme(self, step: VersionStep) -> p.Expr:
+        """The condition that a term of a statement under `min=` or `max=` equals the result. Terms
         that are rounded are stored in the type of the result, and the result is computed again from
         the stored terms: no comparison depends on two computations of one term."""
-        statement = step.statement
+        line, term = step.line, step.line.rhs
         dtype = self.cotangents.types[step.version]
-        if is_exact(statement.rhs, dtype):
-            return statement.rhs
-        name = self.fresh(f"e_{step.version}")
-        indices = tuple(v for v in statement.variables if v in p.index_names(statement.rhs))
-        reduced = {v: step.ranges[v] for v in indices if v not in statement.outer}
-        positions = TermPositions.of(reduced)
-        ranges = {v: positions.ranges.get(v, step.ranges[v]) for v in indices}
-        places = (positions.places.get(v, e.index(v)) for v in indices)
-        self.terms[name] = self.cotangents.types[name] = dtype
-        self.cotangents.shapes[name] = tuple(ranges[v][1] for v in indices)
-        stored = replace(
-            statement,
-            target=name,
-            subscripts=tuple(map(e.index, indices)),
-            outer=indices,
-            variables=indices,
-            op="=",
-            init=False,
-            continues="",
-            rhs=e.substituted(statement.rhs, positions.values),
-        )
-        made = VersionStep(stored, ranges, name, name, None, joins=False, covers=True)
-        read = self.cotangents.read(name, tuple(places))
-        of_stored = replace(step, statement=replace(statement, rhs=read))
-        place = next(i for i, each in enumerate(self.redone) if each is step)
-        self.redone[place : place + 1] = [made, of_stored]
-        return read
+        if not is_exact(term, dtype):
+            name = self.names.fresh(f"e_{step.version}")
+            terms = stored_terms(self.program, line, ())
+            made = replace(terms.line, target=name)
+            self.terms[name] = self.cotangents.types[name] = dtype
+            self.cotangents.shapes[name] = tuple(made.where[v][1] for v in made.indices)
+            term = self.cotangents.read(name, terms.places)
+            of_stored = replace(step, line=replace(line, rhs=term))
+            place = next(i for i, each in enumerate(self.redone) if each is step)
+            stored = VersionStep(made, name, None, joins=False, covers=True)
+            self.redone[place : place + 1] = [stored, of_stored]
+        return e.compare("==", term, self._read(step.version, line))
 
     def _count(self, step: VersionStep, equal: p.Expr) -> p.Expr:
         """A read of the number of terms that equal the result. The value of the previous version
         counts as a term where the statement goes on from it."""
-        statement, ranges = step.statement, step.ranges
-        count = self.fresh(f"n_{step.version}")
+        line = step.line
+        count = self.counts[step.version] = self.names.fresh(f"n_{step.version}")
+        op = "+=!" if line.reduction else "="
         one = e.select(equal, e.number(1))
-        op = "+=!" if statement.reduction else "="
-        self._temporary(count, statement.outer, op, one, ranges)
-        if step.previous is not None and not step.is_anew:
-            before, after = (self._read(n, statement) for n in (step.previous, step.version))
-            own = e.select(e.compare("==", before, after), e.number(1))
-            outer = {v: ranges[v] for v in statement.outer}
-            self._temporary(count, statement.outer, "+=", own, outer)
-        self.counts[step.version] = count
-        return self._read(count, statement)
+        self._temporary(Comprehension(count, line.indices, op, one, line.where))
+        if self._goes_on(step):
+            own = e.select(e.compare("==", *self._before_and_after(step)), e.number(1))
+            self._temporary(Comprehension(count, line.indices, "+=", own, line.outer))
+        return self._read(count, line)
 
     def _is_first(self, step: VersionStep) -> p.Expr:
         """The condition that a term is the first one, in order of the text, that equals the result;
         the value of the previous version comes before all terms."""
-        statement, ranges = step.statement, step.ranges
-        after = self._read(step.version, statement)
-        equal = e.compare("==", self._terms(step), after)
+        line = step.line
+        equal = self._is_extreme(step)
         conditions = [equal]
-        if step.previous is not None and not step.is_anew:
-            conditions = [e.compare("!=", self._read(step.previous, statement), after), equal]
-        if not statement.reduction:
+        if self._goes_on(step):
+            conditions = [e.compare("!=", *self._before_and_after(step)), equal]
+        if not line.reduction:
             return e.conjunction(conditions)
         place: p.Expr = e.ZERO
         size: p.Expr = e.number(1)
-        for variable in statement.reduction:
-            begin, end = ranges[variable]
+        for variable in line.reduction:
+            begin, end = line.where[variable]
             extent = e.difference(end, begin)
             own = e.difference(e.index(variable), begin)
             place = own if place == e.ZERO else e.binary("+", e.binary("*", place, extent), own)
             size = extent if size == e.number(1) else e.binary("*", size, extent)
-        name = self.fresh(f"p_{step.version}")
+        name = self.names.fresh(f"p_{step.version}")
         first = p.Select(equal, place, size, FLOAT64, span=e.NO_SPAN)
-        self._temporary(name, statement.outer, "min=!", first, ranges)
-        conditions[-1] = e.compare("==", place, self._read(name, statement))
+        self._temporary(Comprehension(name, line.indices, "min=!", first, line.where))
+        conditions[-1] = e.compare("==", place, self._read(name, line))
         return e.conjunction(conditions)
 
     # --- products (D12) ---------------------------------------------------------------------
@@ -426,37 +395,29 @@ class _Reverse:
     def _others(self, step: VersionStep) -> p.Expr:
         """The product of the other terms of an element, times the value of the previous version
         where the statement goes on from it."""
-        statement, ranges = step.statement, step.ranges
+        line = step.line
         factor: p.Expr = p.Literal(1.0, FLOAT64, span=e.NO_SPAN)
-        if step.previous is not None and not step.is_anew:
-            factor = self._read(step.previous, statement)
-        if not statement.reduction:
+        if self._goes_on(step):
+            factor, _ = self._before_and_after(step)
+        if not line.reduction:
             return factor
-        others = {v: self.fresh("q") for v in statement.reduction}
-        positions = TermPositions.of({v: ranges[v] for v in statement.reduction})
-        term = other_term(statement.rhs, others, positions.values, FLOAT64)
-        name = self.fresh(f"x_{step.version}")
-        where = {**{v: ranges[v] for v in statement.outer}, **positions.ranges}
-        where |= {o: ranges[v] for v, o in others.items()}
-        indices = (*statement.outer, *statement.reduction)
-        self._temporary(name, indices, "*=!", term, where)
-        places = (*map(e.index, statement.outer), *positions.places.values())
-        return e.product(e.read(name, places), factor)
+        name = self.names.fresh(f"x_{step.version}")
+        made, read = other_terms(line, name, self.names.fresh)
+        self._temporary(made)
+        return e.product(read, factor)
 
     # --- one read (D5 to D7) ----------------------------------------------------------------
 
-    def _contribute(self, step: VersionStep, found: Contribution) -> None:
+    def _contribute(
+        self, outer: tuple[str, ...], ranges: Mapping[str, ExprBounds], found: Contribution
+    ) -> None:
         """Adds the contribution of one read to a cotangent: the read's subscripts are inverted, and
-        guards stand outermost."""
-        statement = step.statement
-        order = dict.fromkeys((*statement.outer, *statement.reduction))
-        made = invert(
-            found.read.subscripts,
-            {v: step.ranges[v] for v in order},
-            statement.outer,
-            self.untaken,
-        )
-        ranges = {**step.ranges, **made.ranges}
+        guards stand outermost. `ranges` are those of the statement's variables, of which `outer`
+        are on its left side."""
+        order = dict.fromkeys((*outer, *ranges))
+        own = {v: ranges[v] for v in order}
+        made = invert(found.read.subscripts, own, outer, self.names.untaken)
+        ranges = {**ranges, **made.ranges}
         is_plain = not any(isinstance(n, p.Select | p.Logical) for n in p.walk(found.adjoint))
         padded = _bounds(found.adjoint) if is_plain else set()
         parts_of = [part for c in found.conditions for part in self._parts(c, found.read)]
@@ -536,17 +497,16 @@ class _Reverse:
         shapes = self.cotangents.shapes
         return {
             (subscript.name, e.ZERO, size)
-            for node in p.walk(adjoint)
-            if isinstance(node, p.Read) and node.tensor in shapes
-            for subscript, size in zip(node.subscripts, shapes[node.tensor], strict=True)
+            for read in reads_of(adjoint)
+            if read.tensor in shapes
+            for subscript, size in zip(read.subscripts, shapes[read.tensor], strict=True)
             if isinstance(subscript, p.Index)
         }
 
 
 def _bounds(expr: p.Expr) -> set[p.Expr]:
     """The conditions that keep the reads in an expression in bounds."""
-    reads = (node for node in p.walk(expr) if isinstance(node, p.Read))
-    return {condition for read in reads for condition in e.bounds(read)}
+    return {condition for read in reads_of(expr) for condition in e.bounds(read)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -608,5 +568,5 @@ def vjp(
     check_option("save", save, SAVE)
     kept = EACH_VERSION if save == "all" else save
     made = derivation(src, wrt, entry, constant, ties, kept, sizes)
-    forward, backward = forward_and_backward(made)
+    forward, backward = made.forward("forward"), made.backward("backward")
     return ForwardAndBackward(forward.layout, backward.layout, made.saved)

@@ -92,48 +92,45 @@ class StoredValues:
     def is_right_side_alone(self, step: VersionStep) -> bool:
         """Whether the version of a step holds just the step's right side, or the sum of that."""
         alone = not any(s is not step and s.version == step.version for s in self.steps)
-        kind = step.statement.op == "=" or (step.statement.op == "+" and step.is_anew)
+        kind = step.line.operator == "=" or (step.line.operator == "+" and step.is_anew)
         return alone and kind and step.covers and step.previous is None
 
     def of_step(
         self, step: VersionStep, found: Contribution, version: p.Read
-    ) -> tuple[VersionStep, Contribution] | None:
+    ) -> tuple[Mapping[str, ExprBounds], Contribution] | None:
         """The contribution of a statement to a read, by the value that the statement has stored,
-        without the variables of the statement's sum."""
+        and the ranges of its variables, which are not those of the statement's sum."""
         if not self.is_right_side_alone(step) or version.dtype == FLOAT16:
             return None
-        statement = step.statement
-        term = Product.of(statement.rhs)
+        line = step.line
+        term = Product.of(line.rhs)
         if len(term.factors) < 2:
             return None
-        rest = Product.of(found.adjoint).over(term, {v: v for v in p.index_names(statement.rhs)})
+        rest = Product.of(found.adjoint).over(term, {v: v for v in p.index_names(line.rhs)})
         if rest is None:
             return None
-        summed = set(statement.reduction)
+        summed = set(line.reduction)
         used = {n for _, factor in rest.factors for n in p.index_names(factor)}
         if summed and (found.conditions or summed & (used | names(found.read))):
             return None
-        ranges = {v: step.ranges[v] for v in statement.outer}
-        left_over = replace(statement, variables=statement.outer)
-        own = replace(step, statement=left_over, ranges=ranges)
-        return own, replace(found, adjoint=rest.times([(False, version)]).expr)
+        return line.outer, replace(found, adjoint=rest.times([(False, version)]).expr)
 
     def of_others(self, step: VersionStep, adjoint: Product) -> Product | None:
         """The product with a value that some output holds in the place of factors."""
         for other in self.steps:
-            if other.version not in self.held or other.statement.op != "=":
+            if other.version not in self.held or other.line.op != "=":
                 continue
             if not self.is_right_side_alone(other) or other.version == step.version:
                 continue
-            term = Product.of(other.statement.rhs)
+            term = Product.of(other.line.rhs)
             if len(term.factors) < 2 or not any(isinstance(f, p.Call) for _, f in term.factors):
                 continue
             bound: dict[str, str] = {}
             rest = adjoint.over(term, bound)
-            outer = other.statement.outer
+            outer = other.line.indices
             if rest is None or not set(outer) <= set(bound):
                 continue
-            same = all(step.ranges.get(bound[v]) == other.ranges[v] for v in outer)
+            same = all(step.line.where.get(bound[v]) == other.line.where[v] for v in outer)
             if same and len(set(bound.values())) == len(bound):
                 value = e.read(other.version, tuple(e.index(bound[v]) for v in outer))
                 return rest.times([(False, value)])

@@ -149,6 +149,18 @@ def rebuilt(expr: p.Expr, change: Callable[[p.Expr], p.Expr | None]) -> p.Expr:
     return p.with_children(expr, tuple(rebuilt(part, change) for part in p.children(expr)))
 
 
+def with_tensors(expr: p.Expr, names: Mapping[str, str]) -> p.Expr:
+    """The expression with other tensors for those that have a name in `names`."""
+
+    def change(node: p.Expr) -> p.Expr | None:
+        if not isinstance(node, p.Extent | p.Read) or node.tensor not in names:
+            return None
+        inside = tuple(rebuilt(subscript, change) for subscript in p.children(node))
+        return p.with_children(replace(node, tensor=names[node.tensor]), inside)
+
+    return rebuilt(expr, change)
+
+
 def substituted(expr: p.Expr, values: Mapping[str, p.Expr]) -> p.Expr:
     """The expression with other expressions for index variables. An index takes the type that it
     meets, which an integer of a tensor does not (Y1): where one stands for the other, a

@@ -18,43 +18,46 @@ from dataclasses import dataclass, field, replace
 
 from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, DType
 from tc.gradient import terms as e
-from tc.gradient.def_text import Comprehension, ExprBounds
-from tc.gradient.sampled_ranges import SampledRanges
-from tc.gradient.terms import SYMBOLS
+from tc.gradient.call_free_def import CallFreeDef
+from tc.gradient.def_text import Comprehension, ExprBounds, Joined
 from tc.semantics import program as p
-from tc.semantics.ranges.polynomials import atom, linear, to_expr, to_poly
 
 
 @dataclass(frozen=True, slots=True)
 class VersionStep:
     """A statement that makes a version of a tensor or, where it `joins`, adds to one, or writes
-    another part of one. Reads of the statement are of versions, and its subscripts are variables.
-    `previous` is the version that the statement changes, None where it writes all elements anew.
-    `covers`: the statement writes each element. `concat` is the same for the statements of one
-    concat, None for others."""
+    another part of one. The target and the reads of the statement `line` are versions, and its
+    clauses are the ranges of all its variables. `previous` is the version that the statement
+    changes, None where it writes all elements anew. `covers`: the statement writes each element.
+    `concat` is the concat of which the statement is a piece."""
 
-    statement: p.Statement
-    ranges: Mapping[str, ExprBounds]
-    version: str
+    line: Comprehension
     tensor: str
     previous: str | None
     joins: bool
     covers: bool
-    concat: tuple[str, int] | None = None
+    concat: Joined | None = None
+
+    @property
+    def version(self) -> str:
+        return self.line.target
+
+    @property
+    def sources(self) -> set[str]:
+        """The versions that the statement reads, the one that it changes among them."""
+        return {*self.line.sources} | ({self.previous} if self.previous else set())
 
     @property
     def is_anew(self) -> bool:
         """Whether the statement keeps nothing of the elements that it writes."""
-        statement = self.statement
-        return statement.op == "=" or statement.init or (self.previous is None and not self.joins)
+        return self.line.starts or (self.previous is None and not self.joins)
 
 
 @dataclass
 class _Versions:
     """The versions after the statements taken so far."""
 
-    program: p.Program
-    found: SampledRanges
+    shapes: Mapping[str, tuple[p.Expr, ...]]
     fresh: Callable[[str], str]
     current: dict[str, str] = field(default_factory=dict)
     sums: set[str] = field(default_factory=set)  # versions that nobody has read, to add to
@@ -63,21 +66,19 @@ class _Versions:
     """What is written so far of each version."""
     steps: list[VersionStep] = field(default_factory=list)
 
-    def take(self, statement: p.Statement) -> None:
-        target, concat = statement.target, concat_of(statement)
-        statement, ranges = _in_place(statement, self.found)
-        rhs = self._renamed(_alike(statement.rhs))
+    def take(self, line: Comprehension, concat: Joined | None) -> None:
+        target = line.target
+        rhs = e.with_tensors(line.rhs, self.current)
         old = self.current.get(target)
-        read = {node.tensor for node in p.walk(rhs) if isinstance(node, p.Read)}
-        self.sums -= read
-        shape = self.found.shapes[target]
-        covers = all(
-            ranges[name] == (e.ZERO, size)
-            for name, size in zip(statement.outer, shape, strict=True)
+        self.sums -= {self.current.get(name, name) for name in line.sources}
+        part = tuple(line.where[v] for v in line.indices)
+        covers = part == tuple((e.ZERO, size) for size in self.shapes[target])
+        is_anew = line.starts or old is None
+        joins = (
+            old is not None
+            and old in self.sums
+            and (self._is_apart(part, old) if is_anew else line.operator == "+")
         )
-        is_anew = statement.op == "=" or statement.init or old is None
-        part = tuple(ranges[v] for v in statement.outer)
-        joins = old in self.sums and (self._is_apart(part, old) if is_anew else statement.op == "+")
         previous = None if joins or (is_anew and covers) else old
         if joins:
             assert old is not None
@@ -85,13 +86,12 @@ class _Versions:
         else:
             self.counts[target] = self.counts.get(target, 0) + 1
             version = self.current[target] = self.fresh(f"{target}_{self.counts[target]}")
-            if statement.op in ("=", "+"):
+            if line.operator in ("=", "+"):
                 self.sums.add(version)
         written = [] if previous is None else self.parts[previous]
         self.parts.setdefault(version, [*written]).append(part)
-        new = replace(statement, rhs=rhs)
-        step = VersionStep(new, ranges, version, target, previous, joins, covers, concat)
-        self.steps.append(step)
+        new = replace(line, target=version, rhs=rhs)
+        self.steps.append(VersionStep(new, target, previous, joins, covers, concat))
 
     def _is_apart(self, part: tuple[ExprBounds, ...], version: str) -> bool:
         """Whether no earlier statement writes to a part of a version, whatever the sizes."""
@@ -103,100 +103,30 @@ class _Versions:
             for written in self.parts[version]
         )
 
-    def _renamed(self, rhs: p.Expr) -> p.Expr:
-        names = self.current
-
-        def change(node: p.Expr) -> p.Expr | None:
-            if isinstance(node, p.Read) and node.tensor in names:
-                inside = tuple(e.rebuilt(s, change) for s in node.subscripts)
-                return replace(node, tensor=names[node.tensor], subscripts=inside)
-            if isinstance(node, p.Extent) and node.tensor in names:
-                return replace(node, tensor=names[node.tensor])
-            return None
-
-        return e.rebuilt(rhs, change)
-
 
 def versions(
-    program: p.Program, found: SampledRanges, fresh: Callable[[str], str]
+    program: CallFreeDef, fresh: Callable[[str], str]
 ) -> tuple[tuple[VersionStep, ...], Mapping[str, str]]:
     """The statements with a name for each version, and the tensors of the caller by version."""
-    given = {fresh(f"{name}_0"): name for name in program.needs_initial}
-    made = _Versions(program, found, fresh, {name: version for version, name in given.items()})
+    given = {fresh(f"{name}_0"): name for name in program.callers}
+    made = _Versions(program.inferred, fresh, {name: version for version, name in given.items()})
     for version, name in given.items():
-        made.parts[version] = [tuple((e.ZERO, size) for size in found.shapes[name])]
-    for statement in program.statements:
-        made.take(statement)
-    last = {version: name.replace(".", "_") for name, version in made.current.items()}
-    names = {v: name if name in program.tensors else fresh(name) for v, name in last.items()}
-    names |= {version: version for version in given}
-    return tuple(_named(step, names) for step in made.steps), given
+        made.parts[version] = [tuple((e.ZERO, size) for size in program.inferred[name])]
+    for step in program.steps:
+        concat = step if isinstance(step, Joined) else None
+        for line in (step,) if isinstance(step, Comprehension) else step.pieces:
+            made.take(line, concat)
+    last = {version: name for name, version in made.current.items() if version not in given}
+    return tuple(_named(step, last) for step in made.steps), given
 
 
 def _named(step: VersionStep, names: Mapping[str, str]) -> VersionStep:
     """A step in which last versions have the names of their tensors."""
-
-    def change(node: p.Expr) -> p.Expr | None:
-        if isinstance(node, p.Read) and node.tensor in names:
-            inside = tuple(e.rebuilt(s, change) for s in node.subscripts)
-            return replace(node, tensor=names[node.tensor], subscripts=inside)
-        if isinstance(node, p.Extent) and node.tensor in names:
-            return replace(node, tensor=names[node.tensor])
-        return None
-
-    statement = replace(step.statement, rhs=e.rebuilt(step.statement.rhs, change))
-    version = names.get(step.version, step.version)
-    previous = step.previous and names.get(step.previous, step.previous)
-    return replace(step, statement=statement, version=version, previous=previous)
-
-
-def _alike(expr: p.Expr) -> p.Expr:
-    """An expression whose reads have no numbers, so that reads of one element are equal."""
-
-    def change(node: p.Expr) -> p.Expr | None:
-        match node:
-            case p.Read(subscripts=subscripts, dtype=dtype):
-                return p.Read(
-                    node.tensor, tuple(map(_alike, subscripts)), dtype, -1, span=node.span
-                )
-            case p.Binary(site=site) if site >= 0:
-                return replace(node, left=_alike(node.left), right=_alike(node.right), site=-1)
-        return None
-
-    return e.rebuilt(expr, change)
-
-
-def _in_place(
-    statement: p.Statement, found: SampledRanges
-) -> tuple[p.Statement, Mapping[str, ExprBounds]]:
-    """A statement that writes each element at its own variables, and its ranges. Statements of
-    concat write at an offset, by which their variables are moved."""
-    ranges = found.ranges[statement.name]
-    moved: dict[str, p.Expr] = {}
-    bounds = dict(ranges)
-    for name, subscript in zip(statement.outer, statement.subscripts, strict=True):
-        form = linear(e.in_sizes(subscript, found.shapes), SYMBOLS)
-        assert form is not None
-        offset = form.constant
-        if offset:
-            moved[name] = to_expr(atom(e.index(name)) - offset, SYMBOLS)
-            begin, end = (to_expr(to_poly(b, SYMBOLS) + offset, SYMBOLS) for b in ranges[name])
-            bounds[name] = (begin, end)
-    if not moved:
-        return statement, ranges
-    subscripts = tuple(map(e.index, statement.outer))
-    rhs = e.substituted(statement.rhs, moved)
-    return replace(statement, rhs=rhs, subscripts=subscripts), bounds
-
-
-def concat_of(statement: p.Statement) -> tuple[str, int] | None:
-    """A key that the statements of one concat share, None for other statements. The variables of
-    concat do not stand in the text."""
-    for subscript in statement.subscripts:
-        for node in p.walk(subscript):
-            if isinstance(node, p.Index) and node.span.text != node.name:
-                return statement.target, statement.span.start
-    return None
+    version, rhs = step.version, e.with_tensors(step.line.rhs, names)
+    line = replace(step.line, target=names.get(version, version), rhs=rhs)
+    return replace(
+        step, line=line, previous=step.previous and names.get(step.previous, step.previous)
+    )
 
 
 LETTERS = "ijklmnpq"
@@ -285,7 +215,7 @@ class Cotangents:
             op = "+=!" if loops else "="
         self.started.add(name)
         where = self.whole(version, indices) | dict(parts or {}) | dict(loops or {})
-        self.write(name, indices, op, rhs, where)
+        self.write(Comprehension(name, indices, op, rhs, where))
 
     def zero(self, version: str) -> p.Expr:
         """A zero to start a cotangent with, cast to the type of the cotangent where no declaration
@@ -316,26 +246,21 @@ class Cotangents:
         indices = self.indices(version)
         value = self.read(source, tuple(map(e.index, indices)))
         self.started.add(name)
-        self.write(name, indices, "=", value, self.whole(version, indices))
+        where = self.whole(version, indices)
+        self.write(Comprehension(name, indices, "=", value, where))
 
     def read(self, tensor: str, subscripts: tuple[p.Expr, ...]) -> p.Read:
         return replace(e.read(tensor, subscripts), dtype=self.types.get(tensor, FLOAT64))
 
-    def write(
-        self,
-        target: str,
-        indices: tuple[str, ...],
-        op: str,
-        rhs: p.Expr,
-        where: Mapping[str, ExprBounds],
-    ) -> None:
+    def write(self, new: Comprehension) -> None:
         """Writes a statement. Where float and double meet in a gradient, the right side is cast to
         the type of the target."""
+        target, rhs = new.target, new.rhs
         dtype = self.types.get(target)
         kinds = {each for each in self.types.values() if each in (FLOAT32, FLOAT64)}
         if len(kinds) == 2 and dtype is not None:
             rhs = p.Convert(rhs, dtype, True, span=e.NO_SPAN)
-        new = Comprehension(target, indices, op, self._in_float(rhs), dict(where))
+        new = replace(new, rhs=self._in_float(rhs))
         place = _last_of(target, self.written)
         both = None if place is None else _merged(self.written[place], new)
         if both is not None and place is not None:
@@ -377,7 +302,7 @@ def _last_of(target: str, written: Sequence[Comprehension]) -> int | None:
     read: set[str] = set()
     for place in reversed(range(len(written))):
         each = written[place]
-        used = {n.tensor for n in p.walk(each.rhs) if isinstance(n, p.Read)}
+        used = set(each.sources)
         if each.target == target:
             return None if target in read or used & changed else place
         changed.add(each.target)
@@ -394,7 +319,7 @@ def _merged(first: Comprehension, second: Comprehension) -> Comprehension | None
         return None
     if first.op == "=" and first.where.keys() != set(first.indices):
         return None
-    if any(isinstance(n, p.Read) and n.tensor == first.target for n in p.walk(second.rhs)):
+    if first.target in second.sources:
         return None
     rhs = e.sum_of(first.rhs, second.rhs)
     return None if rhs is None else replace(first, rhs=rhs)

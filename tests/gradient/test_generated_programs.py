@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import tc
 from tc.api import _program
 from tc.gradient.batching import batched_outputs
-from tc.gradient.gradient_def import gradient_def
 from tc.gradient.reverse_mode import derivation
 from tc.gradient.terms import rebuilt
 from tc.semantics.program import Binary, Expr, Program, Read, Statement, WhereRange
@@ -66,7 +65,7 @@ def test_the_text_of_a_gradient_is_that_of_its_program(call: Call) -> None:
     checked(call.text)
     for save in ("outputs", "none"):
         with contextlib.suppress(tc.GradError):
-            made = gradient_def(derivation(call.text, None, ENTRY, (), "split", save, None))
+            made = derivation(call.text, None, ENTRY, (), "split", save, None).backward("grad")
             again = _program(made.layout, None)
             for name in ("tensors", "inputs", "outputs", "temporaries", "sizes", "equalities"):
                 assert getattr(made.program, name) == getattr(again, name)

@@ -1,24 +1,24 @@
-"""Which maxima and minima are decided without rounding, and what is computed again for the others.
+"""Single terms of reductions, for the rules of extrema (D11) and of products (D12) in reverse mode
+and in forward mode.
 
 A gradient asks which terms equal the maximum (D11). Where the terms are elements of tensors, or
 chosen among them, each computation of a term gives the same value. Other terms are rounded, and two
-computations may round differently: those are stored by a statement of their own, and the maximum is
-taken of what is stored, and compared with it.
-
-`TermPositions` are the terms of a reduction as elements of a tensor: so the rules of maxima (D11)
-and of products (D12) name single terms, in reverse mode and in forward mode.
+computations may round differently: a statement of their own stores such terms, and the maximum is
+taken of the stored terms, and compared with them (`stored_terms`). The derivative of a product is
+that of each term, times the product of the other terms (`other_terms`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tc.dtypes import DType
 from tc.gradient import terms as e
-from tc.gradient.def_text import ExprBounds
+from tc.gradient.call_free_def import CallFreeDef, is_bounded, is_spelled
+from tc.gradient.def_text import Comprehension, ExprBounds, Joined, TextStep, reads_of
 from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
 
@@ -90,7 +90,7 @@ def outdated(
     sources: dict[str, set[str]] = {}
     for step in steps:
         own = sources.setdefault(step.version, {step.version})
-        for name in _read(step):
+        for name in step.sources:
             own |= sources.get(name, {name})
     old = {version for version in saved if rounded & sources.get(version, set())}
     return {version for names in _compared(compared) if rounded & names for version in old & names}
@@ -104,19 +104,12 @@ def _rounded(
     found: set[str] = set()
     for step in steps:
         if step.version in again:
-            statement = step.statement
-            is_chosen = statement.op in ("=", "min", "max")
-            is_same = is_chosen and is_exact(statement.rhs, type_of(step.version))
-            if not is_same or found & _read(step):
+            line = step.line
+            is_chosen = line.operator in ("=", "min", "max")
+            is_same = is_chosen and is_exact(line.rhs, type_of(step.version))
+            if not is_same or found & step.sources:
                 found.add(step.version)
     return found
-
-
-def _read(step: VersionStep) -> set[str]:
-    """The versions that a step reads, its previous version included."""
-    nodes = p.walk(step.statement.rhs)
-    found = {node.tensor for node in nodes if isinstance(node, p.Read)}
-    return found if step.previous is None else found | {step.previous}
 
 
 def _compared(exprs: Iterable[p.Expr]) -> Iterator[set[str]]:
@@ -124,7 +117,7 @@ def _compared(exprs: Iterable[p.Expr]) -> Iterator[set[str]]:
     for expr in exprs:
         for node in p.walk(expr):
             if isinstance(node, p.Compare):
-                yield {inner.tensor for inner in p.walk(node) if isinstance(inner, p.Read)}
+                yield {read.tensor for read in reads_of(node)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +152,76 @@ class TermPositions:
         )
 
 
-def other_term(
-    rhs: p.Expr, others: Mapping[str, str], values: Mapping[str, p.Expr], dtype: DType
-) -> p.Expr:
-    """The term of other values of some variables, and 1 where these are `values`: multiplied over
-    all of them, the product of all terms but one (D12). `others` are the names of the variables
-    that have these other values.
+@dataclass(frozen=True, slots=True)
+class StoredTerms:
+    """The terms of a statement as the statement `line` of their own, with the same ranges and a
+    target without a name, and their `places` in this target, from 0 on. `begins` are those of
+    variables that may begin below 0. `waits`: the range of a variable follows from the statement's
+    own target, to which only other statements give a shape."""
 
-    >>> from tc.dtypes import FLOAT64
-    >>> term = other_term(e.read("a", (e.index("k"),)), {"k": "q"}, {"k": e.index("k")}, FLOAT64)
-    >>> e.text(term)
-    'q == k ? 1 : a(q)'
+    line: Comprehension
+    places: tuple[p.Expr, ...]
+    begins: Mapping[str, p.Expr]
+    waits: bool
+
+
+def stored_terms(
+    program: CallFreeDef, line: Comprehension, done: Sequence[TextStep]
+) -> StoredTerms:
+    """The terms of a statement, which stands after the statements `done`."""
+    named = {n for expr in (line.rhs, *line.exists) for n in p.index_names(expr)}
+    indices = tuple(v for v in line.variables if v in named)
+    given = {v: line.where[v] for v in indices if v in line.where}
+    reduced = {v: bounds for v, bounds in given.items() if v in line.reduction}
+    positions = TermPositions.of(reduced)
+    begins = {v: begin for v, (begin, _) in reduced.items() if begin != e.ZERO}
+    exists = [_moved(read, positions.values) for read in line.exists]
+    is_open = any(v in line.indices and not is_bounded(line, v) for v in indices)
+    is_declared = is_spelled(program.shapes.get(line.target))
+    before = [step for step in done if step.target == line.target]
+    is_limited = is_open or is_declared or any(map(_is_settled, before))
+    if line.indices and is_limited and program.found is None:
+        left = tuple(e.index(v) if v in indices else e.ZERO for v in line.indices)
+        dtype = program.dtypes[line.target]
+        exists.append(p.Read(line.target, left, dtype, -1, span=e.NO_SPAN))
+    rhs = e.substituted(line.rhs, positions.values)
+    where = {**given, **positions.ranges}
+    places = tuple(positions.places.get(v, e.index(v)) for v in indices)
+    own = Comprehension("", indices, "=", rhs, where, tuple(exists) if indices else ())
+    return StoredTerms(own, places, begins, is_open and not before and not is_declared)
+
+
+def _moved(read: p.Read, moved: Mapping[str, p.Expr]) -> p.Read:
+    inside = tuple(e.substituted(subscript, moved) for subscript in read.subscripts)
+    return replace(read, subscripts=inside)
+
+
+def _is_settled(step: TextStep) -> bool:
+    """Whether a step alone gives its target a shape."""
+    return isinstance(step, Joined) or all(is_bounded(step, v) for v in step.indices)
+
+
+def other_terms(
+    line: Comprehension, name: str, fresh: Callable[[str], str]
+) -> tuple[Comprehension, p.Expr]:
+    """A statement that writes, for each term of a reduction, the product of all other terms to the
+    tensor `name`, and a read of that product (D12).
+
+    >>> from tc.gradient.def_text import FreshNames
+    >>> line = Comprehension("o", (), "*=!", e.read("a", (e.index("k"),)))
+    >>> made, read = other_terms(line, "x_o", FreshNames([]).fresh)
+    >>> print(made.text, "|", e.text(read))
+    x_o(k) *=! q == k ? 1 : a(q) | x_o(k)
     """
+    given = {v: line.where[v] for v in line.reduction if v in line.where}
+    positions = TermPositions.of(given)
+    others = {v: fresh("q") for v in line.reduction}
+    values = {v: positions.values.get(v, e.index(v)) for v in line.reduction}
     same = [e.compare("==", e.index(other), values[v]) for v, other in others.items()]
-    term = e.substituted(rhs, {v: e.index(other) for v, other in others.items()})
-    return p.Select(e.conjunction(same), e.number(1), term, dtype, span=e.NO_SPAN)
+    term = e.substituted(line.rhs, {v: e.index(other) for v, other in others.items()})
+    rhs = p.Select(e.conjunction(same), e.number(1), term, line.rhs.dtype, span=e.NO_SPAN)
+    where = {**line.outer, **positions.ranges}
+    where |= {others[v]: bounds for v, bounds in given.items()}
+    made = Comprehension(name, (*line.indices, *line.reduction), "*=!", rhs, where)
+    places = (positions.places.get(v, e.index(v)) for v in line.reduction)
+    return made, e.read(name, (*line.left, *places))
