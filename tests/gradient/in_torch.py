@@ -286,7 +286,7 @@ def _steps(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _fdim(left: Any, right: Any) -> Any:
-    return torch.where(left > right, left - right, torch.zeros_like(left))
+    return torch.where(left <= right, torch.zeros_like(left), left - right)  # of NaN, NaN
 
 
 def _copysign(left: Any, right: Any) -> Any:
