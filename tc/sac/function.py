@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tc.call_times import CallTime, time_of
-from tc.dtypes import SPELLINGS, DType, Weak
+from tc.dtypes import SPELLINGS, DType
 from tc.errors import InternalError, TCError, ends_at_caller
 from tc.explanation import Explanation
 from tc.function import Compiled
@@ -44,6 +45,54 @@ class Specialisation:
 
     by_demands: dict[Any, Compiled] = field(default_factory=dict)
     depends_on_data: bool = False
+
+
+_LIMITS = sorted({limit for n in (7, 8, 15, 16, 31, 32, 63) for limit in (-(1 << n), 1 << n)} | {0})
+"""Whole numbers between two neighbours, the first included, fit the same types."""
+_FITS_ALL = 65504.0
+"""Floats up to this one fit all floating types."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsualCall:
+    """The last call, for calls like it: what serves them, and what their numbers must be like.
+
+    `numbers` has for each input of rank 0 its place, the type of Python's number that it was, or
+    None for an array, and the limits within which a number serves as well."""
+
+    compiled: Compiled
+    numbers: tuple[tuple[int, type | None, float, float], ...]
+
+    @classmethod
+    def of(cls, compiled: Compiled, given: list[GivenInput]) -> UsualCall:
+        numbers: list[tuple[int, type | None, float, float]] = []
+        for place, g in enumerate(given):
+            if g.shape:
+                continue
+            if not g.is_python:
+                numbers.append((place, None, 0, 0))
+                continue
+            number = g.array.item()
+            low: float = 0
+            high: float = 1
+            if isinstance(number, float):
+                low, high = -_FITS_ALL, _FITS_ALL
+            elif not isinstance(number, bool):
+                after = bisect_right(_LIMITS, number)
+                low, high = _LIMITS[after - 1], _LIMITS[after] - 1
+            numbers.append((place, type(number), low, high))
+        return cls(compiled, tuple(numbers))
+
+    def has_alike(self, inputs: tuple[Any, ...]) -> bool:
+        """Whether the numbers among these inputs are served as those of the last call."""
+        for place, kind, low, high in self.numbers:
+            value: Any = inputs[place] if place < len(inputs) else None
+            found: type = type(value)
+            if found is not kind and (kind is not None or issubclass(found, int | float)):
+                return False
+            if kind is not None and not low <= value <= high:
+                return False
+        return True
 
 
 _FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
@@ -82,7 +131,8 @@ class Function:
         self._lock: Any = threading.RLock()
         self._specialisations: OrderedDict[Any, Specialisation] = OrderedDict()
         self._compiled: dict[str, Compiled] = {}
-        self._last: Compiled | None = None
+        self._usual: UsualCall | None = None
+        self._names = program.inputs
         self._is_expression = program.definition is None
         self._given: Any = None
         hide_from_torch(Function.__call__)
@@ -99,12 +149,16 @@ class Function:
 
     @followed_by_torch
     def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
-        last = self._last
-        if last is not None and not named:
-            entry = last._entry
-            if entry is not None:
+        usual = self._usual
+        if usual is not None:
+            entry = usual.compiled._entry
+            if named or self._is_expression:
+                given = self._in_order(inputs, named)
+            else:
+                given = inputs
+            if entry is not None and given is not None and usual.has_alike(given):
                 try:
-                    results = entry.serve(inputs, outputs)
+                    results = entry.serve(given, outputs)
                 except TCError:
                     results = None  # told in the words of SaC below
                 if results is not None:
@@ -115,6 +169,19 @@ class Function:
             __tracebackhide__ = True
             error._without_own_frames()
             raise error
+
+    def _in_order(
+        self, inputs: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[Any, ...] | None:
+        """The inputs of a call in the order of the program; None for a call that is bound, and
+        perhaps refused, by `bind`."""
+        names = self._names
+        if (inputs and self._is_expression) or len(inputs) + len(named) != len(names):
+            return None
+        try:
+            return (*inputs, *[named[name] for name in names[len(inputs) :]])
+        except KeyError:
+            return None
 
     def _call(self, inputs: tuple[Any, ...], outputs: Any, named: Mapping[str, Any]) -> Any:
         given = self.program.bound(inputs, named)
@@ -128,7 +195,7 @@ class Function:
             if error.rule not in ("G5", "G6", "G7", "Y4"):
                 raise
             return self._by_reference(given, outputs, error)
-        self._last = compiled if may_repeat else None
+        self._usual = UsualCall.of(compiled, given) if may_repeat else None
         return results
 
     def _by_reference(self, given: list[GivenInput], outputs: Any, error: TCError) -> Any:
@@ -151,9 +218,9 @@ class Function:
         )
 
     def _specialised(self, given: list[GivenInput]) -> tuple[Compiled, bool]:
-        """What serves a call with these inputs, and whether it serves all arrays like these."""
+        """What serves a call with these inputs, and whether it serves all inputs like these."""
         key = tuple(g.key for g in given)
-        may_repeat = not self._is_expression and not any(isinstance(g.dtype, Weak) for g in given)
+        may_repeat = not any(g.is_python and g.shape for g in given)
         with self._lock:
             special = self._specialisations.get(key)
             if special is not None:

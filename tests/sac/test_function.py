@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tc
 import tc.sac
+from tc.specialiser import Specialiser
 
 CONV = (
     "float[*] conv(float[*] x, float[*] w) "
@@ -112,3 +114,109 @@ def test_the_sign_of_a_quotient_is_outside_of_it(backend: str) -> None:
     function = tc.sac.compile("{ [i] -> -(i / 2) * v[i] }", backend=backend)
     v = np.full(5, 3, np.int32)
     assert function(v=v).tolist() == [-(i // 2) * 3 for i in range(5)]
+
+
+class Made:
+    """Counts the kernels that are made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        make = Specialiser.make
+
+        def counted(*given: Any) -> Any:
+            self.count += 1
+            return make(*given)
+
+        monkeypatch.setattr(Specialiser, "make", counted)
+
+
+def test_only_what_a_shape_needs_of_the_data_compiles_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C26: labels that keep their greatest compile nothing; other ranks and shapes do."""
+    one_hot = tc.sac.compile(
+        "int[*] f(int[*] labels) { return "
+        "{ iv -> { [k] -> toi(labels[iv] == k) | [k] < [maxval(labels) + 1] } "
+        "| iv < shape(labels); iv -> iota(maxval(labels) + 1) * 0 | iv < shape(labels) }; }"
+    )
+    made = Made(monkeypatch)
+
+    def due(labels: Any) -> Any:
+        return np.eye(labels.max() + 1, dtype=np.int32)[labels]
+
+    steps = [
+        (np.int32([0, 2, 1]), 1),
+        (np.int32([2, 2, 0]), 1),  # as great, other values
+        (np.int32([0, 1, 2]), 1),
+        (np.int32([0, 1, 1]), 2),  # a lesser greatest
+        (np.int32([2, 0, 1]), 2),
+        (np.int32([0, 2, 1, 1]), 3),  # another shape
+        (np.int32([[0, 2, 1, 1]]), 4),  # another rank
+        (np.int32([[2, 0, 0, 1]]), 4),
+    ]
+    for labels, count in steps:
+        np.testing.assert_array_equal(one_hot(labels), due(labels))
+        assert made.count == count
+
+
+def test_other_types_shapes_and_strides_compile_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C26."""
+    function = tc.sac.compile("{ iv -> x[iv] + 1 }")
+    made = Made(monkeypatch)
+    x = np.arange(12, dtype=np.int32)
+    for given, count in [
+        (x, 1),
+        (x + 5, 1),
+        (x.astype(np.int64), 2),
+        (x[:7], 3),
+        (x.reshape(3, 4), 4),
+        (x.reshape(3, 4) - 1, 4),
+        (x.reshape(4, 3).T, 5),
+        (x, 5),
+    ]:
+        np.testing.assert_array_equal(function(x=given), given + 1)
+        assert made.count == count
+
+
+def test_numbers_of_a_usual_call_are_looked_at() -> None:
+    """C5: a literal takes the type that it meets, and must fit it; one of numpy has a type."""
+    add = tc.sac.compile("{ iv -> x[iv] + n }")
+    x = np.int8([1, 2])
+    for n in (1, 2, 100, -128, 127, -1):
+        for _ in range(2):
+            assert add(x=x, n=n).tolist() == (x + np.int8(n)).tolist()
+    for _ in range(3):
+        with pytest.raises(tc.TCError, match="the literal 300 does not fit int8"):
+            add(x=x, n=300)
+        assert add(x=x, n=3).tolist() == [4, 5]
+        assert add(x=x, n=np.int32(300)).dtype == np.int32
+        assert add(x=x, n=0.5).dtype == np.float64
+        assert add(x=x, n=True).tolist() == [2, 3]
+    scaled = tc.sac.compile("{ iv -> x[iv] * s }")
+    y = np.ones(2)
+    for _ in range(3):
+        assert scaled(x=y, s=np.float32(0.1)).tolist() == [float(np.float32(0.1))] * 2
+    for _ in range(3):
+        assert scaled(x=y, s=0.1).tolist() == [0.1] * 2
+    for s in (1e30, 0.25, np.inf, 70000.0):
+        assert scaled(x=y, s=s).tolist() == [s] * 2
+
+
+def test_usual_calls_are_bound_as_others() -> None:
+    """C25: by keyword in any order, in part; an expression by name alone."""
+    function = tc.sac.compile("int[*] f(int[*] x, int[*] y) { return x - y; }")
+    expression = tc.sac.compile("x - y")
+    x, y = np.int32([5, 6]), np.int32([1, 2])
+    for _ in range(4):
+        assert function(x, y).tolist() == [4, 4]
+        assert function(y=y, x=x).tolist() == [4, 4]
+        assert function(x, y=y).tolist() == [4, 4]
+        assert function((x, y)).tolist() == [4, 4]
+        assert expression(y=y, x=x).tolist() == [4, 4]
+        assert expression({"y": y, "x": x}).tolist() == [4, 4]
+        with pytest.raises(tc.InputError, match="inputs of an expression are given by name"):
+            expression(x, y)
+        with pytest.raises(tc.InputError, match="input 'y' is missing"):
+            function(x)
+        with pytest.raises(tc.InputError, match="input 'x' is given twice"):
+            function(x, x=x)
+        with pytest.raises(tc.InputError, match="there is no input 'z'"):
+            function(x, z=x)
