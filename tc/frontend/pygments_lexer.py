@@ -1,8 +1,8 @@
 """Lexers of Pygments that colour tensor comprehensions: alone, and in the strings of Python code.
 
 Pygments finds them by the entry points of the package: `tc` for texts, `python-tc` for Python and
-`pycon-tc` for sessions of Python's shell whose strings hold texts. Nothing else of tc imports this
-module, since Pygments is no dependency of tc.
+`pycon-tc` for sessions of Python's shell whose strings hold texts. Nothing else of tc but the lexer
+of SaC's notation imports this module, since Pygments is no dependency of tc.
 
 >>> from pygments import highlight
 >>> from pygments.formatters import NullFormatter
@@ -13,7 +13,7 @@ def f(float(N) x) -> (y) { y(i) = 2 * x(i) }
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from pygments.lexer import Lexer, do_insertions
@@ -34,6 +34,7 @@ from pygments.token import (
 from tc.builtins import lookup
 from tc.dtypes import SPELLINGS
 from tc.frontend.lexer import scan
+from tc.frontend.scanning import Scan
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 from tc.source import Source
 
@@ -61,24 +62,34 @@ class TcLexer(Lexer):  # type: ignore[misc]  # Pygments has no types
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[Coloured]:
         """The coloured tokens of the text, white space included, in order."""
-        begin = 0
-        while begin < len(text):
-            scanned = scan(Source(text[begin:]))
-            tokens = sorted((*scanned.tokens[:-1], *scanned.comments), key=lambda t: t.start)
-            at = 0
-            for token, kind in zip(tokens, _kinds(tokens), strict=True):
-                if token.start > at:
-                    yield begin + at, Whitespace, text[begin + at : begin + token.start]
-                yield begin + token.start, kind, text[begin + token.start : begin + token.end]
-                at = token.end
-            rest = text[begin + at :]
-            space = len(rest) - len(rest.lstrip())
-            if space:
-                yield begin + at, Whitespace, rest[:space]
-            begin += at + space
-            if begin < len(text):  # a character that no token begins with
-                yield begin, Error, text[begin]
-                begin += 1
+        return coloured_tokens(text, scan, _kinds)
+
+
+def coloured_tokens(
+    text: str,
+    scan: Callable[[Source], Scan],
+    kinds: Callable[[list[Token]], Iterable[Any]],
+) -> Iterator[Coloured]:
+    """The coloured tokens of a text, white space included, in order. `kinds` gives the type of each
+    token; a character that no token begins with is an error."""
+    begin = 0
+    while begin < len(text):
+        scanned = scan(Source(text[begin:]))
+        tokens = sorted((*scanned.tokens[:-1], *scanned.comments), key=lambda t: t.start)
+        at = 0
+        for token, kind in zip(tokens, kinds(tokens), strict=True):
+            if token.start > at:
+                yield begin + at, Whitespace, text[begin + at : begin + token.start]
+            yield begin + token.start, kind, text[begin + token.start : begin + token.end]
+            at = token.end
+        rest = text[begin + at :]
+        space = len(rest) - len(rest.lstrip())
+        if space:
+            yield begin + at, Whitespace, rest[:space]
+        begin += at + space
+        if begin < len(text):
+            yield begin, Error, text[begin]
+            begin += 1
 
 
 def _kinds(tokens: list[Token]) -> Iterator[Any]:

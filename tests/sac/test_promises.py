@@ -68,7 +68,12 @@ def test_patterns() -> None:
     assert (run("{ [i,j] -> a[i,j] }", a=a) == a).all()
     assert (run("{ [i,.] -> a[i,0] }", a=a) == a[:, 0]).all()
     assert (run("{ [i,...] -> a[i] }", a=a) == a).all()
-    assert run("{ [., i, ..., j] -> x + i + j | [i,j] < [5,6] }", x=ints(2, 3)).shape == (2, 5, 3, 6)
+    assert run("{ [., i, ..., j] -> x + i + j | [i,j] < [5,6] }", x=ints(2, 3)).shape == (
+        2,
+        5,
+        3,
+        6,
+    )
     assert rule_of("{ [..., i, ...] -> a[i] }", a=a) == "C3"
 
 
