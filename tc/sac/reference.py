@@ -180,7 +180,7 @@ def _instance(part: Partition, index: Shape, room: Shape, dtype: Type) -> Array:
         return _fitting(part, body, index, room, dtype)
     except TCError as error:
         if error.rule == "C8" and not error.edits:
-            error.edits = farthest_generator(part)
+            error.edits = farthest_generator(part, error.span)
             error.repair = described(error.edits) if error.edits else error.repair
         raise
 

@@ -33,6 +33,7 @@ from tc.sac.levels.element_types import (
     promoted,
 )
 from tc.sac.levels.values import Level, Shape, Value, blamed, elements, shown
+from tc.source import Span
 
 # --- what is known of an array --------------------------------------------------------------------
 
@@ -256,10 +257,15 @@ def _modarray_value(node: Application) -> Array:
 
 
 def checked_index(
-    node: Value, array: Value, index: Shape, at: Sequence[Value], axes: Shape | None = None
+    node: Value,
+    array: Value,
+    index: Shape,
+    at: Sequence[Value],
+    axes: Shape | None = None,
+    spans: Sequence[Span] = (),
 ) -> Shape:
     """An index vector that lies in an array (C8); `axes` are the axes that the index counts along,
-    the first ones unless others are given."""
+    the first ones unless others are given; `spans` are those of the array and of each index."""
     shape = array.shape
     if axes is None:
         axes = tuple(range(len(index)))
@@ -269,7 +275,7 @@ def checked_index(
                 "C8",
                 f"{len(index)} indices for {len(shape)} axes, shape {shown(shape)}",
             )
-    for axis, k in zip(axes, index, strict=True):
+    for number, (axis, k) in enumerate(zip(axes, index, strict=True)):
         if not 0 <= k < shape[axis]:
             where = f"axis {axis}, shape {shown(shape)}"
             allowed = f"0..{shape[axis] - 1} of {where}" if shape[axis] else f"{where}: it is empty"
@@ -277,18 +283,21 @@ def checked_index(
                 blamed((array, S), *((item, F) for item in at)),
                 "C8",
                 f"index {k} is outside {allowed}",
-                paste=_from_end(node, k),
+                paste=_from_end(node, spans, number, axis) if k < 0 < shape[axis] else None,
             )
     return index
 
 
-def _from_end(node: Value, k: int) -> str | None:
-    """The selection from the end that a negative literal index means elsewhere."""
-    text = node.span.text
-    array, bracket, index = text.partition("[")
-    if k >= 0 or not bracket or index.replace(" ", "") != f"{k}]" or not array.isidentifier():
+def _from_end(node: Value, spans: Sequence[Span], number: int, axis: int) -> str | None:
+    """The selection from the end that a negative number as an index means elsewhere."""
+    if len(spans) <= number + 1:
         return None
-    return f"{array}[shape({array})[0]{k}]"
+    array, at, whole = spans[0].text, spans[number + 1], node.span
+    back = at.text.replace(" ", "")
+    if "\n" in array or not back[1:].isdecimal():
+        return None
+    start, end = at.start - whole.start, at.end - whole.start
+    return f"{whole.text[:start]}shape({array})[{axis}]{back}{whole.text[end:]}"
 
 
 def _iota_rank(node: Application) -> int:

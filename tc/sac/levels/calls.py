@@ -159,9 +159,9 @@ class Invocation:
     def results(self) -> tuple[Value, ...]:
         evaluate = self.env.context.evaluate
         values = [evaluate(result, self.body) for result in self.definition.body.results]
+        spans = [result.span for result in self.definition.body.results]
         return tuple(
-            Result(self, declared, value)
-            for declared, value in zip(self.definition.types, values, strict=True)
+            Result(self, *each) for each in zip(self.definition.types, values, spans, strict=True)
         )
 
     @cached_property
@@ -201,7 +201,11 @@ class Invocation:
         if found.dtype == declared:
             return
         if found.is_weak and join(declared, found.dtype, FLOAT64) == declared:
-            check_fit(found, declared)
+            try:
+                check_fit(found, declared)
+            except TCError as error:  # no other type of the number would serve
+                error.edits, error.repair = (), None
+                raise
             return
         name, function = argument.parameter.name.text, self.definition.name.text
         raise self._fault(
@@ -328,8 +332,8 @@ class NamedSize(Value):
 class Result(Value):
     """A result of a call, in the declared element type."""
 
-    def __init__(self, invocation: Invocation, declared: ast.Type, body: Value) -> None:
-        super().__init__(body.span, body.env)
+    def __init__(self, invocation: Invocation, declared: ast.Type, body: Value, span: Span) -> None:
+        super().__init__(span, invocation.body)
         self.invocation = invocation
         self.declared = declared
         self.body = body
@@ -363,7 +367,7 @@ class Result(Value):
                 "C6",
                 f"the result of '{name}' is declared {type_text(self.declared)}, its type is "
                 f"{found.alone}; a wider type needs a cast",
-                paste=_converted(self.body.span.line, self.dtype),
+                paste=_converted(self.span.line, self.dtype),
             )
         check_fit(found, self.dtype)
         if self.declared.sizes == "*":

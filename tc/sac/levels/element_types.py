@@ -205,6 +205,13 @@ def _is_large(value: int | float) -> bool:
     return isinstance(value, int) and not fits(value, INT32)
 
 
+def _wider(value: int | float) -> DType:
+    """The type that a number which does not fit where it stands has alone."""
+    if isinstance(value, float):
+        return FLOAT32 if fits(value, FLOAT32) else FLOAT64
+    return INT32 if fits(value, INT32) else INT64
+
+
 def _unfit(number: WrittenNumber, target: DType) -> CheckError:
     shown = number.value if isinstance(number.value, int) else repr(number.value)
     span = number.span
@@ -212,5 +219,7 @@ def _unfit(number: WrittenNumber, target: DType) -> CheckError:
         f"the literal {shown} does not fit {target}, the type that it takes here",
         rule="Y1",
         span=span,
-        paste=f"{target}({span.line})" if span is not None and "\n" not in span.text else None,
+        paste=f"{_wider(number.value)}({span.line})"
+        if span is not None and "\n" not in span.text
+        else None,
     )

@@ -85,7 +85,8 @@ def _made(expr: ast.Expr, env: Environment) -> Value:
         case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
             branches = evaluate(then, env), evaluate(otherwise, env)
             test = evaluate(condition, env)
-            return Choice(test, *branches, condition.span, span, env)
+            spans = (condition.span, then.span, otherwise.span)
+            return Choice(test, *branches, spans, span, env)
         case ast.Comprehension(parts=parts):
             return ComprehensionValue(parts, span, env)
         case ast.WithLoop():
@@ -194,8 +195,8 @@ def _branched(statement: ast.If, env: Environment) -> Environment:
         first, second = then.names.get(name), otherwise.names.get(name)
         if first is None or second is None or first is second:
             continue
-        test = statement.condition.span
-        changed[name] = Choice(condition, first, second, test, statement.span, env)
+        spans = (statement.condition.span,)
+        changed[name] = Choice(condition, first, second, spans, statement.span, env)
     return env.bind(changed)
 
 

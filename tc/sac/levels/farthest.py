@@ -1,46 +1,93 @@
-"""The generator that reaches as far as the selections of a body allow: a repair of C8."""
+"""The generator that reaches as far as the selections of a body allow: a repair of C8 and C16."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
 from tc.errors import TCError
 from tc.sac import ast
-from tc.sac.levels.partitions import Partition
 from tc.sac.trees import children
 from tc.source import Edit, Span
 
+if TYPE_CHECKING:
+    from tc.sac.levels.partitions import Partition
 
-def farthest_generator(part: Partition) -> tuple[Edit, ...]:
+
+def farthest_generator(part: Partition, failed: Span | None = None) -> tuple[Edit, ...]:
     """The edit that adds a generator to a partition that has none, for selections such as
-    `a[i + 1]`; none where they do not tell how far the index may go."""
+    `a[i + 1]` and `a[i - 1]`; none where they do not tell how far the index may go, or where the
+    selection that `failed` is none of them."""
     if part.generator is not None:
         return ()
-    ends = [_ends(part.body, name, is_vector=part.is_vector) for name in part.names]
-    if not all(ends):
+    reaches = [_Reach(name, part.is_vector) for name in part.names]
+    for reach in reaches:
+        reach.look_at(part.body)
+    if not all(reach.sizes for reach in reaches):
         return ()
-    if len(ends) == 1 and len(ends[0]) == 1:
-        [(text, (array, shift))] = ends[0].items()
+    if failed is not None and not any(failed in reach.shifted for reach in reaches):
+        return ()
+    starts = [reach.start for reach in reaches]
+    ends = [reach.end for reach in reaches]
+    upper = ends[0] if part.is_vector else f"[{', '.join(ends)}]"
+    if len(reaches) == 1 and len(reaches[0].sizes) == 1:
+        [(array, _, greatest)] = reaches[0].sizes.values()
         if part.is_vector or _is_vector(array, part):
-            text = f"shape({array.span.line})"
-        else:
-            return _inserted(part, f"[{_end(text, shift)}]")
-        return _inserted(part, _end(text, shift))
-    least = []
-    for found in ends:
-        told = [_end(text, shift) for text, (_, shift) in found.items()]
-        least.append(told[0])
-        for end in told[1:]:
-            least[-1] = f"min({least[-1]}, {end})"
-    return _inserted(part, least[0] if part.is_vector else f"[{', '.join(least)}]")
-
-
-def _end(text: str, shift: int) -> str:
-    return f"{text} - {shift}" if shift else text
-
-
-def _inserted(part: Partition, bound: str) -> tuple[Edit, ...]:
+            upper = _shifted(f"shape({array.span.line})", -greatest)
+    lower = ""
+    if any(starts):
+        zeros = f"0 * {next(iter(reaches[0].sizes))} + {starts[0]}"
+        lower = (zeros if part.is_vector else f"[{', '.join(map(str, starts))}]") + " <= "
     span = part.body.span
     end = Span(span.source, span.end, span.end)
-    return (Edit(end, f" | {part.index_text} < {bound}"),)
+    return (Edit(end, f" | {lower}{part.index_text} < {upper}"),)
+
+
+@dataclass
+class _Reach:
+    """How far a variable may go: by the text of each size that bounds it, the array, and the least
+    and the greatest number that a selection adds to the variable; `shifted` are the selections that
+    add another number than 0."""
+
+    name: str
+    is_vector: bool
+    sizes: dict[str, tuple[ast.Expr, int, int]] = field(default_factory=dict)
+    shifted: list[Span] = field(default_factory=list)
+
+    @property
+    def start(self) -> int:
+        """The least value of the variable."""
+        return max(0, *(-least for _, least, _ in self.sizes.values()))
+
+    @property
+    def end(self) -> str:
+        """The text of the end of the variable's range."""
+        ends = [_shifted(text, -most) for text, (_, _, most) in self.sizes.items()]
+        least = ends[0]
+        for end in ends[1:]:
+            least = f"min({least}, {end})"
+        return least
+
+    def look_at(self, expr: ast.Expr) -> None:
+        """Notes the selections by the variable, those in nested comprehensions aside."""
+        if isinstance(expr, ast.Comprehension | ast.WithLoop):
+            return
+        if isinstance(expr, ast.Select):
+            for k, item in enumerate(expr.items):
+                shift = None if isinstance(item, ast.Dot | ast.Dots) else _shift(item, self.name)
+                if shift is None or any(isinstance(e, ast.Dots) for e in expr.items[:k]):
+                    continue
+                text = f"shape({expr.array.span.line})" + ("" if self.is_vector else f"[{k}]")
+                _, least, most = self.sizes.get(text, (expr.array, shift, shift))
+                self.sizes[text] = expr.array, min(least, shift), max(most, shift)
+                if shift:
+                    self.shifted.append(expr.span)
+        for child in children(expr):
+            self.look_at(child)
+
+
+def _shifted(text: str, by: int) -> str:
+    return f"{text} {'-' if by < 0 else '+'} {abs(by)}" if by else text
 
 
 def _is_vector(array: ast.Expr, part: Partition) -> bool:
@@ -51,27 +98,6 @@ def _is_vector(array: ast.Expr, part: Partition) -> bool:
         return False
 
 
-def _ends(expr: ast.Expr, name: str, *, is_vector: bool) -> dict[str, tuple[ast.Expr, int]]:
-    """The sizes that bound a variable in selections by it, or by it and a number, with the array
-    and the greatest such number."""
-    found: dict[str, tuple[ast.Expr, int]] = {}
-
-    def note(text: str, array: ast.Expr, shift: int) -> None:
-        found[text] = array, max(shift, found[text][1]) if text in found else shift
-
-    if isinstance(expr, ast.Select):
-        for k, item in enumerate(expr.items):
-            shift = None if isinstance(item, ast.Dot | ast.Dots) else _shift(item, name)
-            if shift is not None and not any(isinstance(e, ast.Dots) for e in expr.items[:k]):
-                size = f"shape({expr.array.span.line})" + ("" if is_vector else f"[{k}]")
-                note(size, expr.array, shift)
-    if not isinstance(expr, ast.Comprehension | ast.WithLoop):
-        for child in children(expr):
-            for text, (array, shift) in _ends(child, name, is_vector=is_vector).items():
-                note(text, array, shift)
-    return found
-
-
 def _shift(item: ast.Expr, name: str) -> int | None:
     """The number that an index adds to a variable."""
     match item:
@@ -79,6 +105,8 @@ def _shift(item: ast.Expr, name: str) -> int | None:
             return 0
         case ast.Binary(op="+", left=ast.Name(text=text), right=ast.Number(value=int(value))):
             return value if text == name else None
+        case ast.Binary(op="-", left=ast.Name(text=text), right=ast.Number(value=int(value))):
+            return -value if text == name else None
         case ast.Binary(op="+", left=ast.Number(value=int(value)), right=ast.Name(text=text)):
             return value if text == name else None
     return None

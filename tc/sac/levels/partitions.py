@@ -13,6 +13,7 @@ from tc.errors import CheckError, RangeError, TCError
 from tc.sac import ast
 from tc.sac.levels.applications import check_sizes, index_vector, index_vector_length
 from tc.sac.levels.element_types import SIZE_TYPE
+from tc.sac.levels.farthest import farthest_generator
 from tc.sac.levels.found_bounds import FoundBound, find_bounds
 from tc.sac.levels.values import (
     Constant,
@@ -27,7 +28,7 @@ from tc.sac.levels.values import (
     blamed,
     shown,
 )
-from tc.source import Span
+from tc.source import Span, described
 
 D, S, F = Level.D, Level.S, Level.F
 
@@ -424,7 +425,7 @@ class Partition:
                     sizes[k] = known[0].text
         bound = "..." if self.is_vector else f"[{', '.join(sizes)}]"
         first = names[0]
-        return self.loop.fault(
+        error = self.loop.fault(
             CheckError,
             "C16",
             f"no upper bound for {first} can be inferred in the last partition: add one, "
@@ -432,6 +433,10 @@ class Partition:
             span=self.span,
             repair=f"| {self.index_text} < {bound}",
         )
+        edits = farthest_generator(self)
+        if edits:
+            error.edits, error.repair = edits, described(edits)
+        return error
 
     # --- the result of a comprehension ------------------------------------------------------------
 

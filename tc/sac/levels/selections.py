@@ -23,7 +23,7 @@ from tc.sac.levels.values import (
     elements,
     shown,
 )
-from tc.source import Span
+from tc.source import Edit, Span, described
 
 D, S, F = Level.D, Level.S, Level.F
 
@@ -118,7 +118,10 @@ class Selection(Value):
                 check_integers(item, "C8", "the index", at)
             integers = self.env.context.integers
             index = tuple(integers(item)[0] for item in self.indices)
-        return checked_index(self, self.array, index, self.indices, axes)
+        spans = self.index_spans
+        if self.is_by_vector and isinstance(self.indices[0], RowOfValues):
+            spans = self.indices[0].spans
+        return checked_index(self, self.array, index, self.indices, axes, (self.spans[0], *spans))
 
     @cached_property
     def value(self) -> Array:
@@ -202,19 +205,21 @@ class RowOfValues(Value):
 
 
 class Choice(Value):
-    """`c ? a : b`: lazy (C10)."""
+    """`c ? a : b`: lazy (C10). `spans` are those of the condition and of the branches, of an `if`
+    that of the condition alone."""
 
     def __init__(
         self,
         condition: Value,
         then: Value,
         otherwise: Value,
-        condition_span: Span,
+        spans: tuple[Span, ...],
         span: Span,
         env: Environment,
     ) -> None:
         super().__init__(span, env)
-        self.condition_span = condition_span
+        self.spans = spans
+        self.condition_span = spans[0]
         self.condition = condition
         self.then = then
         self.otherwise = otherwise
@@ -227,7 +232,23 @@ class Choice(Value):
     @cached_property
     def chosen(self) -> Value:
         """The branch that the condition picks: level F of the condition."""
-        return self.then if condition_holds(self.condition, self.condition_span) else self.otherwise
+        try:
+            holds = condition_holds(self.condition, self.condition_span)
+        except TCError as error:
+            if error.rule == "C10" and error.span is self.condition_span:
+                self._repair_by_where(error)
+            raise
+        return self.then if holds else self.otherwise
+
+    def _repair_by_where(self, error: TCError) -> None:
+        """Has an error about a condition that is an array say `where`, if that gives an array of
+        its shape."""
+        shape = self.condition.shape
+        shapes = {self._attempted(branch, S) for branch in (self.then, self.otherwise)}
+        if len(self.spans) == 3 and shape in shapes and shapes <= {shape, ()}:
+            texts = [span.text.strip() for span in self.spans]
+            error.edits = (Edit(self.span, f"where({', '.join(texts)})"),)
+            error.repair = described(error.edits)
 
     @cached_property
     def type(self) -> ElementType:

@@ -863,11 +863,15 @@ def refuse_strict_dots(
     for bound, token, whole in ((lower, relations[0], ". <="), (upper, relations[-1], "<= .")):
         if bound is not None and isinstance(bound.value, ast.Dot) and bound.strict:
             dot = bound.value.span
+            is_last = bound is upper and cursor.token.text == "}"
             raise cursor.error(
                 f"'<' beside '.': write '{whole}' (or no bound) for all, or '< shape - 1'",
                 rule="C18",
                 span=cursor.span(min(dot.start, token.start), max(dot.end, token.end)),
-                idiom=f"'{whole}', where the edge is of the range",
+                paste=None if is_last else whole,
+                idiom="no bound of the last partition, as its selections give it"
+                if is_last
+                else None,
             )
 
 

@@ -1,0 +1,176 @@
+"""What the shapes or the data of the inputs make wrong: class, rule, place, underlined text,
+numbers, and repairs, which are executed and give what was meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+import tc.sac
+
+V = np.arange(4, dtype=np.int32) + 1
+W = np.int32([7, 1])
+M = np.arange(12, dtype=np.int32).reshape(3, 4) - 5
+T = np.arange(6, dtype=np.int32).reshape(1, 2, 3)
+B = np.int8([1, 2])
+F = np.float32([0.5, 1.5, 2.5])
+GIVEN = {"v": V, "w": W, "m": M, "t": T, "b": B, "f": F}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`marked` is the text that is underlined, `due` what the repaired text gives."""
+
+    text: str
+    kind: type[tc.TCError]
+    rule: str
+    cause: str
+    marked: str
+    repaired: str | None = None
+    due: Any = None
+    entry: str | None = None
+    inputs: tuple[Any, ...] = field(default=())
+
+
+R, C, A = tc.RangeError, tc.CheckError, tc.AccessError
+ENDS = "no upper bound for i can be inferred in the last partition: add one, '| [i] < ...'"
+REFUSALS = [
+    Refusal("v[-1]", R, "C8", "index -1 is outside 0..3 of axis 0, shape [4]", "v[-1]",
+            "v[shape(v)[0]-1]", V[-1]),
+    Refusal("m[0, - 1]", R, "C8", "index -1 is outside 0..3 of axis 1, shape [3,4]", "m[0, - 1]",
+            "m[0, shape(m)[1]-1]", M[0, -1]),
+    Refusal("m[[-2, 1]]", R, "C8", "index -2 is outside 0..2 of axis 0, shape [3,4]", "m[[-2, 1]]",
+            "m[[shape(m)[0]-2, 1]]", M[-2, 1]),
+    Refusal("{ [i] -> m[i,-1] }", R, "C8", "index -1 is outside 0..3 of axis 1, shape [3,4], at "
+            "[i] = [0]", "m[i,-1]", "{ [i] -> m[i,shape(m)[1]-1] }", M[:, -1]),
+    Refusal("m[3]", R, "C8", "index 3 is outside 0..2 of axis 0, shape [3,4]", "m[3]"),
+    Refusal("m[5, 0]", R, "C8", "index 5 is outside 0..2 of axis 0, shape [3,4]", "m[5, 0]"),
+    Refusal("m[1,2,3]", R, "C8", "3 indices for 2 axes, shape [3,4]", "m[1,2,3]"),
+    Refusal("{ [i] -> { iv -> t[[i]++iv, 2] | iv < [2] } | [i] < [1] }", C, "C8",
+            "'[i]++iv' among several items of a selection has shape [2], and each of them is a "
+            "scalar", "t[[i]++iv, 2]",
+            "{ [i] -> { iv -> t[[i]++iv ++ [2]] | iv < [2] } | [i] < [1] }", T[:, :, 2]),
+    Refusal("m + v", R, "C7", "'+': shapes [3,4] and [4] differ, and neither is a scalar", "m + v",
+            "{ [i] -> m[i] + v }", M + V),
+    Refusal("f - m", R, "C7", "'-': shapes [3] and [3,4] differ, and neither is a scalar", "f - m",
+            "{ [i] -> f[i] - m[i] }", (F[:, None] - M)),
+    Refusal("2 * (v < m)", R, "C7", "'<': shapes [4] and [3,4] differ, and neither is a scalar",
+            "v < m", "2 * ({ [i] -> v < m[i] })", 2 * (V < M)),
+    Refusal("m + w", R, "C7", "'+': shapes [3,4] and [2] differ, and neither is a scalar", "m + w"),
+    Refusal("{ [i] -> v[i] + v[i+1] }", R, "C8", "index 4 is outside 0..3 of axis 0, shape [4], at "
+            "[i] = [3]", "v[i+1]", "{ [i] -> v[i] + v[i+1] | [i] < shape(v) - 1 }", V[:-1] + V[1:]),
+    Refusal("{ [i] -> v[i+1] - v[i+2] }", C, "C16", ENDS, "[i]",
+            "{ [i] -> v[i+1] - v[i+2] | [i] < shape(v) - 2 }", V[1:-1] - V[2:]),
+    Refusal("{ [i] -> v[i] - v[i-1] }", R, "C8", "index -1 is outside 0..3 of axis 0, shape "
+            "[4], at "
+            "[i] = [0]", "v[i-1]", "{ [i] -> v[i] - v[i-1] | [1] <= [i] < shape(v) }",
+            np.r_[0, V[1:] - V[:-1]]),
+    Refusal("{ iv -> m[iv] + m[iv-1] + m[iv+1] }", R, "C8", "index -1 is outside 0..2 of axis 0, "
+            "shape [3,4], at iv = [0,0]", "m[iv-1]",
+            "{ iv -> m[iv] + m[iv-1] + m[iv+1] | 0 * shape(m) + 1 <= iv < shape(m) - 1 }",
+            np.pad((M[1:-1, 1:-1] + M[:-2, :-2] + M[2:, 2:]), ((1, 0), (1, 0)))),
+    Refusal("{ [i,j] -> m[i,j] + m[i+1,j] }", R, "C8", "index 3 is outside 0..2 of axis 0, shape "
+            "[3,4], at [i,j] = [2,0]", "m[i+1,j]",
+            "{ [i,j] -> m[i,j] + m[i+1,j] | [i,j] < [shape(m)[0] - 1, shape(m)[1]] }",
+            M[:-1] + M[1:]),
+    Refusal("{ [i] -> v[w[i]] }", A, "C8", "index 7 is outside 0..3 of axis 0, shape [4], at [i] = "
+            "[0]", "v[w[i]]"),
+    Refusal("{ [i] -> 12 / (v[i] - 2) }", A, "Y4", "integer division by zero, at [i] = [1]",
+            "12 / (v[i] - 2)"),
+    Refusal("{ [i,j] -> v[i] + j }", C, "C16", "no upper bound for j can be inferred in the last "
+            "partition: add one, '| [i,j] < ...'", "[i,j]"),
+    Refusal("{ [i] -> take([i], v) | [i] < [3] }", C, "C23", "the shape of the last partition's "
+            "body depends on the value of i: give the shape by a further partition", "take([i], "
+            "v)"),
+    Refusal("{ [i] -> 7 | [i] < [9]; iv -> v[iv] }", R, "C12", "the range [0] <= [i] < [9] leaves "
+            "the result, shape [4]", "[i] < [9]"),
+    Refusal("{ [i] -> 7 | [i] < [w[0]]; iv -> v[iv] }", A, "C12", "the range [0] <= [i] < [7] "
+            "leaves the result, shape [4]", "[i] < [w[0]]"),
+    Refusal("{ [i] -> v ++ v | [i] < [1]; iv -> m[iv] }", R, "C13", "the body at [i] = [0] has "
+            "shape [8], the result has room for [4]", "v ++ v"),
+    Refusal("{ [i] -> 0 | [i] < shape(w) - 3 }", R, "C14", "the shape [-1] has a negative size",
+            "shape(w) - 3"),
+    Refusal("take([6], v)", R, "C9", "take([6], ...): 6 elements of 4", "take([6], v)"),
+    Refusal("drop([0,-5], m)", R, "C9", "drop([0,-5], ...): 5 elements of 4 along axis 1, shape "
+            "[3,4]", "drop([0,-5], m)"),
+    Refusal("v ++ 1", R, "C9", "'++' of a scalar: shapes [4] and []; '[1]' is a vector of one "
+            "element", "1", "v ++ [1]", np.r_[V, 1]),
+    Refusal("v > 2 ? 1 : 2", R, "C10", "a condition of shape [4]; reduce it with all or any",
+            "v > 2", "any(v > 2) ? 1 : 2", 1),
+    Refusal("v > 2 ? v : 0 - v", R, "C10", "a condition of shape [4]; reduce it with all or any",
+            "v > 2", "where(v > 2, v, 0 - v)", np.where(V > 2, V, -V)),
+    Refusal("2 * (m < 0 ? 0 : m)", R, "C10", "a condition of shape [3,4]; reduce it with all or "
+            "any", "m < 0", "2 * (where(m < 0, 0, m))", 2 * np.maximum(M, 0)),
+    Refusal("b + 300", C, "Y1", "the literal 300 does not fit int8, the type that it takes here",
+            "300", "b + int32(300)", B.astype(np.int32) + 300),
+    Refusal("{ [i] -> 3000000000 | [i] < [1]; iv -> w[iv] }", C, "Y1", "the literal 3000000000 "
+            "does "
+            "not fit int32, the type that it takes here", "3000000000",
+            "{ [i] -> int64(3000000000) | [i] < [1]; iv -> w[iv] }", np.int64([3000000000, 1])),
+    Refusal("float g(float x) { return x; } float h(int x) { return g(x); }", C, "C6", "'x' of 'g' "
+            "is declared float32, its type is int32", "x",
+            "float g(float x) { return x; } float h(int x) { return g(tof(x)); }", np.float32(3),
+            "h", (np.int32(3),)),
+    Refusal("byte g(byte x) { return x; } byte h(int x) { return g(300); }", C, "Y1", "the literal "
+            "300 does not fit uint8, the type that it takes here", "300", None, None, "h", (1,)),
+    Refusal("int h(float x) { return x; }", C, "C6", "the result of 'h' is declared int32, its "
+            "type "
+            "is float32; a wider type needs a cast", "x", "int h(float x) { return toi(x); }", 2,
+            "h", (np.float32(2.5),)),
+    Refusal("float h(float x) { return x * 1.5d; }", C, "C6", "the result of 'h' is declared "
+            "float32, its type is float64; a wider type needs a cast", "x * 1.5d",
+            "float h(float x) { return tof(x * 1.5d); }", np.float32(3), "h", (np.float32(2),)),
+    Refusal("int g(int[3] x) { return x[0]; } int h(int[.] x) { return g(x); }", R, "C6",
+            "'x' of 'g' is declared int32[3], its shape is [4]", "x", None, None, "h", (V,)),
+    Refusal("int[2] h(int[n] x) { return x; }", R, "C6", "the result of 'h' is declared int32[2], "
+            "its shape is [4]", "x", None, None, "h", (V,)),
+    Refusal("int h(int[n] x, int[n] y) { return x[0]; }", tc.InputError, "C6", "'y' of 'h' is "
+            "declared int32[n], where n is 4, its shape is [2]", "int[n] y", None, None, "h",
+            (V, W)),
+    Refusal("int h(int[.,.] x) { return x[0,0]; }", tc.InputError, "C6", "'x' of 'h' is declared "
+            "int32[.,.], its shape is [4]", "int[.,.] x", None, None, "h", (V,)),
+]  # fmt: skip
+
+
+def called(case: Refusal, text: str, backend: str) -> Any:
+    if case.entry is not None:
+        if backend == "reference":
+            return tc.sac.interpret(text, *case.inputs, entry=case.entry)
+        return tc.sac.compile(text, backend=backend, entry=case.entry)(*case.inputs)
+    given = {name: GIVEN[name].copy() for name in tc.sac.demand(text, "F")}
+    try:
+        if backend == "reference":
+            return tc.sac.interpret(text, given)
+        return tc.sac.compile(text, backend=backend)(given)
+    finally:
+        for name, array in given.items():
+            np.testing.assert_array_equal(array, GIVEN[name])
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("backend", ["reference", "interpret", "numba", "c"])
+@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.text)
+def test_a_refusal(case: Refusal, backend: str) -> None:
+    """Every backend says the same, in the words of the text."""
+    with pytest.raises(tc.TCError) as caught:
+        called(case, case.text, backend)
+    error = caught.value
+    assert (type(error), error.rule, error.cause) == (case.kind, case.rule, case.cause)
+    assert error.span is not None
+    assert error.span.text == case.marked
+    assert error.repaired() == case.repaired
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")  # C15 tells of two bounds
+@pytest.mark.parametrize("backend", ["reference", "numba"])
+@pytest.mark.parametrize(
+    "case", [case for case in REFUSALS if case.repaired], ids=lambda case: case.text
+)
+def test_a_repair_gives_what_was_meant(case: Refusal, backend: str) -> None:
+    assert case.repaired is not None
+    found = called(case, case.repaired, backend)
+    np.testing.assert_array_equal(found, case.due)
