@@ -10,6 +10,7 @@ import functools
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 
@@ -62,12 +63,26 @@ class ErrorDetails(TypedDict, total=False):
     example: tuple[Edit, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a read that left its tensor, or of a division by zero, for a front end that
+    tells it in its own words.
+
+    `kind` is "read" or "division"; `indices` are the values of the index variables; `place` are
+    the subscripts of a read, and `shape` is the shape of what was read."""
+
+    kind: str
+    indices: tuple[tuple[str, int], ...]
+    place: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+
+
 class TCError(Exception):
     """Base of all errors that tc raises on purpose.
 
     Attributes: `rule` (a name of the language's rules such as "R1", or None), `span` (or None
     where no source text is to blame), `cause`, `repair` (or None), `notes` (pairs of span and
-    text).
+    text), `facts` (of a checked read or division that failed, else None).
 
     A repair that can be pasted is given as `edits` of the text, and `repair` says the edits in
     words; `paste` is short for one edit of the span. Edits keep the meaning that the text was to
@@ -87,6 +102,7 @@ class TCError(Exception):
         edits: tuple[Edit, ...] = (),
         idiom: str | None = None,
         example: tuple[Edit, ...] = (),
+        facts: Facts | None = None,
     ) -> None:
         self.cause = cause
         self.rule = rule
@@ -98,6 +114,7 @@ class TCError(Exception):
         self.notes = notes
         self.idiom = idiom
         self.example = example
+        self.facts = facts
         super().__init__(cause)
 
     @property
@@ -155,7 +172,7 @@ class TCError(Exception):
 
 _TRACEBACK: Any = BaseException.__dict__["__traceback__"]
 
-_PICKLED_FIELDS = ("rule", "span", "repair", "notes", "edits", "idiom", "example")
+_PICKLED_FIELDS = ("rule", "span", "repair", "notes", "edits", "idiom", "example", "facts")
 
 
 class ParseError(TCError):

@@ -31,6 +31,7 @@ from tc.sac.lowering.lowered import LoweredDef, LoweredInput, LoweringContext, l
 from tc.sac.program import ElementsOnDemand, Program, issue_warnings, traced
 from tc.sac.reference import compute_loop
 from tc.sac.stages import stage_texts
+from tc.sac.told_faults import told
 from tc.source import ShownText, Source
 from tc.tuning.lookup import TunedOptions
 
@@ -203,7 +204,7 @@ class Function:
         is computed for all elements at once may fail where no element that a result needs does."""
         if isinstance(error, InternalError):
             raise error
-        results = self.program.interpreted(given)
+        results = told(self.program, given, error) or self.program.interpreted(given)
         if outputs is not None:
             targets = outputs if isinstance(outputs, list | tuple) else [outputs]
             for target, result in zip(targets, results, strict=False):

@@ -31,7 +31,7 @@ from tc.sac.levels.element_types import (
 )
 from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.farthest import farthest_generator
-from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop
+from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop, LoopValue
 from tc.sac.levels.partitions import Partition, is_empty
 from tc.sac.levels.values import (
     Context,
@@ -217,7 +217,7 @@ def _fill(loop: ArrayLoop, result: Array, covered: Array, at: Mapping[int, int])
 def _fold(loop: FoldLoop) -> Array:
     """All bodies joined with the neutral element; each index once, from the first partition that
     has it."""
-    dtype, shape = loop.type.dtype, loop.shape
+    dtype = loop.type.dtype
     for found in loop.body_types():
         check_fit(found, dtype)
     total = _in_fold(loop, loop.neutral)
@@ -227,18 +227,31 @@ def _fold(loop: FoldLoop) -> Array:
         for index in indices(lower, upper):
             if any(_lies_in(index, box) for box in ranges):
                 continue
-            body = part.instance(index)
-            if body.shape != shape:
-                raise part.loop.fault(
-                    blamed((body, Level.S), (loop.neutral, Level.S)),
-                    "C21",
-                    f"the body at {part.index_text} = {shown(index)} has shape "
-                    f"{shown(body.shape)}, the neutral element {shown(shape)}",
-                    span=part.body.span,
-                )
-            total = combined(loop.op, total, _in_fold(loop, body))
+            total = combined(loop.op, total, _folded_instance(loop, part, index))
         ranges.append((lower, upper))
     return total
+
+
+def _folded_instance(loop: FoldLoop, part: Partition, index: Shape) -> Array:
+    """The elements of the body of a fold at an index, of the shape of the neutral element (C21)."""
+    body = part.instance(index)
+    if body.shape != loop.shape:
+        raise loop.fault(
+            blamed((body, Level.S), (loop.neutral, Level.S)),
+            "C21",
+            f"the body at {part.index_text} = {shown(index)} has shape {shown(body.shape)}, the "
+            f"neutral element {shown(loop.shape)}",
+            span=part.body.span,
+        )
+    return _in_fold(loop, body)
+
+
+def check_instance(loop: LoopValue, part: Partition, index: Shape) -> None:
+    """Raises what an instance of a loop raises."""
+    if isinstance(loop, FoldLoop):
+        _folded_instance(loop, part, index)
+    else:
+        _instance(part, index, part.room(loop.shape), loop.type.dtype)
 
 
 def _in_fold(loop: FoldLoop, value: Value) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tc.dtypes import BOOL
-from tc.errors import AccessError
+from tc.errors import AccessError, Facts
 from tc.semantics.affine import MAX_PIECES, pieces
 from tc.semantics.program import Binary, Call, Expr, Read, Statement, walk
 
@@ -37,6 +37,7 @@ def read_error(
         repair=f"write pad({read.span.text}, {zero})"
         if many
         else f"correct the subscript's data, or write pad({read.span.text}, {zero})",
+        facts=Facts("read", tuple(indices.items()), tuple(subscripts), tuple(shape)),
     )
 
 
@@ -55,6 +56,7 @@ def division_error(
         idiom=None
         if zero
         else f"({tested} == 0 ? 0 : {whole}), with what the quotient is to be there for the 0",
+        facts=Facts("division", tuple(indices.items())),
     )
 
 

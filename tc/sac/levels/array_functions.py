@@ -277,15 +277,20 @@ def checked_index(
             )
     for number, (axis, k) in enumerate(zip(axes, index, strict=True)):
         if not 0 <= k < shape[axis]:
-            where = f"axis {axis}, shape {shown(shape)}"
-            allowed = f"0..{shape[axis] - 1} of {where}" if shape[axis] else f"{where}: it is empty"
             raise node.fault(
                 blamed((array, S), *((item, F) for item in at)),
                 "C8",
-                f"index {k} is outside {allowed}",
+                outside(k, axis, shape),
                 paste=_from_end(node, spans, number, axis) if k < 0 < shape[axis] else None,
             )
     return index
+
+
+def outside(k: int, axis: int, shape: Shape) -> str:
+    """What is said of an index that leaves an axis of an array (C8)."""
+    where = f"axis {axis}, shape {shown(shape)}"
+    allowed = f"0..{shape[axis] - 1} of {where}" if shape[axis] else f"{where}: it is empty"
+    return f"index {k} is outside {allowed}"
 
 
 def _from_end(node: Value, spans: Sequence[Span], number: int, axis: int) -> str | None:

@@ -350,15 +350,16 @@ class Result(Value):
 
     @cached_property
     def value(self) -> Array:
-        self.invocation.check()
-        self._check()
+        self.check()
         return elements(self.body, self.dtype)
 
     def needs(self, level: Level) -> Needs:
         return [(self.body, level)]
 
-    def _check(self) -> None:
-        """Checks the type and the shape against the declared ones: a type may widen (C6)."""
+    def check(self) -> None:
+        """Checks the arguments, and the type and the shape of the result, against the declared
+        ones: a type may widen (C6)."""
+        self.invocation.check()
         name = self.invocation.definition.name.text
         found = self.body.type
         if join(self.dtype, found.dtype, FLOAT64) != self.dtype:

@@ -164,6 +164,7 @@ class Partition:
 
     def instance(self, index: Shape) -> Value:
         """The body at an index."""
+        self.env.context.spend()
         env = self.env.within(Instance(self.index_text, index))
         whole: Sequence[Any] = [index] if self.is_vector else index
         values = [Constant(np.array(k, np.int64), SIZE_TYPE, self.span, env) for k in whole]

@@ -126,6 +126,8 @@ class Selection(Value):
     @cached_property
     def value(self) -> Array:
         at = dict(zip(self.axes, self.index, strict=True))
+        if self.env.context.part_of is not None:
+            return self.env.context.part_of(self.array, at)
         if self.is_direct and self.array.env.frame is self.env.frame:
             return self.env.context.loops(self.array, at)
         key = tuple(at.get(axis, slice(None)) for axis in range(self.array.rank))

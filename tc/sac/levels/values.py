@@ -100,6 +100,11 @@ class Context:
     execute: Callable[[Sequence[ast.Statement], Environment], Environment]
     loops: Loops
     warnings: dict[tuple[int, str], tuple[Span, str]] = field(default_factory=dict)
+    part_of: Callable[[Value, Mapping[int, int]], Array] | None = None
+    """Gives selections the elements that they need, without the others of an array; None where
+    arrays are computed as a whole."""
+    parts: dict[tuple[Value, tuple[tuple[int, int], ...]], Array] = field(default_factory=dict)
+    """Elements that `part_of` has given, by array and index."""
     _free: dict[int, tuple[ast.Expr, tuple[str, ...]]] = field(default_factory=dict)
     _updates: dict[int, tuple[ast.Assign, ast.Expr]] = field(default_factory=dict)
 
@@ -129,6 +134,9 @@ class Context:
     def decides(self, value: Value) -> bool:
         """Whether a scalar condition holds: level F."""
         return bool(np.asarray(value.value).reshape(-1)[0] != 0)
+
+    def spend(self) -> None:
+        """Notes that an instance, or an element by itself, is about to be computed."""
 
     def warn(self, span: Span, text: str) -> None:
         """Notes a warning, once per place and text."""

@@ -188,8 +188,7 @@ class Elements:
                 found = self.element(value.given, index, sites)
                 return self.fitted((found,), value.dtype)[0]
             case Result():
-                value.invocation.check()
-                value._check()
+                value.check()
                 found = self.element(value.body, index, sites)
                 return self.fitted((found,), value.dtype)[0]
             case NamedSize():
