@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tc.derivatives.stopped_inputs import stopped
-from tc.frontend.parser import parse
+from tc.derivatives.gradients import compiled_alike, stopped
 from tc.function import Compiled
 from tc.gradient.batching import batch, batched_outputs
 from tc.gradient.forward_mode import tangents_alone
 from tc.process.uninterrupted import LazyByKey
-from tc.semantics.check.checker import check
-from tc.source import Source
 
 BatchAxes = tuple[int | None, ...]
 """The dimension of the batch for each input of a function, None for those without."""
@@ -53,7 +50,7 @@ class Followers:
             wanted = [program.inputs[at] for at in wrt]
             with stopped(program, self.stop):
                 text = tangents_alone(self.function, wanted)
-            made = self._compiled(text, "tangents")
+            made = compiled_alike(self.function, text, "tangents")
             floating = [o for o in program.outputs if program.tensors[o].dtype.is_float]
             return TangentFunction(made, len(made.program.outputs) - len(floating))
 
@@ -68,11 +65,7 @@ class Followers:
             text = batch(self.function, axes)
             names = batched_outputs(self.function, axes)
             batched = tuple(name in names for name in program.outputs)
-            return BatchFunction(self._compiled(text, "batch"), batched)
+            return BatchFunction(compiled_alike(self.function, text, "batch"), batched)
 
         found: BatchFunction = self._made.get(("batch", axes), make)
         return found
-
-    def _compiled(self, text: str, what: str) -> Compiled:
-        source = Source(text, f"<{what} of {self.function.program.name}>")
-        return self.function._compiled_alike(check(parse(source), None))

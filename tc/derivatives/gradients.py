@@ -1,15 +1,16 @@
-"""The gradients of one function: their programs, each made once, and what they take."""
+"""The gradients of one function, each made once, with the arguments that each takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tc.derivatives.stopped_inputs import stopped
 from tc.errors import GradError
 from tc.frontend.parser import parse
 from tc.function import Compiled
+from tc.gradient.request import inputs_without_derivatives
 from tc.gradient.reverse_mode import grad
 from tc.process.uninterrupted import LazyByKey
 from tc.runtime.arguments import signature_of
@@ -101,10 +102,10 @@ class Gradients:
                 save=self.save,
                 sizes=None if sizes is None else dict(sizes),
             )
-        program = check(parse(Source(text, f"<gradient of {forward.name}>")), None)
-        arguments = _arguments(forward, program, self.floating)
+        made = compiled_alike(function, text, "gradient")
+        arguments = _arguments(forward, made.program, self.floating)
         return Gradient(
-            function._compiled_alike(program),
+            made,
             arguments,
             tuple(argument for argument in arguments if argument[0] != COTANGENT),
             wrt,
@@ -118,6 +119,28 @@ class Gradients:
             for p, value in parameters
             if p.rank or p.static
         )
+
+
+def compiled_alike(function: Compiled, text: str, what: str) -> Compiled:
+    """The function of a text that was derived from a function, with the options of the latter;
+    `what` names the text in messages."""
+    source = Source(text, f"<{what} of {function.program.name}>")
+    return function._compiled_alike(check(parse(source), None))
+
+
+@contextmanager
+def stopped(program: Program, stop: str) -> Iterator[None]:
+    """Gives errors of D10 a repair: the inputs of the program that flow into functions without a
+    derivative, written as `stop` has it, such as "{}.detach()"."""
+    try:
+        yield
+    except GradError as error:
+        names = inputs_without_derivatives(program) if error.rule == "D10" else []
+        if not names:
+            raise
+        given = ", ".join(map(stop.format, names))
+        repair = f"{given} in place of {', '.join(names)}"
+        raise GradError(error.cause, rule=error.rule, span=error.span, repair=repair) from None
 
 
 def _floating(program: Program, names: Sequence[str]) -> list[int]:

@@ -29,16 +29,6 @@ FEWEST_NODES = 120
 """Of gradients that are short, whatever they are derived from."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A statement to be, `name(indices) = rhs`, with the type of its target."""
-
-    name: str
-    indices: tuple[str, ...]
-    rhs: p.Expr
-    dtype: DType
-
-
 @dataclass
 class Parts:
     """The parts of one right side, in order, and the expression that reads the parts. `variables`
@@ -52,7 +42,7 @@ class Parts:
     begins: Mapping[str, p.Expr]
     fresh: Callable[[], str]
     all: tuple[str, ...] | None = None
-    made: list[Part] = field(default_factory=list)
+    made: list[Comprehension] = field(default_factory=list)
 
     def of(self, expr: p.Expr, conditions: tuple[p.Expr, ...] = ()) -> p.Expr:
         """The expression with reads of parts, which the statements in `made` compute, so that its
@@ -87,14 +77,14 @@ class Parts:
         name = self.fresh()
         named = set(p.index_names(expr))
         indices = tuple(v for v in self.variables if v in named) if self.all is None else self.all
-        dtype = FLOAT32 if expr.dtype == FLOAT16 else expr.dtype
         places = {v: self._place(v) for v in indices}
         own: dict[p.Expr, p.Expr] = {}
         for v in indices:
             if v in self.begins:
                 own |= {e.index(v): e.total(e.index(v), self.begins[v]), places[v]: e.index(v)}
-        self.made.append(Part(name, indices, e.rebuilt(expr, own.get), dtype))
-        return p.Read(name, tuple(places.values()), dtype, -1, span=e.NO_SPAN)
+        made = Comprehension(name, indices, "=", e.rebuilt(expr, own.get))
+        self.made.append(made)
+        return p.Read(name, tuple(places.values()), part_type(made), -1, span=e.NO_SPAN)
 
     def _place(self, variable: str) -> p.Expr:
         """The subscript of a part at which the value for an index variable stands."""
@@ -114,6 +104,11 @@ class Parts:
             if isinstance(node, p.Binary) and node.op in "/%" and not node.dtype.is_float:
                 return False
         return True
+
+
+def part_type(part: Comprehension) -> DType:
+    """The type in which a part is held: halves are computed with as floats."""
+    return FLOAT32 if part.rhs.dtype == FLOAT16 else part.rhs.dtype
 
 
 def is_short(rhs: p.Expr) -> bool:
@@ -231,16 +226,8 @@ def _operands(expr: p.Expr) -> Iterator[tuple[p.Expr, tuple[p.Expr, ...]]]:
 
 
 def _with_operands(expr: p.Expr, operands: list[p.Expr]) -> p.Expr:
-    match expr:
-        case p.Convert() | p.Unary():
-            return replace(expr, operand=operands[0])
-        case p.Select():
-            return replace(expr, then=operands[0], otherwise=operands[1])
-        case p.Binary():
-            return replace(expr, left=operands[0], right=operands[1])
-        case p.Call():
-            return replace(expr, args=tuple(operands))
-    return expr
+    condition = (expr.condition,) if isinstance(expr, p.Select) else ()
+    return p.with_children(expr, (*condition, *operands))
 
 
 def _is_leaf(expr: p.Expr) -> bool:
@@ -279,14 +266,13 @@ def in_parts(program: CallFreeDef) -> CallFreeDef:
         indices = whole.indices if program.found is None else None
         parts = Parts(line.variables, clauses, terms.begins, fresh, indices)
         rhs = line.rhs if terms.waits else parts.of(line.rhs)
-        for part in parts.made:
-            dtypes[part.name], ranks[part.name] = part.dtype, len(part.indices)
-            made = Comprehension(part.name, part.indices, "=", part.rhs)
+        for made in parts.made:
+            dtypes[made.target], ranks[made.target] = part_type(made), len(made.indices)
             if program.found is None:
                 made = paired.ranged(whole, made)
             else:
-                made = replace(made, where={v: whole.where[v] for v in part.indices})
-                inferred[part.name] = tuple(end for _, end in made.where.values())
+                made = replace(made, where={v: whole.where[v] for v in made.indices})
+                inferred[made.target] = tuple(end for _, end in made.where.values())
             steps.append(made)
         steps.append(replace(line, rhs=rhs))
     return replace(program, steps=tuple(steps), dtypes=dtypes, ranks=ranks, inferred=inferred)

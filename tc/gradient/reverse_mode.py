@@ -7,7 +7,7 @@ versions of the forward program -> its statements in reverse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import FLOAT16, FLOAT64, DType
@@ -102,7 +102,7 @@ def derivation(
     with repaired(checked, wrt, fixed):
         asked = wanted_inputs(checked, inputs, floating, wrt, fixed)
         constants = {program.words[name] for name in fixed}
-        return _Reverse.of(program, steps, given, names, asked, constants, ties).derivation(save)
+        return _Reverse(program, steps, given, names, asked, constants, ties, save).derivation()
 
 
 def check_option(name: str, value: str, known: Sequence[str]) -> None:
@@ -124,49 +124,47 @@ class _Reverse:
     """The caller's tensors by version."""
     names: FreshNames
     wrt: tuple[str, ...]
-    active: set[str]
+    constant: Container[str]
     ties: str
-    cotangents: Cotangents
-    redone: list[VersionStep]
+    save: str
+    cotangents: Cotangents = field(init=False)
+    active: set[str] = field(init=False)
+    """The versions that depend on an input in `wrt`, with a derivative."""
+    stored: StoredValues = field(init=False)
+    redone: list[VersionStep] = field(init=False)
     """The steps as a gradient makes versions again."""
     counts: dict[str, str] = field(default_factory=dict)  # of the largest terms, by version
     terms: dict[str, DType] = field(default_factory=dict)  # of maxima, that are stored (D11)
-    stored: StoredValues = field(default_factory=lambda: StoredValues((), frozenset()))
 
-    @classmethod
-    def of(
-        cls,
-        program: CallFreeDef,
-        steps: tuple[VersionStep, ...],
-        given: Mapping[str, str],
-        names: FreshNames,
-        wrt: tuple[str, ...],
-        constant: set[str],
-        ties: str,
-    ) -> _Reverse:
-        tensors = {**given, **{step.version: step.tensor for step in steps}}
+    def __post_init__(self) -> None:
+        program, steps = self.program, self.steps
+        tensors = {**self.given, **{step.version: step.tensor for step in steps}}
         shapes = dict(program.inferred) | {v: program.inferred[n] for v, n in tensors.items()}
         types = dict(program.dtypes) | {v: program.dtypes[n] for v, n in tensors.items()}
-        cotangents = Cotangents(shapes, types, names.fresh)
-        cotangents.left = {step.version: step.line.indices for step in reversed(steps)}
-        active = set(wrt)
+        left = {step.version: step.line.indices for step in reversed(steps)}
+        self.cotangents = Cotangents(shapes, types, self.names.fresh, left)
+        self.active = set(self.wrt)
         for step in steps:
             sources = {c.read.tensor for c in contributions(step.line.rhs, e.ZERO)}
             sources.add(step.previous or step.version)
-            if sources & active and not {step.tensor, step.version} & constant:
-                active.add(step.version)
-        return cls(program, steps, given, names, wrt, active, ties, cotangents, [*steps])
+            is_constant = step.tensor in self.constant or step.version in self.constant
+            if sources & self.active and not is_constant:
+                self.active.add(step.version)
+        outputs = self._floating_outputs if self.save != "none" else ()
+        exact = (o for o in outputs if types[o] != FLOAT16)  # halves are rounded
+        self.stored = StoredValues(steps, frozenset(exact))
+        self.redone = [*steps]
+
+    @property
+    def _floating_outputs(self) -> list[str]:
+        return [o for o in self.program.outputs if self.program.dtypes[o].is_float]
 
     # --- statements -------------------------------------------------------------------------
 
-    def derivation(self, save: str) -> Derivation:
-        program, cotangents = self.program, self.cotangents
-        outputs = [o for o in program.outputs if program.dtypes[o].is_float]
-        given = {output: cotangents.give(output) for output in outputs}
+    def derivation(self) -> Derivation:
+        cotangents = self.cotangents
+        given = {output: cotangents.give(output) for output in self._floating_outputs}
         results = {name: cotangents.result(name) for name in self.wrt}
-        exact = (o for o in outputs if program.dtypes[o] != FLOAT16)  # halves are rounded
-        held = frozenset(exact if save != "none" else ())
-        self.stored = StoredValues(self.steps, held)
         for step in reversed(self.steps):
             cotangent = cotangents.of(step.version)
             if step.version in self.active and cotangent is not None:
@@ -176,11 +174,11 @@ class _Reverse:
                 cotangents.add(name, cotangents.indices(name), cotangents.zero(name))
         cotangents.round()
         return Derivation(
-            program,
+            self.program,
             self.names.fresh,
             self.steps,
             self.given,
-            save,
+            self.save,
             tuple(self.redone),
             self.terms,
             given,

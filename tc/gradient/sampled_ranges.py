@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from tc.errors import GradError, InputError, RangeError
@@ -57,6 +57,11 @@ def ranges_at(program: p.Program, inputs_or_sizes: object) -> SampledRanges:
     none there."""
     sizes = _resolved(program, inputs_or_sizes)
     shaped = infer_ranges(program, sizes.shapes, sizes.scalars)
+    return replace(_in_numbers(shaped), is_known=True)
+
+
+def _in_numbers(shaped: p.ShapedProgram) -> SampledRanges:
+    """The ranges of a program at its sizes, as numbers."""
     ranges = {
         each.statement.name: {
             name: (number(r.begin), number(r.end)) for name, r in each.ranges.items()
@@ -64,7 +69,7 @@ def ranges_at(program: p.Program, inputs_or_sizes: object) -> SampledRanges:
         for each in shaped.statements
     }
     shapes = {name: tuple(map(number, shape)) for name, shape in shaped.shapes.items()}
-    return SampledRanges(ranges, shapes, (shaped,), is_known=True)
+    return SampledRanges(ranges, shapes, (shaped,))
 
 
 def _resolved(program: p.Program, inputs_or_sizes: object) -> CallSizes:
@@ -125,8 +130,9 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
         raise _without_ranges(program, tried)
     samples = tuple(tried.full.values())
     edges = _edges(inference, samples[0])
-    is_fixed = _is_fixed(program)
-    if derived is not None and not is_fixed:
+    if _is_fixed(program):
+        return replace(_in_numbers(samples[0]), samples=samples, edges=edges)
+    if derived is not None:
         return SampledRanges(derived.ranges, derived.shapes, samples, edges)
     ranges: dict[str, dict[str, tuple[p.Expr, p.Expr]]] = {}
     for position, statement in enumerate(program.statements):
@@ -134,17 +140,11 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
         for variable in statement.variables:
             found = [s.statements[position].ranges[variable] for s in samples]
             what, at = f"the range of '{variable}'", statement.span
-            if is_fixed:
-                bounds[variable] = (number(found[0].begin), number(found[0].end))
-                continue
             begin = _agreed([r.symbolic_begin for r in found], what, at, samples)
             end = _agreed([r.symbolic_end for r in found], what, at, samples)
             bounds[variable] = (begin, end)
     shapes = {}
     for name, tensor in program.tensors.items():
-        if is_fixed:
-            shapes[name] = tuple(map(number, samples[0].shapes[name]))
-            continue
         shapes[name] = tuple(
             _agreed(
                 [s.symbolic_shapes[name][axis] for s in samples],
