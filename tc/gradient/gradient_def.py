@@ -3,12 +3,13 @@ program that it computes again."""
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import DType
+from tc.dtypes import DType, join
 from tc.gradient import terms as e
 from tc.gradient.call_free_def import CallFreeDef, is_spelled
 from tc.gradient.def_text import (
@@ -148,8 +149,13 @@ class Derivation:
         version = holders.get(step.version, step.version)
         previous = step.previous and holders.get(step.previous, step.previous)
         pieces = [s for s in self.steps if s.concat is step.concat is not None]
-        if pieces and {s.version for s in pieces} == {step.version} and not pieces[0].joins:
-            sources = [s.line.sources[0] for s in pieces]
+        sources = [s.line.sources[0] for s in pieces]
+        if (
+            pieces
+            and {s.version for s in pieces} == {step.version}
+            and not pieces[0].joins
+            and self._concat_type(sources) == self.program.dtypes[step.tensor]
+        ):
             held = tuple(holders.get(source, source) for source in sources)
             return [Joined(version, held)] if step is pieces[0] else []
         if step.is_anew and not line.starts:
@@ -167,6 +173,11 @@ class Derivation:
         if previous is not None:
             value = e.read(previous, tuple(map(e.index, indices)))
         return [Comprehension(version, indices, "=", value, whole), made]
+
+    def _concat_type(self, sources: Sequence[str]) -> DType:
+        """The element type of `concat(sources)`; a tensor that holds it may be wider, as later
+        statements make it."""
+        return functools.reduce(join, (self.program.dtypes[source] for source in sources))
 
     # --- defs ---------------------------------------------------------------------------------
 

@@ -119,7 +119,7 @@ def test_a_concat_stays_one() -> None:
     assert "  O = concat(A, C)\n" in made.forward
     assert [line.strip() for line in made.backward.splitlines()[2:-1]] == [
         "d_C(i0, x) = d_O(i0, P + x) where x in 0:Q",
-        "d_A(i0, i1) = d_O(i0, i1)",
+        "d_A(i0, i1) = d_O(i0, i1) where i1 in 0:P",
         "d_B(n, i) = d_C(n, i) * 2",
     ]
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -83,7 +84,7 @@ BODIES = {
     # parts of concat
     "def f(float(P) A, float(Q) B) -> (O) { O = concat(A, B) }": [
         "d_B(x) = d_O(P + x)",
-        "d_A(i0) = d_O(i0)",
+        "d_A(i0) = d_O(i0) where i0 in 0:P",
     ],
 }
 
@@ -298,3 +299,45 @@ def f(double(M) b, double(P,Q,R) e, double(S,1) f, double(N) a) -> (o, o2) {
     expected = np.zeros((9, 9, 1))
     expected[4:, 2:, 0] = (d_d_e[2:, 4:9, 0] * f[0, 0] + d_d_f[0, 0] * e[2:, 4:9, 0]).T
     np.testing.assert_allclose(found["d_d_o2"], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_gradient_of_a_concat_that_a_later_statement_widens() -> None:
+    text = """
+def f(float(N) b, double(M) c) -> (o) {
+  o = concat(b, b)
+  o(i) max= 2 * c(i) where i in 0:3
+}"""
+    given = {
+        "b": np.array([1, -3, 4], np.float32),
+        "c": np.array([0.7, 2, 1]),
+        "d_o": np.arange(1.0, 7),
+    }
+    d_b, d_c = tc.interpret(tc.grad(text), **given)
+    np.testing.assert_array_equal(d_b, np.array([4, 5, 3 + 6], np.float32))  # o: c c b b b b
+    np.testing.assert_array_equal(d_c, [2, 4, 0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(double(N) a, double(M) b) -> (o) { o = concat(a, b) }",
+        """
+def f(double(N) a, double(M) b) -> (o) {
+  o(i) = 0 where i in 0:2*N
+  o(i) = a(i) where i in 0:N
+  o(i) max= b(i) where i in 0:3
+}""",
+    ],
+)
+def test_a_gradient_warns_of_no_sizes_where_its_program_does_not(text: str) -> None:
+    a, b = np.array([1.0, -3, 4]), np.array([0.7, 2, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tc.TCWarning)
+        o = tc.interpret(text, [a, b])
+        known = {"a": a, "b": b, "o": o, "d_o": np.arange(1.0, len(o) + 1)}
+        gradient = tc.grad(text)
+        needed = _program(gradient, None).inputs
+        d_a, d_b = tc.interpret(gradient, **{name: known[name] for name in needed})
+    from_a, from_b = ([1, 2, 3], [4, 5, 6]) if "concat" in text else ([1, 0, 3], [0, 2, 0])
+    np.testing.assert_array_equal(d_a, from_a)
+    np.testing.assert_array_equal(d_b, from_b)

@@ -137,7 +137,8 @@ class RangeInference:
         )
 
     def has_ranges_of(self, shaped: p.ShapedProgram) -> bool:
-        """Whether the program has the shapes and ranges of another one at the sizes of that.
+        """Whether the program has the shapes and ranges of another one at the sizes of that, and
+        no range is the lesser of two sizes, of which G2 warns.
 
         Accesses are not checked: those of the other program are, and it has the same but for
         `where` clauses.
@@ -149,7 +150,9 @@ class RangeInference:
             if shaping.known.shapes != shaped.shapes:
                 return False
             found = zip(self._resolved(shaping), shaped.statements, strict=True)
-            return all(_are_same(rounds, wanted) for (_, rounds), wanted in found)
+            return all(
+                _are_same(rounds, wanted) and not rounds.warnings for (_, rounds), wanted in found
+            )
         except (InputError, RangeError):
             return False
 
