@@ -1,2 +1,2 @@
-"""What frameworks that transform and store functions ask for: functions that follow from functions
-(gradients, tangents, batches), each made once, and functions by texts alone."""
+"""Functions that frameworks derive from a function (gradients, tangents, batches), each made once,
+and functions known by their texts alone, which frameworks store."""

@@ -42,8 +42,8 @@ class Followers:
         self._made: LazyByKey[Any] = LazyByKey()
 
     def tangents(self, wrt: tuple[int, ...]) -> TangentFunction:
-        """What gives the tangents of the outputs, where inputs at these places have one.
-        GradError."""
+        """The function of the tangents of the outputs, where the inputs at the places `wrt` have
+        tangents. GradError."""
 
         def make() -> TangentFunction:
             program = self.function.program

@@ -52,8 +52,8 @@ class Gradient:
 
 
 class Gradients:
-    """The gradients of a function, by what they are asked for. `floating` are the places of the
-    outputs that have cotangents; `save` is as for `tc.grad`, `stop` as for `stopped`."""
+    """The gradients of a function, by inputs and sizes. `floating` are the places of the outputs
+    that have cotangents; `save` is as for `tc.grad`, `stop` as for `stopped`."""
 
     def __init__(self, function: Compiled, stop: str, save: str = "outputs") -> None:
         program = function.program
@@ -66,8 +66,9 @@ class Gradients:
         self._for_sizes_alone: set[tuple[int, ...]] = set()
 
     def of(self, wrt: tuple[int, ...], inputs: Sequence[Any]) -> Gradient:
-        """The gradient of a call, for inputs at these places: for all sizes, or where it has no
-        expression for these, for those of the call (D4). GradError."""
+        """The gradient of a call, for the inputs at the places `wrt`. The gradient is for all
+        sizes, or where ranges have no expression in the sizes, for the sizes of the call (D4).
+        GradError."""
         if wrt not in self._for_sizes_alone:
             try:
                 return self._once(wrt, (), None)
@@ -78,8 +79,8 @@ class Gradients:
         return self._once(wrt, (), self._sizes(inputs))
 
     def without(self, whole: Gradient, unused: tuple[int, ...]) -> Gradient:
-        """The gradient where some outputs are `unused`: what comes by them is left out, where it is
-        more than adding a cotangent of zeros."""
+        """The gradient where some outputs are `unused`. Contributions by these outputs are left out
+        where leaving them out saves more than adding a cotangent of zeros."""
         names = self.function.program.outputs
         constant = tuple(names[place] for place in unused if names[place] not in self._read)
         if not constant:
@@ -159,8 +160,8 @@ def _read_on(program: Program) -> frozenset[str]:
 
 
 def _arguments(forward: Program, program: Program, floating: tuple[int, ...]) -> tuple[Taken, ...]:
-    """What the inputs of a gradient are (D2): inputs and outputs by their names, and behind them a
-    cotangent for each floating output."""
+    """The arguments of a gradient (D2): inputs and outputs of the function by their names, and
+    behind them a cotangent for each floating output."""
     known = {name: (INPUT, place) for place, name in enumerate(forward.inputs)}
     known |= {name: (OUTPUT, place) for place, name in enumerate(forward.outputs)}
     first = len(program.inputs) - len(floating)

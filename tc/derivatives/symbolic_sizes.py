@@ -21,7 +21,7 @@ Expressions = Mapping[str, tuple[p.Expr, ...]] | None
 
 @dataclass(frozen=True, slots=True)
 class SymbolArithmetic:
-    """What a framework does with its symbols beside `+ - * // %`: `demand` makes sure that a
+    """Operations of a framework on its symbols, beside `+ - * // %`. `demand` makes sure that a
     condition holds, or raises an error with a text."""
 
     minimum: Callable[[Any, Any], Any]
@@ -44,8 +44,8 @@ def symbolic_shapes(
     scalars: Mapping[str, int],
     arithmetic: SymbolArithmetic,
 ) -> list[SizeTuple]:
-    """Those of the outputs, in return order, for inputs of these shapes, whose sizes agree (T4).
-    InputError for expressions that symbols cannot carry."""
+    """The shapes of the outputs, in return order, for inputs of given shapes, whose sizes agree
+    (T4). InputError for expressions that symbols cannot carry."""
     sizes: dict[str, Any] = {}
     for definition in program.sizes.values():
         for extent in (e for e in definition.extents if e.tensor in shapes):
@@ -66,7 +66,7 @@ def symbolic_shapes(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What expressions of sizes stand for."""
+    """The values of size expressions, at sizes, shapes and scalars of a call."""
 
     sizes: Mapping[str, Any]
     shapes: Mapping[str, SizeTuple]

@@ -1,5 +1,5 @@
-"""Functions by texts alone, which what others store can carry: the program, the name of the def,
-and how it is compiled, with the inputs that are numbers."""
+"""Functions by texts alone, which graphs and files of frameworks can store: the program, the name
+of the def, and how the def is compiled, with the inputs that are numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def texts_of(function: Compiled, numbers: Mapping[str, int]) -> Texts:
 
 
 def how_text(how: str, numbers: Mapping[str, int]) -> str:
-    """How a function is compiled, with inputs that are numbers; this is followed by torch.compile.
+    """How a function is compiled, with inputs that are numbers. torch.compile traces this function.
 
     >>> how_text('{"backend": "numba"}', {"s": 2})
     '{"backend": "numba", "numbers": {"s": 2}}'
@@ -37,7 +37,7 @@ def how_text(how: str, numbers: Mapping[str, int]) -> str:
 
 def function_of(src: str, entry: str, how: str) -> tuple[Compiled, dict[int, int], bool]:
     """The function of these texts, the numbers among its inputs by their places, and whether the
-    function was made here, so that nobody else holds it, or is one that there was. ParseError,
+    function is new, so that nobody else holds the function. ParseError,
     CheckError and BackendError for texts of no function."""
     read = options_json(how, repair=_HOW)
     if not isinstance(read, dict) or not {"backend"} <= {*read} <= _KEYS:

@@ -45,7 +45,7 @@ def check_derived(found: Contribution) -> None:
 
 
 def gathered(found: Iterable[Contribution]) -> list[Contribution]:
-    """The contributions with one for all reads of one element under one condition."""
+    """The contributions, in which contributions to one element under one condition are added."""
     kept: list[Contribution] = []
     for new in found:
         for place, old in enumerate(kept):
@@ -219,7 +219,8 @@ def _folded(expr: p.Expr) -> p.Expr:
 
 
 MAX_BRANCHES = 16
-"""Branches of one read; where there are more, its subscripts stay conditions on the element."""
+"""The most branches of one read. The subscripts of a read with more branches stay conditions on the
+element."""
 
 
 def branches(found: Contribution) -> list[Contribution]:
@@ -277,7 +278,7 @@ def _choice(read: p.Read) -> p.Expr | None:
 
 Weight: TypeAlias = Callable[[p.Expr], p.Expr]
 _Term: TypeAlias = tuple[tuple[p.Expr, ...], p.Expr]
-"""What is added where all conditions hold."""
+"""Conditions, and the value that is added where all of them hold."""
 
 _TANGENT = e.read("?", ())
 

@@ -181,8 +181,8 @@ class _Batch:
         return e.rebuilt(expr, in_value)
 
     def _is_scalar(self, tensor: str) -> bool:
-        """Whether a tensor is a batched scalar, on whose value code is specialised where it is not
-        batched."""
+        """Whether a tensor is a batched scalar on whose value the code of the def is
+        specialised."""
         return tensor in self.program.static_scalars and tensor in self.axes
 
     def _check(self, line: Comprehension) -> None:
@@ -286,7 +286,8 @@ def _number(axis: Any) -> int | None:
 
 
 def _spelled(inputs: Sequence[str], axes: Mapping[Any, object]) -> dict[str, object]:
-    """Axes by names of inputs: those that are so, and those near to one that has none."""
+    """Axes by names of inputs: a name that is misspelt counts as the nearest input, unless that has
+    an axis of its own."""
     known = {name: axis for name, axis in axes.items() if name in inputs}
     for name, axis in axes.items():
         near = name if name in inputs else nearest(str(name), inputs)
@@ -296,7 +297,8 @@ def _spelled(inputs: Sequence[str], axes: Mapping[Any, object]) -> dict[str, obj
 
 
 def _repair(program: p.Program, axes: Mapping[str, object]) -> str | None:
-    """These axes, each as near as there is one; the first input has a batch where none has."""
+    """A repair of `in_axes`: each axis is replaced by the nearest that its input has, and the first
+    input has a batch where no input has one."""
     found = {name: _nearest_axis(axis, program.tensors[name].rank) for name, axis in axes.items()}
     if all(axis is None for axis in found.values()):
         found = dict.fromkeys(program.inputs[:1], 0)

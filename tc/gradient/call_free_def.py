@@ -260,8 +260,8 @@ def _with_declared_shapes(program: CallFreeDef) -> Iterator[TextStep]:
 
 
 def _shown_shape(program: CallFreeDef, step: TextStep) -> tuple[p.Expr, ...] | None:
-    """The shape of a tensor that its first statement shows; None where that statement does not show
-    all dimensions."""
+    """The shape of a step's target, if the step is the target's first statement and shows all
+    dimensions, else None."""
     known = {*program.shapes, *program.inferred}
     if (
         not isinstance(step, Comprehension)

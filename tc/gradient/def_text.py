@@ -1,5 +1,5 @@
-"""Statements of a def to be, and its text: what forward mode, batching and gradients write. A
-gradient is written without the where clauses whose ranges follow from subscripts."""
+"""Statements of defs that are derived, and the texts of these defs. A gradient is written without
+the where clauses whose ranges follow from subscripts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Comprehension:
 
     @property
     def starts(self) -> bool:
-        """Whether it forgets what its target held."""
+        """Whether the statement keeps nothing of the elements that it writes."""
         return self.op == "=" or self.op.endswith("!")
 
     @property
@@ -200,8 +200,8 @@ def checked_def(
     *,
     rule: str = "D18",
 ) -> WrittenDef:
-    """The def whose tensors have these types: where one would have another, what is written to it
-    is cast. GradError of the `rule` where the def would not be accepted."""
+    """The def, checked, whose tensors have the types `dtypes`: a right side is cast where its
+    target would have another type. GradError of the `rule` where the def would not be accepted."""
     head = f"def {name}({', '.join(params)}) -> ({', '.join(returns)})"
     cast = set[str]()
     while True:
@@ -300,8 +300,9 @@ def _without_idle_ranges(
     wanted: Sequence[p.ShapedProgram],
 ) -> RangeInference:
     """The def without as many of the clauses of the variables in `said` as the ranges at the
-    `wanted` sizes allow. All clauses are left out at once; where that changes ranges, those of each
-    half of the statements, and at last those of one statement or variable."""
+    `wanted` sizes allow. All clauses are left out at once. Where leaving them out changes ranges,
+    the clauses of each half of the statements are left out, and at last those of single statements
+    and variables."""
     places = [n for n, s in enumerate(whole.program.statements) if _clauses(s, said[n])]
 
     def without(inference: RangeInference, places: Sequence[int]) -> RangeInference:
@@ -325,7 +326,7 @@ def _without_idle_ranges(
 
 
 def _clauses(statement: p.Statement, variables: Container[str]) -> list[str]:
-    """The variables among these for which a statement has a clause."""
+    """The variables, among those given, for which a statement has a clause."""
     return [w.variable for w in statement.where if w.variable in variables]
 
 
@@ -400,7 +401,7 @@ def _said(
 
 def _conditional_reads(expr: p.Expr, conditional: bool = False) -> Iterator[p.Read]:
     """The reads that are made under a condition, and may be out of bounds elsewhere, though ranges
-    follow from them. Reads in `pad` are left out: no ranges follow from these."""
+    follow from them. Reads in `pad` are left out, as no ranges follow from reads in `pad`."""
     if e.is_pad(expr) or (isinstance(expr, p.Call) and expr.function == e.PAD):
         return
     if isinstance(expr, p.Read) and conditional:

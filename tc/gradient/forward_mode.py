@@ -73,8 +73,9 @@ def tangents_alone(
     entry: str | None = None,
     constant: Iterable[str] | str = (),
 ) -> str:
-    """As `jvp`, without the outputs of the def, but for those that tangents are computed of and
-    whose types stand in the text, and without what only others need.
+    """The text of a def that computes the tangents of `jvp` alone. Outputs of the def are returned
+    only where tangents are computed of them and their types stand in the text; statements that no
+    tangent needs are left out.
 
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
     >>> print(tangents_alone(mv, "x"), end="")
@@ -111,7 +112,7 @@ class _Forward:
     wrt: tuple[str, ...]
     fresh: FreshNames
     names: dict[str, str]
-    """The tangents of tensors that have one other than 0, and of `wrt` and outputs."""
+    """The tangents of `wrt`, of outputs, and of tensors whose tangent is not 0."""
     active: set[str]
     paired: PairedRanges
     dtypes: dict[str, DType]
@@ -119,11 +120,11 @@ class _Forward:
     started: set[str] = field(default_factory=set)
     """Tensors whose tangents have been written."""
     postponed: set[str] = field(default_factory=set)
-    """Those whose tangent starts with the next statement that adds to it."""
+    """Tensors whose tangent starts with the next statement that adds to the tangent."""
     skipping: set[str] = field(default_factory=set)
-    """Those to whose tangents some statements add nothing."""
+    """Tensors to whose tangents some statements add nothing."""
     zeros: dict[str, str] = field(default_factory=dict)
-    """Tangents of parts of concat that have none."""
+    """Tangents, which are 0, of parts of concat."""
 
     @classmethod
     def of(
@@ -208,8 +209,8 @@ class _Forward:
     # --- one statement ----------------------------------------------------------------------
 
     def _derive(self, line: Comprehension, later: Sequence[TextStep]) -> None:
-        """Adds a statement and the statements of its target's tangent: after the statement, or
-        before it where it changes elements that both read."""
+        """Adds a statement and the statements of its target's tangent. The latter stand after the
+        statement, or before the statement where it changes elements that both read."""
         target, op = line.target, line.operator
         reads_itself = target in line.sources
         if op in ("*", "min", "max"):
@@ -331,7 +332,8 @@ class _Forward:
     # --- what has no tangent ----------------------------------------------------------------
 
     def _begin(self, line: Comprehension) -> None:
-        """Gives the tangent its shape where its own first statement may not do so."""
+        """Begins a tangent with 0 in the shape of its tensor, where the tangent's first statement
+        may not give the tangent that shape."""
         target = line.target
         if target in self.started:
             return

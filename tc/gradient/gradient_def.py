@@ -30,7 +30,8 @@ from tc.semantics import program as p
 from tc.semantics.size_values import KnownSizes, evaluate
 
 EACH_VERSION = "each version"
-"""Of what is saved: all that a gradient needs, what is overwritten later, too."""
+"""A value of `save`: each version that a gradient needs is saved, even if it is overwritten later.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Derivation:
         return tuple(self.needed()[0])
 
     def tensor(self, version: str) -> str:
-        """The tensor of a version, or the name itself where it is that of no version."""
+        """The tensor of a version; a name of no version is that of a tensor."""
         tensors = dict(self.given) | {step.version: step.tensor for step in self.steps}
         return tensors.get(version, version)
 
@@ -202,7 +203,7 @@ class Derivation:
         return self._written(suffix, [*head, *tail], returns, statements, shown, versions)
 
     def forward(self, suffix: str) -> WrittenDef:
-        """The def of the program, which returns what is saved, too."""
+        """The def of the program, which also returns the versions that are saved."""
         program, given, saved = self.program, self.given, self.saved
         statements = self._finished(self._whole(saved))
         params = [self._declared(n, n) for n in (*program.inputs, *given)]

@@ -1,9 +1,8 @@
 """Subscripts solved for the index variables of a statement, exactly, over the integers (D5, D6).
 
 The instances that read an element are the solutions of linear equations. A quotient and a remainder
-are variables of their own, and an equation more. What is not linear stays as a condition on the
-element (D13): always right.
-"""
+are variables of their own, and an equation more. A subscript that is not linear stays as a
+condition on the element, which is always right (D13)."""
 
 from __future__ import annotations
 
@@ -41,9 +40,10 @@ STEPS = "pqrstuvw"
 
 @dataclass(frozen=True, slots=True)
 class Inversion:
-    """The instances that read an element. `elements` name it, one per dimension; `fixed` are those
-    that are one value only. `values` are those of the variables that were solved for, `ranges`
-    those of variables that are new, solved for or not; all `guards` have to hold."""
+    """The instances that read an element. `elements` are the indices of the element, one per
+    dimension; `fixed` are the values of indices that have one value only. `values` are the values
+    of variables that were solved for, and `ranges` the ranges of new variables, solved for or not.
+    All `guards` have to hold."""
 
     elements: tuple[str, ...]
     fixed: Mapping[str, p.Expr]
@@ -58,8 +58,8 @@ def invert(
     outer: Container[str],
     fresh: Callable[[str, Container[str]], str],
 ) -> Inversion:
-    """The instances that read an element by these subscripts; `ranges` are those of the statement's
-    variables, of which those of its left side, `outer`, are the best to solve for."""
+    """The instances that read an element by these subscripts. `ranges` are the ranges of the
+    statement's variables; variables of the left side, `outer`, are the best to solve for."""
     elements: list[str] = []
     equations: list[tuple[p.Expr, str]] = []
     for subscript in subscripts:
@@ -111,8 +111,9 @@ def _fixed(
 @dataclass
 class _System:
     """Linear equations, each a form that is 0. `unknown` are the variables to solve for, with
-    whether they are, or come from, one of the left side. Those whose value was divided, and what
-    it was computed from, are unknown no longer: the latter stay as loops."""
+    whether they are, or come from, one of the left side. Variables whose value was
+    divided are unknown no longer, nor are those from which the value was computed, which stay as
+    loops."""
 
     unknown: dict[str, bool]
     ranges: dict[str, ExprBounds]
@@ -124,7 +125,8 @@ class _System:
     quotients: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
     def takes(self, subscript: p.Expr, element: str) -> bool:
-        """Adds the equation of a subscript and an element; whether it is linear."""
+        """Adds the equation of a subscript and an element, and returns whether the subscript is
+        linear."""
         form = self._linear(subscript)
         if form is None:
             return False
@@ -204,7 +206,8 @@ class _System:
         return linear(rebuilt, SYMBOLS) if is_linear else None
 
     def _quotient(self, dividend: p.Expr, divisor: p.Expr) -> tuple[str, str] | None:
-        """The variables that are a quotient and its remainder; None where it is not linear."""
+        """The variables that are a quotient and its remainder; None where the dividend is not
+        linear or the divisor not a positive size."""
         by = NOUGHT if p.index_names(divisor) else to_poly(divisor, SYMBOLS)
         if not by or not _is_positive(by):
             return None
@@ -282,7 +285,7 @@ def _ways(form: SizedForm, system: _System) -> Iterator[_Way]:
 
 
 def _no_unknown(system: _System, form: SizedForm) -> None:
-    """A condition: what is to be known stands alone on the left, where it can."""
+    """0 = rest is a condition. An index with coefficient -1 stands alone on its left side."""
     rest = form.constant
     units = [
         q for q, c in rest.terms.items() if len(q) == 1 and isinstance(q[0], p.Index) and c == -1
@@ -388,12 +391,13 @@ def _replaced(form: SizedForm, name: str, value: SizedForm) -> SizedForm:
 
 
 def _is_positive(poly: Poly) -> bool:
-    """Whether a polynomial shows that it is above 0, where no size in it is 0."""
+    """Whether a polynomial is shown to be above 0, where no size in it is 0."""
     return bool(poly) and is_of_sizes(poly)
 
 
 def as_condition(expr: p.Expr) -> p.Expr:
-    """What stood in a subscript, outside of subscripts, where integers keep their types (Y9)."""
+    """A condition made of expressions that stood in subscripts. Outside of subscripts integers keep
+    their types (Y9)."""
 
     def change(node: p.Expr) -> p.Expr | None:
         match node:

@@ -2,8 +2,9 @@
 
 The derivative of `max(u, v)` has its cotangent twice, and `u` and `v` several times: of choices in
 choices it would grow by a factor with each, and of functions of functions with the square of their
-number. What is needed twice is a temporary: the parts of such a right side are statements before
-it, and the gradient of each statement is at most so many times as long as the statement.
+number. Values that are needed twice become temporaries: the parts of such a right side are
+statements before its own, and the gradient of each statement is at most MOST_TIMES_AS_LONG times as
+long as the statement.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from tc.gradient.reductions import stored_terms
 from tc.semantics import program as p
 
 MOST_TIMES_AS_LONG = 12
-"""Times as many nodes of an expression as it has, that its gradient may have; among layers and
+"""The most nodes of a gradient for each node of the expression that is derived. Among layers and
 activations that are written out in one statement, a gelu has the most, 8."""
 
 FEWEST_NODES = 120
-"""Of gradients that are short, whatever they are derived from."""
+"""Gradients with at most this many nodes count as short."""
 
 
 @dataclass
@@ -198,7 +199,7 @@ def _of_call(call: p.Call, derivative: str) -> tuple[int, int]:
 
 
 def _outcomes(derivative: p.Expr) -> int:
-    """The number of values other than 0 among which a derivative chooses."""
+    """The number of values other than 0 that the choices of a derivative may give."""
     if isinstance(derivative, p.Select):
         return _outcomes(derivative.then) + _outcomes(derivative.otherwise)
     if isinstance(derivative, p.Convert):
@@ -236,8 +237,7 @@ def _is_leaf(expr: p.Expr) -> bool:
 
 
 def _is_short(expr: p.Expr) -> bool:
-    """Whether a part would gain nothing: an expression without parts, or one that carries no
-    gradient."""
+    """Whether a part would gain nothing: the expression has no parts, or carries no gradient."""
     match expr:
         case p.Convert(operand=operand) | p.Unary(operand=operand):
             return _is_short(operand)

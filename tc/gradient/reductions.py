@@ -80,8 +80,9 @@ def outdated(
     again: Collection[str],
     compared: Iterable[p.Expr],
 ) -> set[str]:
-    """The versions, of those that are `saved`, that have to be computed `again`, too: a condition
-    compares them with what is, though they were computed of what that was before.
+    """The versions among those `saved` that have to be computed again, too: a condition compares
+    such a version with one that is computed `again`, though it was computed of that version's old
+    value.
 
     `steps` are those of the gradient's forward program, and `compared` all right sides."""
     rounded = _rounded(steps, type_of, again)
@@ -99,8 +100,7 @@ def outdated(
 def _rounded(
     steps: Sequence[VersionStep], type_of: Callable[[str], DType], again: Collection[str]
 ) -> set[str]:
-    """The versions, among those that are computed again, that may be rounded in another way than
-    before."""
+    """The versions among those computed `again` that may be rounded in another way than before."""
     found: set[str] = set()
     for step in steps:
         if step.version in again:

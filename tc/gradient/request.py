@@ -34,7 +34,7 @@ class Batched(Protocol):
 
 TextOrFunction: TypeAlias = Text | HasProgram
 InputNames: TypeAlias = Sequence[str] | AbstractSet[str] | str
-"""Names in an order, or a set of them, which the def has in its own order, or one name."""
+"""Names in an order, a set of names, whose order is that of the def, or one name."""
 
 
 def program_of(src: TextOrFunction, entry: str | None) -> p.Program:
@@ -102,7 +102,7 @@ def wanted_inputs(
 def _names(
     parameter: str, given: object, order: Iterable[str], example: Sequence[str]
 ) -> tuple[str, ...]:
-    """The names that a parameter gives, those of a set in this order."""
+    """The names that a parameter gives; names of a set are put in the order `order`."""
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, Iterable):
@@ -125,7 +125,7 @@ def _no_names(parameter: str, what: str, example: Sequence[str]) -> GradError:
 
 
 def constant_tensors(program: p.Program, names: Iterable[str] | str) -> frozenset[str]:
-    """The tensors that `constant` names, which a string names alone."""
+    """The tensors that `constant` names; a string is one name."""
     inner = [name for name in (*program.temporaries, *program.outputs) if _is_float(program, name)]
     found = _names("constant", names, program.tensors, inner[:1])
     for name in found:
@@ -162,8 +162,9 @@ def repaired(
 def _around(
     program: p.Program, place: Span | None, wrt: InputNames | None, constant: frozenset[str]
 ) -> str | None:
-    """The inputs that a function at this place does not depend on; where there are none, what may
-    be constant so that nothing flows through it."""
+    """A repair of `wrt`: the inputs on which a function at this place does not depend. Where the
+    function depends on all inputs, a repair of `constant`: a tensor through which the gradient
+    flows into the function."""
     for statement in program.statements:
         for call in (node for node in p.walk(statement.rhs) if node.span == place):
             floating = [name for name in program.inputs if _is_float(program, name)]

@@ -88,7 +88,7 @@ def derivation(
     save: str,
     sizes: object,
 ) -> Derivation:
-    """The statements of a gradient, and what they are made of."""
+    """The statements of a gradient, with the versions of the program that they read."""
     check_option("ties", ties, TIES)
     checked = program_of(src, entry)
     found = sampled_ranges(checked) if sizes is None else ranges_at(checked, sizes)
@@ -232,7 +232,7 @@ class _Reverse:
             or not self.stored.is_right_side_alone(step)
             or cotangent in used
         ):
-            return found  # what else reads it wants the cotangent as it is
+            return found  # other reads need the cotangent with its factors
         if not self.cotangents.is_owned(cotangent):
             return found
         scaled = pulled(self.cotangents.written, cotangent, step.line.indices)
@@ -410,8 +410,8 @@ class _Reverse:
         self, outer: tuple[str, ...], ranges: Mapping[str, ExprBounds], found: Contribution
     ) -> None:
         """Adds the contribution of one read to a cotangent: the read's subscripts are inverted, and
-        guards stand outermost. `ranges` are those of the statement's variables, of which `outer`
-        are on its left side."""
+        guards stand outermost. `ranges` are the ranges of the statement's variables; `outer`
+        are the variables of its left side."""
         order = dict.fromkeys((*outer, *ranges))
         own = {v: ranges[v] for v in order}
         made = invert(found.read.subscripts, own, outer, self.names.untaken)
@@ -454,7 +454,7 @@ class _Reverse:
                 inside += guards
         solved = [e.substituted(g, one) for g in made.guards]
         inside += [g for g in solved if not e.reads_elements(g)] + others
-        # what a guard reads is in bounds where the conditions of the program hold: they come first
+        # reads of a guard are in bounds where the conditions of the program hold, which come first
         conditions += [g for g in solved if e.reads_elements(g)]
         if any(e.never_holds(c, below | sizes) for c in (*inside, *covered, *conditions)):
             return

@@ -27,8 +27,8 @@ CLIMBS = 600
 """Sizes at which the search infers ranges: a few seconds of a large program that is refused."""
 
 STEPS = 4000
-"""Sizes that the search tries, with those of which the conditions of derived ranges say that they
-do not fit."""
+"""The most sizes that the search tries. Sizes that do not fulfil the conditions of derived ranges
+count, too."""
 
 STEPS_WITHOUT_GAIN = 150
 """Steps of the search without a better place, after which it begins elsewhere."""
@@ -49,7 +49,7 @@ class SampledRanges:
     """The program at some of these sizes with one or all of them 0, or one greater, where it has
     ranges there."""
     is_known: bool = False
-    """Whether they are for the sizes of one call, which are numbers then."""
+    """Whether the ranges are for the sizes of one call, and so are numbers."""
 
 
 def ranges_at(program: p.Program, inputs_or_sizes: object) -> SampledRanges:
@@ -125,7 +125,7 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
     derived = derive_ranges(inference)
     tried = _search(inference, derived)
     if derived is not None and not tried.full:
-        tried = _search(inference, None)  # which shows how far it comes
+        tried = _search(inference, None)  # whose best sizes an error shows
     if not tried.full:
         raise _without_ranges(program, tried)
     samples = tuple(tried.full.values())

@@ -17,7 +17,7 @@ from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
 
 Factor: TypeAlias = tuple[bool, p.Expr]
-"""Whether it divides, and what."""
+"""Whether a factor is a divisor, and the factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,7 @@ class Product:
 
     @property
     def in_order(self) -> p.Expr:
-        """The product as an expression with its factors as they stand, the first of which is
-        divided by no other."""
+        """The product as an expression, with its factors in the order in which they stand."""
         divides, first = self.factors[0]
         one = p.Literal(1.0, FLOAT64, span=e.NO_SPAN)
         result = e.fraction(one, first) if divides else first
@@ -65,9 +64,9 @@ class Product:
         return replace(self, factors=(*self.factors, *factors))
 
     def over(self, other: Product, bound: dict[str, str]) -> Product | None:
-        """This product divided by another, all of whose factors it has; None where it lacks one.
-        The other product may be of another statement: `bound` are the indices of that statement by
-        their names in this product, and indices without such a name get one."""
+        """This product divided by another; None where this product lacks a factor of the other. The
+        other product may be of another statement: `bound` has the names in this product for the
+        indices of that statement, and gets one for each index that has no name there."""
         left = list(self.factors)
         for divides, factor in other.factors:
             for place, (here_divides, here) in enumerate(left):
@@ -219,8 +218,8 @@ def pulled(
 
 
 def divided_last(rhs: p.Expr, loops: Mapping[str, ExprBounds]) -> p.Expr:
-    """The term of a sum with divisors that are the same for all terms at the end: these divide the
-    sum once."""
+    """The term of a sum in which divisors that are the same for all terms stand at the end, where
+    they divide the sum once."""
     if not loops or not isinstance(rhs, p.Unary | p.Binary):
         return rhs
     if any(isinstance(n, p.Select | p.Logical) for n in p.walk(rhs)):

@@ -162,9 +162,9 @@ def with_tensors(expr: p.Expr, names: Mapping[str, str]) -> p.Expr:
 
 
 def substituted(expr: p.Expr, values: Mapping[str, p.Expr]) -> p.Expr:
-    """The expression with other expressions for index variables. An index takes the type that it
-    meets, which an integer of a tensor does not (Y1): where one stands for the other, a
-    conversion that would not be made there is written down."""
+    """The expression with other expressions for index variables. An index takes the type of its
+    neighbours, and an integer of a tensor does not (Y1): where an integer of a tensor stands in the
+    place of an index, the conversion is written down."""
 
     def change(node: p.Expr) -> p.Expr | None:
         match node:
@@ -190,7 +190,7 @@ def _has_own_type(expr: p.Expr) -> bool:
 
 
 def at_elements(expr: p.Expr, subscripts: tuple[p.Expr, ...], elements: tuple[str, ...]) -> p.Expr:
-    """The expression where it is known which elements some subscripts are."""
+    """The expression with the names of elements in the place of equal subscripts."""
     named: dict[p.Expr, p.Expr] = {
         subscript: index(element)
         for subscript, element in zip(subscripts, elements, strict=True)
@@ -200,7 +200,7 @@ def at_elements(expr: p.Expr, subscripts: tuple[p.Expr, ...], elements: tuple[st
 
 
 def reads_elements(expr: p.Expr) -> bool:
-    """Whether it reads what may be out of bounds."""
+    """Whether an expression has a read that may be out of bounds."""
     return any(isinstance(node, p.Read) and node.subscripts for node in p.walk(expr))
 
 
@@ -247,7 +247,7 @@ def _place(expr: p.Expr, sizes: Mapping[str, p.Expr]) -> Poly:
 
 
 def with_pads(expr: p.Expr) -> p.Expr:
-    """The expression in which `pad` stands again where it was written."""
+    """The expression with a call of `pad` for each choice that stands for `pad`."""
 
     def change(node: p.Expr) -> p.Expr | None:
         if isinstance(node, p.Select) and is_pad(node):
@@ -328,7 +328,7 @@ def _whole(expr: p.Expr) -> int | None:
 
 
 def _total(terms: list[Term]) -> p.Expr:
-    """The sum of terms, of which those of the same factors are one."""
+    """The sum of terms; terms with the same factors are added up."""
     numbers: dict[frozenset[tuple[tuple[str, p.Expr], int]], int] = {}
     first: dict[frozenset[tuple[tuple[str, p.Expr], int]], Term] = {}
     for term in terms:
@@ -384,8 +384,8 @@ def _with_sign(expr: p.Expr) -> p.Expr:
 
 
 def _is_floating(expr: p.Expr) -> bool:
-    """Whether floats are among the factors of a product; its own type may be that of any whole
-    number where it is derived."""
+    """Whether floats are among the factors of a product. The type of a product that is derived says
+    nothing."""
     leaves = (p.Read, p.Literal, p.Convert, p.Call)
     return any(isinstance(node, leaves) and node.dtype.is_float for node in p.walk(expr))
 
@@ -408,8 +408,8 @@ def difference(left: p.Expr, right: p.Expr) -> p.Expr:
 
 
 def within(begin: p.Expr, value: p.Expr, end: p.Expr, sizes: Mapping[str, p.Expr]) -> list[p.Expr]:
-    """The conditions that a value lies in a range, without those that always hold, where each
-    index in `sizes` is below its size."""
+    """The conditions that a value lies in a range. Conditions that always hold, where each index in
+    `sizes` is below its size, are left out."""
     return [
         compare(op, left, right)
         for op, left, right in (("<=", begin, value), ("<", value, end))
@@ -418,7 +418,7 @@ def within(begin: p.Expr, value: p.Expr, end: p.Expr, sizes: Mapping[str, p.Expr
 
 
 def is_at_most(left: p.Expr, right: p.Expr) -> bool:
-    """Whether it shows that one whole number is at most another, whatever the sizes."""
+    """Whether one whole number is shown to be at most another, whatever the sizes."""
     return polynomials.is_at_most(to_poly(left, SYMBOLS), to_poly(right, SYMBOLS), SYMBOLS)
 
 
@@ -434,8 +434,8 @@ def simplified(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> list[p.Expr]:
 
 
 def never_holds(condition: p.Expr, sizes: Mapping[str, p.Expr]) -> bool:
-    """Whether it shows that a comparison of places does not hold, where each index in `sizes` is
-    below its size."""
+    """Whether a comparison of places is shown never to hold, where each index in `sizes` is below
+    its size."""
     if not _is_of_places(condition):
         return False
     left, right = (to_poly(side, SYMBOLS) for side in (condition.left, condition.right))
@@ -457,8 +457,8 @@ def _is_place(expr: p.Expr, operators: str = "+-*") -> bool:
 
 
 def place(value: p.Expr, size: p.Expr) -> tuple[p.Expr, p.Expr] | None:
-    """The range that holds just one place of a dimension, empty where the dimension is; None where
-    it does not show on which side of it the place could be."""
+    """The range that holds just one place of a dimension, and is empty where the dimension is. None
+    where the place may lie before the dimension or after it."""
     number_, room = to_poly(value, SYMBOLS), to_poly(difference(size, value), SYMBOLS)
     after = to_expr(number_ + ONE, SYMBOLS)
     if number_.is_constant and room.is_constant:

@@ -1,10 +1,10 @@
 """The forward program in single assignment (D9), and the cotangents of its versions (D8).
 
 Each version of a tensor is a tensor of its own. A version begins where all of a tensor is written
-anew; a sum may go on in the version, and other parts of the version be written. A statement makes a
-new version of the one before where it writes a part again, goes on by another operation, or changes
-elements that were read. The last version has the tensor's own name, and the version that the caller
-gives is `T_0`.
+anew; a sum may go on in the version, and other parts of the version be written. A statement that
+writes a part again, goes on by another operation, or changes elements that were read makes a new
+version of the version before. The last version has the tensor's own name, and the version that the
+caller gives is `T_0`.
 
 The first contribution to a cotangent assigns, as it covers the whole tensor; later contributions
 add. A cotangent that the caller gives is copied before anything is added to it (N2). Contributions
@@ -25,11 +25,11 @@ from tc.semantics import program as p
 
 @dataclass(frozen=True, slots=True)
 class VersionStep:
-    """A statement that makes a version of a tensor or, where it `joins`, adds to one, or writes
-    another part of one. The target and the reads of the statement `line` are versions, and its
-    clauses are the ranges of all its variables. `previous` is the version that the statement
-    changes, None where it writes all elements anew. `covers`: the statement writes each element.
-    `concat` is the concat of which the statement is a piece."""
+    """A statement that makes a version of a tensor or, where the statement `joins`, adds to a
+    version or writes another part of the version. The target and the reads of the statement `line`
+    are versions, and its clauses are the ranges of all its variables. `previous` is the version
+    that the statement changes, None where it writes all elements anew. `covers`: the statement
+    writes each element. `concat` is the concat of which the statement is a piece."""
 
     line: Comprehension
     tensor: str
@@ -63,7 +63,7 @@ class _Versions:
     sums: set[str] = field(default_factory=set)  # versions that nobody has read, to add to
     counts: dict[str, int] = field(default_factory=dict)
     parts: dict[str, list[tuple[ExprBounds, ...]]] = field(default_factory=dict)
-    """What is written so far of each version."""
+    """The parts of each version that are written so far."""
     steps: list[VersionStep] = field(default_factory=list)
 
     def take(self, line: Comprehension, concat: Joined | None) -> None:
@@ -278,8 +278,8 @@ class Cotangents:
             self.written.append(Comprehension(name, indices, "=", value, where))
 
     def _in_float(self, rhs: p.Expr) -> p.Expr:
-        """An expression in which halves are converted to float, in which they are computed with
-        (Y8)."""
+        """An expression in which halves are converted to float, the type of computations with
+        halves (Y8)."""
 
         def change(node: p.Expr) -> p.Expr | None:
             match node:
@@ -311,7 +311,7 @@ def _last_of(target: str, written: Sequence[Comprehension]) -> int | None:
 
 
 def _merged(first: Comprehension, second: Comprehension) -> Comprehension | None:
-    """One statement for two that sum over the same instances (D3); None where they do not."""
+    """One statement for two statements that sum over the same instances (D3), else None."""
     first = _with_indices(first, second)
     if (first.target, first.indices, first.where) != (second.target, second.indices, second.where):
         return None
