@@ -52,6 +52,18 @@ def test_a_function_without_a_derivative_is_named(function: str) -> None:
     assert caught.value.rule == "D10"
 
 
+def test_a_size_of_a_called_def_is_a_value() -> None:
+    """The size N of the called def is the size M of the entry: s is the sum of (M * b)^2."""
+    text = (
+        "def g(double(N) a) -> (o) { o(i) = a(i) * N }\n"
+        "def f(double(M) b) -> (s) { t = g(b)  s +=! t(i) * t(i) }"
+    )
+    b = np.array([1.0, -2.0, 3.0])
+    for save in ("outputs", "none"):
+        made = forward(tc.grad(text, entry="f", save=save), {"b": b, "d_s": np.float64(0.5)})
+        assert made["d_b"] == pytest.approx(0.5 * 2 * 3**2 * b)
+
+
 # --- Sizes at which ranges are compared, for gradients that hold for all sizes (D4).
 
 
