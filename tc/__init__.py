@@ -140,10 +140,12 @@ _HOMES = {
 _MODULES = {
     "backends": "tc.backends",
     "cache": "tc.runtime.cache",
+    "jax": "tc.jax",
     "plan": "tc.plan",
+    "sac": "tc.sac",
     "torch": "tc.torch",
 }
-"""The first can be called."""
+"""Modules that are loaded on their first use; `tc.backends` can be called, too."""
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
