@@ -1031,3 +1031,32 @@ case(
     {"a": FM, "b": floats(4, 2, seed=8)},
     FM @ floats(4, 2, seed=8),
 )
+THIRDS = np.array([1 / 3, 2 / 3, 0.1])
+case(
+    "weights of numbers alone are double",
+    "C5 C26",
+    "c = [1.0/3.0, 2.0/3.0, 0.1]; { [i] -> c[i%3] * a[i] }",
+    {"a": D},
+    THIRDS[np.arange(5) % 3] * D,
+)
+case(
+    "an array of numbers alone, selected by data",
+    "C5 C26",
+    "s = { [k] -> exp(0.1 * k) | [k] < [10] }; { [i] -> s[abs(n[i])] * s[i] | [i] < [5] }",
+    {"n": V},
+    np.exp(0.1 * np.abs(V)) * np.exp(0.1 * np.arange(5)),
+)
+case(
+    "a sum of numbers alone is double",
+    "C5 C26",
+    "t = sum({ [k] -> 1.0/(k+1) | [k] < [10] }); { [i] -> (t + 1.0) * a[i] }",
+    {"a": D},
+    (sum(1 / (k + 1) for k in range(10)) + 1) * D,
+)
+case(
+    "a sum of indices that no int32 holds",
+    "C5 C26",
+    "{ [i] -> sum({ [k] -> k*100000 | [k] < [100000] }) + n[i] }",
+    {"n": V.astype("int64")},
+    499995000000000 + V.astype("int64"),
+)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tc.dtypes import FLOAT64, INT64, DType, Type, Weak
+from tc.dtypes import BOOL, FLOAT64, INT32, INT64, DType, Type, Weak
 from tc.sac.lowering.def_text import Statement
-from tc.sac.lowering.terms import Tensor, Term, Terms, walk
+from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms, walk
 
 SMALL = 8
 """The most nodes of a term that is written again wherever it is used."""
@@ -49,6 +49,20 @@ def stored(type: Type) -> DType:
     if isinstance(type, DType):
         return type
     return FLOAT64 if type is Weak.FLOAT else INT64
+
+
+def is_weak(term: Term) -> bool:
+    """Whether the text of a term, which reads no tensor, takes the type that it meets (Y1)."""
+    match term.kind:
+        case "number":
+            return isinstance(term.type, Weak)
+        case "choice":
+            return all(map(is_weak, term.args[1:]))
+        case "apply" if term.data in (*COMPARISONS, "&&", "||", "!"):
+            return False
+        case "index" | "linear" | "apply" | "call":
+            return all(map(is_weak, term.args))
+    return False
 
 
 def moves_only(term: Term) -> bool:
@@ -97,7 +111,16 @@ class Assembly:
         waiting = list(self.statements)
         while waiting:
             waiting += self._fold_apart(waiting.pop())
+        for statement in self.statements:
+            self._compute_as_stored(statement)
         return _ordered(self.statements)
+
+    def _compute_as_stored(self, statement: Statement) -> None:
+        """Casts a weak right side to the type of its tensor: alone, tc computes weak values as
+        int32 or float32 (Y1)."""
+        dtype = statement.target.dtype
+        if dtype not in (BOOL, INT32) and is_weak(statement.term):
+            statement.term = self.terms.cast(statement.term, dtype)
 
     # --- arrays -----------------------------------------------------------------------------------
 
