@@ -3,13 +3,12 @@ program that it computes again."""
 
 from __future__ import annotations
 
-import functools
 import operator
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import DType, join
+from tc.dtypes import DType, Type, join
 from tc.gradient import terms as e
 from tc.gradient.call_free_def import CallFreeDef, is_spelled
 from tc.gradient.def_text import (
@@ -175,10 +174,14 @@ class Derivation:
             value = e.read(previous, tuple(map(e.index, indices)))
         return [Comprehension(version, indices, "=", value, whole), made]
 
-    def _concat_type(self, sources: Sequence[str]) -> DType:
+    def _concat_type(self, sources: Sequence[str]) -> Type:
         """The element type of `concat(sources)`; a tensor that holds it may be wider, as later
         statements make it."""
-        return functools.reduce(join, (self.program.dtypes[source] for source in sources))
+        first, *others = (self.program.dtypes[source] for source in sources)
+        joined: Type = first
+        for other in others:
+            joined = join(joined, other)
+        return joined
 
     # --- defs ---------------------------------------------------------------------------------
 

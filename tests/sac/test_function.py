@@ -70,6 +70,37 @@ def test_short_folds_are_written_out_and_weights_are_factors() -> None:
     np.testing.assert_array_equal(function(x), 0.25 * (np.roll(x, 1) + np.roll(x, -1)))
 
 
+WEIGHTED = "double[n] f(double[n] x{more}) {{ {before} return {{ [i] -> sum({{ [k] -> {weight} * x[(i + k - 1 + n) % n] | [k] < [5] }}) | [i] < [n] }}; }}"  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("before", "weight"),
+    [
+        ("c = [6.0/16.0, 4.0/16.0, 1.0/16.0];", "c[abs(k - 2)]"),
+        ("w = { [k] -> abs(k - 2) == 0 ? 6.0/16.0 : abs(k - 2) == 1 ? 0.25 : 1.0/16.0 };", "w[k]"),
+        ("", "c[abs(k - 2)]"),
+    ],
+)
+def test_weights_that_indices_decide_are_factors(before: str, weight: str) -> None:
+    """Equal weights are one factor, also where they are computed, or read from an input."""
+    x, c = np.arange(12.0), np.array([6, 4, 1]) / 16
+    before = before.replace("}", "| [k] < [5] }") if "w =" in before else before
+    more = "" if before else ", double[3] c"
+    function = tc.sac.compile(WEIGHTED.format(before=before, weight=weight, more=more))
+    given = [x] if before else [x, c]
+    text = function.lowered(*given).text
+    assert "+=" not in text
+    assert text.count(" * ") == 3
+    terms = (c[abs(k - 2)] * np.roll(x, 1 - k) for k in range(5))
+    np.testing.assert_allclose(function(*given), sum(terms), rtol=1e-14)
+
+
+def test_weights_that_are_data_stay_a_reduction() -> None:
+    function = tc.sac.compile(CONV)
+    text = function.lowered(np.ones(40, np.float32), np.ones(9, np.float32)).text
+    assert text.count("+=!") == 1
+
+
 @pytest.mark.parametrize("backend", ["interpret", "numba", "c"])
 def test_a_gather_out_of_range_is_told_in_the_words_of_sac(backend: str) -> None:
     gather = tc.sac.compile("{ [i] -> t[n[i]] }", backend=backend)

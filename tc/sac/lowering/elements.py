@@ -37,8 +37,8 @@ from tc.sac.levels.values import (
 from tc.sac.lowering.assumptions import Assumptions
 from tc.sac.lowering.data_ranges import has_reads, range_of
 from tc.sac.lowering.loops import LoweredIndex, array_element, extents, fold_element, index_names
-from tc.sac.lowering.statements import NamedArray, moves_only, stored
-from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms, is_floating
+from tc.sac.lowering.statements import NamedArray, is_constant, moves_only, stored
+from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms, is_floating, walk
 from tc.source import Span
 
 MAX_WRITTEN_OUT = 4
@@ -328,7 +328,8 @@ class Elements:
             if found.kind in ("number", "index", "linear"):
                 return found
         array = self._named_array(value)
-        if moves_only(array.term) or array.term.kind in ("use", "number"):
+        is_known = all(i.kind == "number" for i in index) and is_constant(array.term)
+        if moves_only(array.term) or array.term.kind in ("use", "number") or is_known:
             return self.terms.replaced(array.term, dict(zip(array.axes, index, strict=True)))
         return self._use(array, index, _NONE)
 
@@ -509,10 +510,12 @@ class Elements:
                 raise
             return written
         has_weights, self._looked_up = self._looked_up, before
-        if has_weights and count <= MAX_WEIGHTS and op == "+":
-            written = self._written_out(op, ranges, term_at, type, neutral)
-            if written is not None:
-                return written
+        if count <= MAX_WEIGHTS and op == "+":
+            most = count if has_weights else 2 * count // 3 if has_weight(term, indices) else 0
+            parts = self._parts(ranges, term_at) if most else None
+            groups = None if parts is None else _by_factor(parts)
+            if groups is not None and sum(map(_is_apart, groups)) <= most:
+                return self._weighted_sum(groups, type, neutral)
         dtype = stored(type)
         whole = self._guarded(guard, term)
         return self.terms.fold(_ORDINARY.get(op, op), indices, *whole, dtype)
@@ -535,6 +538,22 @@ class Elements:
         neutral: Term,
     ) -> Term | None:
         """The fold as a chain of operators; None where a guard is left."""
+        parts = self._parts(ranges, term_at)
+        if parts is None:
+            return None
+        if op == "+":
+            return self._weighted_sum(_by_factor(parts), type, neutral)
+        result = None
+        for part in parts:
+            result = part if result is None else self.joined(op, result, part, type)
+        return neutral if result is None else result
+
+    def _parts(
+        self,
+        ranges: Sequence[tuple[str, int, int]],
+        term_at: Callable[[Sequence[Term]], tuple[Term, Term]],
+    ) -> list[Term] | None:
+        """The terms of a fold, one for each index; None where a guard is left."""
         parts = []
         for place in itertools.product(*(range(begin, end) for _, begin, end in ranges)):
             guard, term = term_at([self.terms.number(k) for k in place])
@@ -542,12 +561,7 @@ class Elements:
                 return None
             if guard.data:
                 parts.append(term)
-        if op == "+":
-            return self._weighted_sum(parts, type, neutral)
-        result = None
-        for part in parts:
-            result = part if result is None else self.joined(op, result, part, type)
-        return neutral if result is None else result
+        return parts
 
     def joined(self, op: str, left: Term, right: Term, type: Type) -> Term:
         """Two terms joined by the operator of a fold."""
@@ -560,34 +574,18 @@ class Elements:
             return self.terms.extreme(op, left, right)
         return self.terms.arithmetic(op, left, right)
 
-    def _weighted_sum(self, parts: Sequence[Term], type: Type, neutral: Term) -> Term:
-        """A sum in which equal factors that are numbers are written once, and zero ones never."""
-        groups: dict[Any, list[Term]] = {}
-        factors: dict[Any, Term | None] = {}
-        for part in parts:
-            factor, rest = _factored(part)
-            key = None if factor is None else (repr(factor.data), factor.type)
-            if factor is not None and factor.data == 0:
-                continue
-            if part.kind == "number" and part.data == 0:
-                continue
-            groups.setdefault(key, []).append(rest)
-            factors[key] = factor
+    def _weighted_sum(
+        self, groups: Mapping[Term | None, Sequence[Term]], type: Type, neutral: Term
+    ) -> Term:
+        """A sum in which equal factors are written once, and zero ones never."""
         result: Term | None = None
-        for key, terms in groups.items():
-            factor = factors[key]
-            if factor is not None and len(terms) > 1:
+        for factor, terms in groups.items():
+            if factor is not None:
                 inner = _balanced(lambda a, b: self.joined("+", a, b, type), terms)
-                whole = [self.terms.arithmetic("*", *self.fitted((factor, inner), type))]
-            elif factor is not None:
-                whole = [self.terms.arithmetic("*", *self.fitted((factor, terms[0]), type))]
-            else:
-                whole = terms
-            total = _balanced(lambda a, b: self.joined("+", a, b, type), whole)
+                terms = [self.terms.arithmetic("*", *self.fitted((factor, inner), type))]
+            total = _balanced(lambda a, b: self.joined("+", a, b, type), terms)
             result = total if result is None else self.joined("+", result, total, type)
-        if result is None:
-            return neutral
-        return result
+        return neutral if result is None else result
 
 
 def is_written(value: Value) -> bool:
@@ -600,15 +598,80 @@ def is_written(value: Value) -> bool:
 _ORDINARY = {"&&": "min", "||": "max"}
 
 
+def _by_factor(parts: Sequence[Term]) -> dict[Term | None, list[Term]]:
+    """The terms of a sum by the factor that no index decides, None for 1, without those that are
+    zero."""
+    groups: dict[Term | None, list[Term]] = {}
+    same: dict[float, Term] = {}
+    for part in parts:
+        factor, rest = _factored(part)
+        value = None if factor is None else _weak_value(factor)
+        if value == 0 or (part.kind == "number" and part.data == 0):
+            continue
+        if value is not None and factor is not None:
+            factor = None if value == 1 else same.setdefault(value, factor)
+        groups.setdefault(factor, []).append(rest)
+    return groups
+
+
+def _weak_value(term: Term) -> float | None:
+    """The value of a weak term of numbers alone, as tc computes it (Y1), if it is finite."""
+    if term.kind == "number":
+        return float(term.data)
+    if term.kind != "apply" or not isinstance(term.type, Weak):
+        return None
+    values = [_weak_value(arg) for arg in term.args]
+    if term.type is not Weak.FLOAT or None in values:
+        return None
+    match term.data, values:
+        case "neg", [float(x)]:
+            return -x
+        case "+", [float(x), float(y)]:
+            value = x + y
+        case "-", [float(x), float(y)]:
+            value = x - y
+        case "*", [float(x), float(y)]:
+            value = x * y
+        case "/", [float(x), float(y)] if y != 0:
+            value = x / y
+        case _:
+            return None
+    return value if math.isfinite(value) else None
+
+
+def _is_apart(factor: Term | None) -> bool:
+    """Whether a factor is read from a tensor, so that it costs as much as another term."""
+    return factor is not None and any(n.kind in ("read", "use", "fold") for n in walk([factor]))
+
+
 def _factored(term: Term) -> tuple[Term | None, Term]:
-    """The number that a term is a product with, and the other factor."""
+    """The factor of a product that no index decides, and the other factor."""
     if term.kind == "apply" and term.data == "*":
         left, right = term.args
+        if not left.free and right.free:
+            return left, right
+        if not right.free and left.free:
+            return right, left
+        if _is_number(right) and not _is_number(left):
+            return right, left
         if _is_number(left):
             return left, right
-        if _is_number(right):
-            return right, left
     return None, term
+
+
+def has_weight(term: Term, indices: Sequence[Term]) -> bool:
+    """Whether a term of a fold is a product with a factor that the indices of the fold alone
+    decide, and that may be the same for several of them: no element of an array at each."""
+    if term.kind != "apply" or term.data != "*":
+        return False
+    bound = frozenset(indices)
+    for factor, other in (term.args, term.args[::-1]):
+        if factor.free and factor.free <= bound and not other.free <= bound:
+            is_element = factor.kind == "read" or (
+                factor.kind == "use" and _is_apart(factor.data.term)
+            )
+            return not (is_element and bound <= frozenset(factor.args))
+    return False
 
 
 def _is_number(term: Term) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tc.dtypes import BOOL, FLOAT64, INT32, INT64, DType, Type, Weak
 from tc.sac.lowering.def_text import Statement
-from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms, walk
+from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms, is_floating, walk
 
 SMALL = 8
 """The most nodes of a term that is written again wherever it is used."""
@@ -85,6 +85,15 @@ def moves_only(term: Term) -> bool:
 
 def _reads(term: Term) -> bool:
     return any(node.kind in ("read", "use", "fold") for node in walk([term]))
+
+
+def is_constant(term: Term) -> bool:
+    """Whether indices alone decide a term, by operators that cost nothing where these are
+    numbers."""
+    return not any(
+        node.kind in ("read", "use", "fold") or (node.kind == "call" and is_floating(node.type))
+        for node in walk([term])
+    )
 
 
 def is_small(term: Term) -> bool:

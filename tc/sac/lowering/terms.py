@@ -409,6 +409,8 @@ class Terms:
         return self._term("call", function, args, type, None)
 
     def absolute(self, operand: Term, type: Type) -> Term:
+        if operand.kind == "number" and isinstance(operand.type, Weak):
+            return self.number(abs(operand.data))
         interval = None
         if operand.interval is not None and not is_floating(type):
             low, high = operand.interval
