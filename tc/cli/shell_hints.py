@@ -166,11 +166,10 @@ WITHOUT_CALL: tuple[Callable[[str], str], ...] = (
 
 def _of_call(repair: str, cause: str, call: CallArguments) -> str:
     callee = call.callee
-    if repair == callee.call_text:
+    found = re.fullmatch(r"(\w+)=\.\.\.", repair)
+    if repair == callee.call_text or (found is not None and found[1] in callee.inputs):
         missing = [name for name in callee.inputs if name not in call.pairs]
         return " ".join(_pair(name, "random", call) for name in missing) or repair
-    if found := re.fullmatch(r"(\w+)=\.\.\.", repair):
-        return _pair(found[1], "random", call) if found[1] in callee.inputs else repair
     name, is_output = callee.blamed_input(cause)
     if name is None:
         return repair

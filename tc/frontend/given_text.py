@@ -13,8 +13,9 @@ from tc.process.call_sites import source_of
 from tc.source import ENCODING, Source
 
 Text: TypeAlias = str | os.PathLike[str] | Source
-FILE_NAME = re.compile(r"[^\n{}()]*\.tc")
-"""What no program is: each has a def, with parentheses and braces."""
+FILE_NAME = re.compile(r"[^\n{}()]*\.(?:tc|sac)")
+"""What no program is: a def has parentheses and braces, and in SaC's notation a name follows no
+dot."""
 
 
 def given_source(src: object) -> Source:

@@ -251,3 +251,29 @@ def test_usual_calls_are_bound_as_others() -> None:
             function(x, x=x)
         with pytest.raises(tc.InputError, match="there is no input 'z'"):
             function(x, z=x)
+
+
+def test_the_name_of_a_file_is_no_text() -> None:
+    with pytest.raises(tc.InputError, match=r"'conv\.sac' is the name of a file") as caught:
+        tc.sac.compile("conv.sac")
+    assert caught.value.repair == "pathlib.Path('conv.sac')"
+
+
+def test_a_function_is_timed_and_explained() -> None:
+    """C25."""
+    conv = tc.sac.compile(CONV)
+    x, w = np.ones(8, np.float32), np.ones(2, np.float32)
+    assert conv.time(x, w, seconds=0.01).measurements >= 3
+    explained = conv.explain(x, w)
+    assert list(explained.stages)[:5] == ["levels", "bounds", "desugared", "def", "ranges"]
+    assert explained.stages["def"] == conv.lowered(x, w).text.rstrip()
+    assert "ov selects of w: shape(w) = [2] (C15)" in explained.stages["bounds"]
+    whole = str(tc.sac.explain(CONV, x, w, stage="all"))
+    assert [title for title in explained.stages if f"=== {title}: " not in whole] == ["levels"]
+    assert "<summary>bounds" in explained._repr_html_()
+    with pytest.raises(tc.InputError, match="stage='bond': there are 'levels', 'bounds'"):
+        tc.sac.explain(CONV, x, w, stage="bond")
+    with pytest.raises(tc.BackendError, match="runs the text itself"):
+        tc.sac.explain(CONV, x, w, stage="kernel", backend="interpret")
+    shown = str(tc.sac.explain(CONV, x, w, backend="interpret"))
+    assert "=== bounds: " in shown
