@@ -12,13 +12,20 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
 HOME = "https://github.com/tensor-comprehensions/tc"
-PAGES = ("CONTRIBUTING.md", "spec/*.md", "examples/*.md", "examples/*.png", "bench/results/*.md")
+PAGES = (
+    "CONTRIBUTING.md",
+    "spec/*.md",
+    "spec/sac/*.md",
+    "examples/*.md",
+    "examples/*.png",
+    "bench/results/*.md",
+)
 OWN = "docs/pages"
 """The folder of the pages that are on the site alone."""
 
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(\]\(|src=\")([^)\s\"]+)(?=[)\"])")
-_RULES = re.compile(r"(?<!\])\(((?:[TYNRGPD]\d{1,2})(?:, [TYNRGPD]\d{1,2})*)\)")
+_RULES = re.compile(r"(?<!\])\(((?:[CTYNRGPD]\d{1,2})(?:, [CTYNRGPD]\d{1,2})*)\)")
 _HERE = re.compile(rf"{re.escape(HOME)}/(?:blob|raw|tree)/main/")
 
 
@@ -98,6 +105,8 @@ def _with_rules(text: str, folder: str) -> str:
         if not line.startswith("#"):  # titles are addresses
             parts = line.split("`")
             parts[::2] = [_RULES.sub(linked, part) for part in parts[::2]]
+            if line.startswith("|"):  # GitHub needs a backslash in code of tables
+                parts[1::2] = [part.replace("\\|", "|") for part in parts[1::2]]
             lines[number] = "`".join(parts)
     return "\n".join(lines)
 

@@ -15,7 +15,7 @@ REFERENCE = sorted((ROOT / "docs/pages/reference").glob("*.md"))
 PATHS = [
     *REFERENCE,
     ROOT / "docs/pages/gallery.md",
-    *sorted((ROOT / "spec").glob("*.md")),
+    *sorted((ROOT / "spec").glob("**/*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *(ROOT / folder / "README.md" for folder in ("examples", "bench/results")),
 ]
@@ -57,9 +57,20 @@ def test_every_page_is_listed() -> None:
 
 
 def test_every_page_is_on_the_site() -> None:
-    listed = re.findall(r"\b(?:spec|reference)/\w+\.md$", SITE, re.MULTILINE)
-    pages = [*(ROOT / "spec").glob("*.md"), *REFERENCE]
-    assert sorted(listed) == sorted(f"{path.parent.name}/{path.name}" for path in pages)
+    listed = re.findall(r"\b(?:spec/(?:sac/)?|reference/)\w+\.md$", SITE, re.MULTILINE)
+    pages = [str(path.relative_to(ROOT)) for path in (ROOT / "spec").glob("**/*.md")]
+    assert sorted(listed) == sorted([*pages, *(f"reference/{path.name}" for path in REFERENCE)])
+
+
+def test_the_site_takes_the_pages_that_it_lists() -> None:
+    """MkDocs says nothing of a page that is listed and is not there."""
+    hooks = (ROOT / "docs" / "hooks.py").read_text("utf-8")
+    taken = re.search(r"^PAGES = \((.*?)^\)", hooks, re.DOTALL | re.MULTILINE)
+    assert taken is not None
+    patterns = re.findall(r'"([^"]+)"', taken[1])
+    found = {str(path.relative_to(ROOT)) for p in patterns for path in ROOT.glob(p)}
+    listed = re.findall(r"\b((?:spec|examples|bench)/[\w/-]+\.md)$", SITE, re.MULTILINE)
+    assert set(listed) <= found
 
 
 def test_every_public_name_is_in_the_reference() -> None:
