@@ -73,9 +73,17 @@ def test_the_site_takes_the_pages_that_it_lists() -> None:
     assert set(listed) <= found
 
 
+def _public(module: object) -> list[object]:
+    """The functions and classes that are names of a package."""
+    found = (getattr(module, name) for name in dir(module) if not name.startswith("_"))
+    return [value for value in found if callable(value)]
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     text = "".join(path.read_text("utf-8") for path in REFERENCE)
     entries = set(re.findall(r"^::: tc\.([\w.]+)$", text, re.MULTILINE))
     assert {name for name in entries if "." not in name} == {*tc.__all__} - {"plan"}
+    verbs = {name for name in dir(tc.sac) if getattr(tc.sac, name) in _public(tc.sac)}
+    assert {f"sac.{name}" for name in verbs} == {n for n in entries if n.startswith("sac.")}
     actions = {kind.__name__ for kind in tc.plan.ACTIONS}
     assert actions <= {name.removeprefix("plan.") for name in entries}
