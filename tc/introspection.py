@@ -54,7 +54,7 @@ def python_signature(signature: CallSignature) -> Signature:
     Inputs that Python cannot spell can only be given by position; they get "_" in front. The
     annotations are the declarations of the text.
     """
-    spelled = [_spelled(p.name) for p in signature.inputs]
+    spelled = [python_name(p.name) for p in signature.inputs]
     by_name = Parameter.POSITIONAL_OR_KEYWORD
     last = max((i for i, p in enumerate(signature.inputs) if p.name != spelled[i]), default=-1)
     parameters = [
@@ -71,7 +71,8 @@ def python_signature(signature: CallSignature) -> Signature:
     return Signature(parameters, return_annotation=results)
 
 
-def _spelled(name: str) -> str:
+def python_name(name: str) -> str:
+    """A name as Python takes it: a keyword, or what is no identifier, has `_` in front."""
     return name if name.isidentifier() and not keyword.iskeyword(name) else f"_{name}"
 
 

@@ -19,7 +19,7 @@ from tc.function import Compiled, runs_text
 from tc.gpu import Gpu
 from tc.options import Options, options_from
 from tc.sac.arguments import family_and_like
-from tc.sac.desugar import desugared
+from tc.sac.desugaring import desugared
 from tc.sac.function import Function
 from tc.sac.levels.demand import demand_of
 from tc.sac.levels.values import Level

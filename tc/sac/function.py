@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,13 @@ from tc.dtypes import SPELLINGS, DType
 from tc.errors import InternalError, TCError, ends_at_caller
 from tc.explanation import Explanation
 from tc.function import Compiled
-from tc.introspection import TensorInfo, followed_by_torch, hide_from_torch
+from tc.introspection import (
+    PerInstance,
+    TensorInfo,
+    followed_by_torch,
+    hide_from_torch,
+    python_name,
+)
 from tc.options import Options
 from tc.pipeline import check_module, parse_source
 from tc.process import forks
@@ -31,6 +38,7 @@ from tc.sac.lowering.lowered import LoweredDef, LoweredInput, LoweringContext, l
 from tc.sac.program import ElementsOnDemand, Program, issue_warnings, traced
 from tc.sac.reference import compute_loop
 from tc.sac.stages import stage_texts
+from tc.sac.text.printer import printed
 from tc.sac.told_faults import told
 from tc.source import ShownText, Source
 from tc.tuning.lookup import TunedOptions
@@ -117,6 +125,8 @@ class Function:
     >>> f(a=np.int32([1, 2]))
     array([2, 3], dtype=int32)
     """
+
+    __signature__ = PerInstance("_python_signature")
 
     def __init__(
         self,
@@ -279,12 +289,21 @@ class Function:
 
     @ends_at_caller
     def lowered(self, /, *inputs: Any, **named: Any) -> Compiled:
-        """The def of tc that serves calls with these inputs; `.text` is its text."""
+        """The def of tc that serves calls with these inputs, as `tc.compile` makes it. Its `text` is
+        for `tc.grad` and its kin.
+
+        >>> import numpy as np
+        >>> import tc.sac
+        >>> f = tc.sac.compile("float[*] f(float[*] x) { return 2f * x; }")
+        >>> f.lowered(np.ones((2, 3), np.float32))
+        <tc f(float32(2, 3) x) -> (result), backend numba>
+        """
         return self.lowered_call(inputs, named)[0]
 
     @ends_at_caller
     def prepare(self, /, *inputs: Any, **named: Any) -> None:
-        """Compiles ahead of calls with these inputs."""
+        """Compiles ahead of calls with inputs of these types and shapes, with `outputs=` and
+        without."""
         compiled, arrays = self.lowered_call(inputs, named)
         compiled.prepare(*arrays)
 
@@ -305,7 +324,8 @@ class Function:
 
     @ends_at_caller
     def source(self, /, *inputs: Any, **named: Any) -> str:
-        """The code of a call with these inputs, in the language of the backend."""
+        """The code of a call with these inputs, in the language of the backend. Raises BackendError
+        for the backend "interpret", which has none."""
         compiled, arrays = self.lowered_call(inputs, named)
         return ShownText(compiled.source(*arrays), "c")
 
@@ -320,7 +340,13 @@ class Function:
     @ends_at_caller
     def infer(self, /, *inputs: Any, **named: Any) -> tuple[TensorInfo, ...] | TensorInfo:
         """Shape and dtype of each result at level S: no instance is computed, and nothing is read
-        that a shape does not need (C22)."""
+        that a shape does not need (C22). One `TensorInfo`, or a tuple of several.
+
+        >>> import tc.sac
+        >>> f = tc.sac.compile("{ [i] -> [12 / i, i] | [1] <= [i] < [n] }")
+        >>> print(f.infer(n=5))
+        int32(5, 2)
+        """
         given = self.program.bound(inputs, named)
         functions = {d.name.text: d for d in self.program.module.definitions}
 
@@ -333,7 +359,16 @@ class Function:
         return found[0] if len(found) == 1 else found
 
     def batched(self, in_axes: object, entry: str | None = None) -> str:
-        """The text of the function for each element of a batch: what `tc.batch(f, in_axes)` is."""
+        """The text of the function for each element of a batch: what `tc.batch(f, in_axes)` is. It
+        is that of the program, with one more function at its end.
+
+        >>> import tc.sac
+        >>> f = tc.sac.compile("float[*] f(float[*] x, float c) { return c * x; }")
+        >>> print(f.batched({"x": 0}).rpartition("\\n\\n")[2], end="")
+        float[+] f_batch(float[+] x, float c) {
+          return { [b] -> f(x[b], c) };
+        }
+        """
         program = self.program
         if entry is not None:
             program = Program.of(program.module.source, entry)
@@ -341,11 +376,33 @@ class Function:
 
     @property
     def declared_types(self) -> Mapping[str, DType | None]:
-        """The declared element type of each input by name, None for inputs of an expression."""
+        """The declared element type of each input by name, None for inputs of an expression.
+
+        >>> import tc.sac
+        >>> f = tc.sac.compile("float[*] f(float[*] x, int k) { return tof(k) * x; }")
+        >>> {name: str(dtype) for name, dtype in f.declared_types.items()}
+        {'x': 'float32', 'k': 'int32'}
+        """
         definition = self.program.definition
         if definition is None:
             return dict.fromkeys(self.program.inputs)
         return {p.name.text: SPELLINGS[p.type.element] for p in definition.parameters}
+
+    def _python_signature(self) -> Signature:
+        """As `inspect.signature` gives it: inputs with their declared types, those of an expression
+        by name alone."""
+        kind = Parameter.KEYWORD_ONLY if self._is_expression else Parameter.POSITIONAL_OR_KEYWORD
+        types: dict[str, Any] = dict.fromkeys(self._names, Parameter.empty)
+        returned: Any = Signature.empty
+        definition = self.program.definition
+        if definition is not None:
+            types = {p.name.text: printed(p.type) for p in definition.parameters}
+            returned = ", ".join(map(printed, definition.types))
+        parameters = [Parameter(python_name(n), kind, annotation=types[n]) for n in self._names]
+        outputs = Parameter("outputs", Parameter.KEYWORD_ONLY, default=None)
+        if "outputs" not in self._names:
+            parameters.append(outputs)
+        return Signature(parameters, return_annotation=returned)
 
     def __repr__(self) -> str:
         inputs = ", ".join(self.program.inputs)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from tc.sac import ast
 from tc.sac.builder import Builder
-from tc.sac.desugar import desugared
+from tc.sac.desugaring import desugared
 from tc.sac.levels.array_functions import FOLDS
 from tc.sac.levels.builtins import SELECTION, row_of
 from tc.sac.levels.demand import (

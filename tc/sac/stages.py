@@ -11,7 +11,7 @@ from tabulate import tabulate
 from tc.dtypes import Weak
 from tc.errors import TCError
 from tc.sac.arguments import GivenInput
-from tc.sac.desugar import desugared
+from tc.sac.desugaring import desugared
 from tc.sac.levels.demand import demand_of
 from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.loops import LoopValue

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -277,3 +278,14 @@ def test_a_function_is_timed_and_explained() -> None:
         tc.sac.explain(CONV, x, w, stage="kernel", backend="interpret")
     shown = str(tc.sac.explain(CONV, x, w, backend="interpret"))
     assert "=== bounds: " in shown
+
+
+def test_a_function_has_a_signature() -> None:
+    conv = tc.sac.compile(CONV)
+    shown = "(x: 'float[*]', w: 'float[*]', *, outputs=None) -> 'float[*]'"
+    assert str(inspect.signature(conv)) == shown
+    assert str(inspect.signature(tc.sac.compile("a + b"))) == "(*, a, b, outputs=None)"
+    keyword = tc.sac.compile("float[n], int f(float[n] lambda) { return (lambda, 1); }")
+    assert str(inspect.signature(keyword)) == (
+        "(_lambda: 'float[n]', *, outputs=None) -> 'float[n], int'"
+    )
