@@ -289,7 +289,7 @@ class Function:
 
     @ends_at_caller
     def lowered(self, /, *inputs: Any, **named: Any) -> Compiled:
-        """The def of tc that serves calls with these inputs, as `tc.compile` makes it. Its `text` is
+        """The def of tc that serves calls with these inputs, as `tc.compile` makes it. Its text is
         for `tc.grad` and its kin.
 
         >>> import numpy as np
