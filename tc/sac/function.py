@@ -34,6 +34,7 @@ from tc.sac.arguments import GivenInput, arrays_of, family_and_like
 from tc.sac.batching import batched_text
 from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.values import Context, NeedsIndexValue
+from tc.sac.lowering.data_stages import DataStage
 from tc.sac.lowering.lowered import LoweredDef, LoweredInput, LoweringContext, lower
 from tc.sac.program import ElementsOnDemand, Program, issue_warnings, traced
 from tc.sac.reference import compute_loop
@@ -48,12 +49,39 @@ MAX_SPECIALISATIONS = 256
 
 
 @dataclass(eq=False)
+class Decision:
+    """Where what a stage computes of the data decides what runs."""
+
+    stage: DataStage
+    then: dict[Any, Decision | Compiled] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
 class Specialisation:
     """What runs for element types and shapes: one def where no data decide a shape, else one for
-    each list of the integers that do."""
+    each list of the integers that do.
 
+    `first` leads to it by stages that compute these; where they cannot be computed apart, they
+    are found by lowering anew, and `by_demands` has the defs."""
+
+    first: Decision | Compiled | None = None
     by_demands: dict[Any, Compiled] = field(default_factory=dict)
-    depends_on_data: bool = False
+
+    def add(self, lowered: LoweredDef, compiled: Compiled) -> None:
+        """Notes what runs for the integers that a def was lowered for."""
+        self.by_demands[lowered.demands] = compiled
+        path = lowered.stages
+        if not path:
+            self.first = None if path is None else compiled
+            return
+        if self.first is None:
+            self.first = Decision(path[0][0])
+        at: Decision | Compiled = self.first
+        for k, (stage, value) in enumerate(path):
+            if not isinstance(at, Decision) or at.stage != stage:
+                return  # the stages are asked for in another order: the def is found by lowering
+            following = compiled if k + 1 == len(path) else Decision(path[k + 1][0])
+            at = at.then.setdefault(value, following)
 
 
 _LIMITS = sorted({limit for n in (7, 8, 15, 16, 31, 32, 63) for limit in (-(1 << n), 1 << n)} | {0})
@@ -236,19 +264,45 @@ class Function:
             special = self._specialisations.get(key)
             if special is not None:
                 self._specialisations.move_to_end(key)
-                if not special.depends_on_data:
-                    return special.by_demands[()], may_repeat
+                if isinstance(special.first, Compiled):
+                    return special.first, may_repeat
+        if special is not None:
+            decided = self._decided(special.first, given)
+            if decided is not None:
+                return decided, False
+        with self._lock:
             lowered = self._lowered(given)
             if special is None:
-                special = self._specialisations[key] = Specialisation()
+                special = self._specialisations.setdefault(key, Specialisation())
                 while len(self._specialisations) > MAX_SPECIALISATIONS:
                     self._specialisations.popitem(last=False)
-            special.depends_on_data = bool(lowered.demands)
             found = special.by_demands.get(lowered.demands)
             if found is None:
                 found = self._compile(lowered)
-                special.by_demands[lowered.demands] = found
-            return found, may_repeat and not special.depends_on_data
+                special.add(lowered, found)
+                self._decided(special.first, given)  # so that calls like this one compile nothing
+            return found, may_repeat and not lowered.demands
+
+    def _decided(
+        self, first: Decision | Compiled | None, given: list[GivenInput]
+    ) -> Compiled | None:
+        """What runs for the integers that stages compute of these inputs; None where it is not
+        known yet, or a stage fails."""
+
+        def run(text: str) -> list[Any]:
+            stage = self._compile(LoweredDef("stage", text, (), ()))
+            result = stage(*arrays_of(given))
+            found: list[Any] = result.reshape(-1).tolist()
+            return found
+
+        arrays = [_for_lowering(g).array for g in given]
+        at = first
+        try:
+            while isinstance(at, Decision):
+                at = at.then.get(at.stage.value(run, arrays))
+        except TCError:
+            return None
+        return at
 
     def _lowered(self, given: list[GivenInput]) -> LoweredDef:
         functions = {d.name.text: d for d in self.program.module.definitions}

@@ -163,7 +163,8 @@ class Made:
 
 
 def test_only_what_a_shape_needs_of_the_data_compiles_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C26: labels that keep their greatest compile nothing; other ranks and shapes do."""
+    """C26: labels that keep their greatest compile nothing; other ranks and shapes do. The greatest
+    label has a kernel of its own."""
     one_hot = tc.sac.compile(
         "int[*] f(int[*] labels) { return "
         "{ iv -> { [k] -> toi(labels[iv] == k) | [k] < [maxval(labels) + 1] } "
@@ -175,14 +176,14 @@ def test_only_what_a_shape_needs_of_the_data_compiles_anew(monkeypatch: pytest.M
         return np.eye(labels.max() + 1, dtype=np.int32)[labels]
 
     steps = [
-        (np.int32([0, 2, 1]), 1),
-        (np.int32([2, 2, 0]), 1),  # as great, other values
-        (np.int32([0, 1, 2]), 1),
-        (np.int32([0, 1, 1]), 2),  # a lesser greatest
-        (np.int32([2, 0, 1]), 2),
-        (np.int32([0, 2, 1, 1]), 3),  # another shape
-        (np.int32([[0, 2, 1, 1]]), 4),  # another rank
-        (np.int32([[2, 0, 0, 1]]), 4),
+        (np.int32([0, 2, 1]), 2),
+        (np.int32([2, 2, 0]), 2),  # as great, other values
+        (np.int32([0, 1, 2]), 2),
+        (np.int32([0, 1, 1]), 3),  # a lesser greatest
+        (np.int32([2, 0, 1]), 3),
+        (np.int32([0, 2, 1, 1]), 5),  # another shape
+        (np.int32([[0, 2, 1, 1]]), 7),  # another rank
+        (np.int32([[2, 0, 0, 1]]), 7),
     ]
     for labels, count in steps:
         np.testing.assert_array_equal(one_hot(labels), due(labels))

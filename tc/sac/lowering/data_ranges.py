@@ -33,6 +33,14 @@ def range_of(term: Term, inputs: Mapping[str, Any]) -> tuple[int, int]:
     return int(np.min(found)), int(np.max(found))
 
 
+def beyond(found: tuple[int, int], side: int, limit: int | None) -> int:
+    """One end of a range, the least (0) or the greatest (1) value; with a limit, whether the end
+    lies below, or above, it."""
+    if limit is None:
+        return found[side]
+    return int(found[0] < limit if side == 0 else found[1] > limit)
+
+
 class _Evaluation:
     """Values of terms as arrays with one axis per index."""
 

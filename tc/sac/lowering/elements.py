@@ -35,7 +35,7 @@ from tc.sac.levels.values import (
     Value,
 )
 from tc.sac.lowering.assumptions import Assumptions
-from tc.sac.lowering.data_ranges import has_reads, range_of
+from tc.sac.lowering.data_ranges import beyond, has_reads, range_of
 from tc.sac.lowering.loops import LoweredIndex, array_element, extents, fold_element, index_names
 from tc.sac.lowering.statements import NamedArray, is_constant, moves_only, stored
 from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms, is_floating, walk
@@ -80,7 +80,9 @@ class Elements:
     known: dict[int, Array]
     tensors: Mapping[str, Tensor]
     inputs: Mapping[str, Any]
-    demands: list[tuple[Any, Any]]
+    demands: list[tuple[Term, int, int | None, int]]
+    """Terms of data of which the least (0) or the greatest (1) value was asked for, or whether it
+    lies below, or above, a limit; and what was found."""
     terms: Terms = field(default_factory=Terms)
     arrays: list[NamedArray] = field(default_factory=list)
     bodies: dict[Any, Any] = field(default_factory=dict)
@@ -415,7 +417,22 @@ class Elements:
         form = self.terms.linear_form(term)
         if form is not None:
             return form.interval()[0]
-        return self.measured(term)[0]
+        return self.measured(term, 0)
+
+    def goes_below(self, term: Term, limit: int) -> bool:
+        """Whether the least value of a bound is less than a limit."""
+        if self._is_measured(term):
+            return bool(self.measured(term, 0, limit))
+        return self.least(term) < limit
+
+    def goes_above(self, term: Term, limit: int) -> bool:
+        """Whether the greatest value of a bound is greater than a limit."""
+        if self._is_measured(term):
+            return bool(self.measured(term, 1, limit))
+        return self.greatest(term) > limit
+
+    def _is_measured(self, term: Term) -> bool:
+        return term.kind != "number" and has_reads(term)
 
     def greatest(self, term: Term) -> int:
         """The greatest value of a bound, where data decide that of the data at hand (C26)."""
@@ -424,24 +441,26 @@ class Elements:
         form = self.terms.linear_form(term)
         if form is not None and not has_reads(term):
             return form.interval()[1]
-        return self.measured(term)[1]
+        return self.measured(term, 1)
 
-    def measured(self, term: Term) -> tuple[int, int]:
-        """The least and the greatest value of a term of data."""
+    def measured(self, term: Term, side: int, limit: int | None = None) -> int:
+        """The least (0) or the greatest (1) value of a term of data; with a limit, whether the
+        value lies below, or above, it."""
         if term.interval is not None and not has_reads(term):
-            return term.interval
+            return term.interval[side]
         if term not in self._measured:
-            found = range_of(term, self.inputs)
-            self._measured[term] = found
-            self.demands.append(("range", found))
-        return self._measured[term]
+            self._measured[term] = range_of(term, self.inputs)
+        found = beyond(self._measured[term], side, limit)
+        if (term, side, limit, found) not in self.demands:
+            self.demands.append((term, side, limit, found))
+        return found
 
     def check_inside(
         self, part: Any, bounds: Sequence[tuple[Term, Term]], sizes: Sequence[int]
     ) -> None:
         """Refuses ranges within a body that may leave the result (C12)."""
         for (low, high), size in zip(bounds, sizes, strict=True):
-            if self.least(low) < 0 or self.greatest(high) > size:
+            if self.goes_below(low, 0) or self.goes_above(high, size):
                 raise part.loop.fault(RangeError, "C12", "a range may leave the result")
 
     def _by_instances(
@@ -877,7 +896,7 @@ def _modarray(made: Elements, node: Application, index: Sequence[Term], _: Sites
         place = [made.element(at, (made.terms.number(k),) if at.rank else ()) for k in range(count)]
     inside = len(place) <= array.rank and new.shape == array.shape[len(place) :]
     for k, size in zip(place, array.shape, strict=False):
-        inside = inside and made.least(k) >= 0 and made.greatest(k) < size
+        inside = inside and not made.goes_below(k, 0) and not made.goes_above(k, size - 1)
     if not inside:
         assert node.value is not None  # which raises
         raise node.fault(RangeError, "C8", "the index may leave the array")
@@ -950,7 +969,7 @@ def _fold(made: Elements, node: Application, _: Sequence[Term], __: Sites) -> Te
     except NeedsIndexValue:
         sizes = open_extents(made, array)
         for size in sizes:
-            if made.least(size) < 0:
+            if made.goes_below(size, 0):
                 raise array.fault(RangeError, "C14", "a negative size") from None
     ranges = [(name, 0, made.greatest(size)) for name, size in zip(names, sizes, strict=True)]
 

@@ -3,14 +3,17 @@ shapes, bounds and conditions on them need (C26)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tc.dtypes import BOOL, Array, DType, Type, Weak
+from tc.errors import TCError
+from tc.sac.levels.selections import RowOfValues
 from tc.sac.levels.values import Context, Level, Shape, Value, dependence
+from tc.sac.lowering.data_stages import ComputedStage, DataStage, RangeStage
 from tc.sac.lowering.def_text import Names, Statement, def_text
 from tc.sac.lowering.elements import Elements
 from tc.sac.lowering.statements import Assembly, stored
@@ -18,6 +21,17 @@ from tc.sac.lowering.terms import Tensor, Term
 
 MAX_ROUNDS = 4
 """Values that are found to be known only while elements are made need another round."""
+
+
+@dataclass(frozen=True)
+class Demanded:
+    """What data decide of a structure: the value of an expression, asked for when the integers
+    `known` were known."""
+
+    value: Value
+    is_condition: bool
+    found: Any
+    known: dict[int, Array]
 
 
 @dataclass
@@ -28,16 +42,21 @@ class LoweringContext(Context):
     specialisation holds for these alone."""
 
     known: dict[int, Array] = field(default_factory=dict)
-    demands: list[tuple[Any, Any]] = field(default_factory=list)
-    asked: dict[tuple[int, str], Any] = field(default_factory=dict)
+    demands: list[Demanded] = field(default_factory=list)
+    asked: dict[tuple[object, str], Any] = field(default_factory=dict)
     _alive: list[Value] = field(default_factory=list)
     _depth: int = 0
 
     def integers(self, value: Value) -> Shape:
-        found = self._demanded(value, "integers", super().integers)
+        found: Shape
+        if isinstance(value, RowOfValues) and not any(item.rank for item in value.items):
+            found = tuple(self.integers(item)[0] for item in value.items)
+        else:
+            found = self._demanded(value, "integers", super().integers)
         if self._depth == 0 and value.rank <= 1 and id(value) not in self.known:
             self.known[id(value)] = np.asarray(value.value, np.int64)
-        return found  # type: ignore[no-any-return]
+            self._alive.append(value)  # identities are of live objects only
+        return found
 
     def decides(self, value: Value) -> bool:
         return self._demanded(value, "decides", super().decides)  # type: ignore[no-any-return]
@@ -46,7 +65,7 @@ class LoweringContext(Context):
         """What a value is, computed by the reference, which may ask in turn."""
         if self._depth:
             return ask(value)
-        key = id(value), kind
+        key = value.identity, kind
         if key not in self.asked:
             self._depth += 1
             try:
@@ -54,21 +73,21 @@ class LoweringContext(Context):
             finally:
                 self._depth -= 1
             self.asked[key] = found
-            self._alive.append(value)
             if dependence(value, Level.F) == Level.F:
-                self.demands.append((kind, found))
+                self.demands.append(Demanded(value, kind == "decides", found, dict(self.known)))
         return self.asked[key]
 
 
 @dataclass(frozen=True)
 class LoweredDef:
     """A def of tc: its text, and the integers of data that it holds for, in the order in which the
-    lowering asks for them."""
+    lowering asks for them. `stages` are what computes these, each with its value, after what it
+    needs itself; None where one of them cannot be compiled apart."""
 
     name: str
     text: str
-    demands: tuple[tuple[Any, Any], ...]
-    sites: Mapping[str, Any]
+    demands: tuple[Any, ...]
+    stages: tuple[tuple[DataStage, Any], ...] | None
 
 
 @dataclass(frozen=True)
@@ -97,7 +116,7 @@ def lower(
             given.name: Tensor(names.fresh(given.name), stored(given.type), given.shape)
             for given in inputs
         }
-        ranges: list[tuple[Any, Any]] = []
+        ranges: list[tuple[Term, int, int | None, int]] = []
         elements = Elements(
             context.known,
             tensors,
@@ -117,7 +136,35 @@ def lower(
         if tensor not in targets:
             tensor.name = names.fresh(tensor.name)
     text = def_text(names_of_def(name), list(tensors.values()), targets, ordered)
-    return LoweredDef(name, text, (*context.demands, *ranges), {})
+    tensor_names = [tensor.name for tensor in tensors.values()]
+    demands = (*(d.found for d in context.demands), *(found for *_, found in ranges))
+    stages = _stages(inputs, context)
+    if stages is not None:
+        stages += tuple(
+            (RangeStage.of(term, side, limit, tensor_names), found)
+            for term, side, limit, found in ranges
+        )
+    return LoweredDef(name, text, demands, stages)
+
+
+def _stages(
+    inputs: Sequence[LoweredInput], context: LoweringContext
+) -> tuple[tuple[DataStage, Any], ...] | None:
+    """A stage for each value that was asked for; None where no def computes one."""
+    demanded, known, asked = context.demands, context.known, context.asked
+    found: list[tuple[DataStage, Any]] = []
+    try:
+        for each in demanded:
+            context.demands, context.known, context.asked = [], dict(each.known), {}
+            apart = lower("stage", (each.value,), ("decided",), inputs, context)
+            if apart.stages is None:
+                return None
+            found += [*apart.stages, (ComputedStage(apart.text, each.is_condition), each.found)]
+    except TCError:
+        return None
+    finally:
+        context.demands, context.known, context.asked = demanded, known, asked
+    return tuple(found)
 
 
 def names_of_def(name: str) -> str:

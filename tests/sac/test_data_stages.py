@@ -1,0 +1,99 @@
+"""Integers of data that shapes, bounds and conditions need: computed before the rest, and only
+their values decide what is lowered and compiled (C26)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+import tc.sac
+from tc.sac import function
+
+HISTOGRAM = "{ [b] -> sum({ [i] -> toi(x[i] == b) }) | [b] < [maxval(x) + 1] }"
+
+
+@pytest.fixture
+def lowerings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the defs that are lowered for calls."""
+    made: list[str] = []
+    lower = function.lower
+
+    def noted(name: str, *args: Any) -> Any:
+        made.append(name)
+        return lower(name, *args)
+
+    monkeypatch.setattr(function, "lower", noted)
+    return made
+
+
+def prefix_sums(v: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return np.array([v[:k].sum() for k in n], v.dtype)
+
+
+V = np.arange(1, 9, dtype=np.int32)
+X = np.int32([0, 3, 1, 3])
+PROGRAMS: list[tuple[str, list[dict[str, Any]], list[Any], int]] = [
+    (HISTOGRAM, [{"x": X}, {"x": X[::-1].copy()}, {"x": X % 3}, {"x": X}],
+     [np.bincount(X), np.bincount(X), np.bincount(X % 3, minlength=2), np.bincount(X)], 2),
+    ("take(n, v)", [{"n": np.int32([k]), "v": V} for k in (3, 3, -2, 3, -2)],
+     [V[:3], V[:3], V[-2:], V[:3], V[-2:]], 2),
+    ("sum(v) > 40 ? take([2], v) : v", [{"v": V}, {"v": V + 1}, {"v": V - 1}, {"v": V + 2}],
+     [V, V[:2] + 1, V - 1, V[:2] + 2], 2),
+    ("{ [i] -> sum({ [j] -> v[j] | [j] < [n[i]] }) | [i] < shape(n) }",
+     [{"v": V, "n": np.int32(n)} for n in ([1, 2, 5], [5, 0, 3], [8, 1, 1], [1, 8, 0])],
+     [prefix_sums(V, np.int32(n)) for n in ([1, 2, 5], [5, 0, 3], [8, 1, 1], [1, 8, 0])], 2),
+    ("w = take(n, v); take([w[0]], v) ++ w", [{"v": V, "n": np.int32([k])} for k in (2, 3, 2, 3)],
+     [np.r_[V[:1], V[:2]], np.r_[V[:1], V[:3]], np.r_[V[:1], V[:2]], np.r_[V[:1], V[:3]]], 2),
+    ("reshape(n, v)", [{"n": np.int64(n), "v": V} for n in ([2, 4], [8, 1], [2, 4])],
+     [V.reshape(2, 4), V.reshape(8, 1), V.reshape(2, 4)], 2),
+    ("f[0] > 0.5 ? take([1], v) : (f[1] > 0.5 ? take([2], v) : v)",
+     [{"f": np.float32(f), "v": V} for f in ([1, 0], [0, 1], [0, 0], [1, 1], [0, 1])],
+     [V[:1], V[:2], V, V[:1], V[:2]], 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["interpret", "numba", "c"])
+@pytest.mark.parametrize(("text", "calls", "due", "count"), PROGRAMS)
+def test_calls_with_the_same_values_lower_nothing(
+    text: str, calls: Any, due: Any, count: int, backend: str, lowerings: list[str]
+) -> None:
+    f = tc.sac.compile(text, backend=backend)
+    for given, wanted in zip(calls, due, strict=True):
+        np.testing.assert_array_equal(f(given), wanted)
+    assert len(lowerings) == count
+    for given, wanted in zip(calls, due, strict=True):
+        np.testing.assert_array_equal(f(given), wanted)
+    assert len(lowerings) == count
+
+
+def test_a_stage_that_fails_is_told_in_the_words_of_the_program() -> None:
+    f = tc.sac.compile("{ [b] -> v[b] | [b] < [t[n[0]] + 1] }", backend="c")
+    t = np.int32([1, 3])
+    assert f(v=V, t=t, n=np.int32([1])).tolist() == V[:4].tolist()
+    with pytest.raises(tc.AccessError, match=r"index 2 is outside 0\.\.1 of axis 0, shape \[2\]"):
+        f(v=V, t=t, n=np.int32([2]))
+    assert f(v=V, t=t, n=np.int32([0])).tolist() == V[:2].tolist()
+
+
+def test_threads_share_stages(lowerings: list[str]) -> None:
+    f = tc.sac.compile(HISTOGRAM, backend="c")
+    inputs = [np.int32([k % 3, 0, 2 * (k % 2), 1]) for k in range(24)]
+    with ThreadPoolExecutor(4) as pool:
+        for x, found in zip(inputs, pool.map(lambda x: f(x=x), inputs), strict=True):
+            np.testing.assert_array_equal(found, np.bincount(x))
+    before = len(lowerings)
+    for x in inputs:
+        np.testing.assert_array_equal(f(x=x), np.bincount(x))
+    assert len(lowerings) == before
+
+
+def test_tensors_decide_as_arrays_do(lowerings: list[str]) -> None:
+    torch = pytest.importorskip("torch")
+    f = tc.sac.compile(HISTOGRAM)
+    for x in (X, X[::-1].copy(), X):
+        assert f(x=torch.from_numpy(x)).tolist() == np.bincount(x).tolist()
+    assert len(lowerings) == 1
