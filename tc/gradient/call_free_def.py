@@ -91,7 +91,7 @@ class CallFreeDef:
     def fresh_names(self) -> FreshNames:
         """Names that no tensor, size or index variable has."""
         variables = (v for line in self.lines for v in line.variables)
-        return FreshNames((*self.dtypes, *self.sizes, *variables))
+        return FreshNames((*self.dtypes, *self.sizes), variables)
 
 
 def is_spelled(shape: tuple[p.Expr, ...] | None) -> bool:

@@ -148,11 +148,17 @@ def printed(expr: p.Expr) -> str:
     return to_text(e.rebuilt(expr, change))
 
 
-class FreshNames:
-    """Names for what a text gets in addition (D2)."""
+INDICES = "ijklmnpq"
 
-    def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
+
+class FreshNames:
+    """Names for tensors, sizes and index variables that a text gets in addition (D2). `taken` are
+    the names of tensors and sizes, `variables` those of index variables."""
+
+    def __init__(self, taken: Iterable[str], variables: Iterable[str] = ()) -> None:
+        self._taken = {*taken}
+        self._variables = {*variables} - self._taken
+        self._taken |= self._variables
 
     def fresh(self, name: str) -> str:
         """The name, with _2, _3, ... behind it where the name is taken. The result is taken from
@@ -163,8 +169,19 @@ class FreshNames:
 
     def untaken(self, stem: str, here: Container[str] = ()) -> str:
         """A name for an index variable, which other statements may use, too."""
-        tried = itertools.chain([stem], (f"{stem}_{n}" for n in itertools.count(2)))
-        return next(name for name in tried if name not in self._taken and name not in here)
+        return next(n for n in _numbered(stem) if n not in self._taken and n not in here)
+
+    def indices(self, rank: int) -> tuple[str, ...]:
+        """Names for the index variables of a statement that has no others; other statements may
+        have variables of these names."""
+        stems = (*INDICES, *(f"i{k}" for k in range(len(INDICES), rank)))[:rank]
+        tensors = self._taken - self._variables
+        return tuple(next(n for n in _numbered(stem) if n not in tensors) for stem in stems)
+
+
+def _numbered(stem: str) -> Iterator[str]:
+    yield stem
+    yield from (f"{stem}_{n}" for n in itertools.count(2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,33 +440,3 @@ def _with_clauses_of(statements: Sequence[TextStep], program: p.Program) -> Iter
             left = {w.variable for w in next(kept).where}
             where = {v: bounds for v, bounds in statement.where.items() if v in left}
             yield replace(statement, where=where)
-
-
-def with_free_indices(names: Iterable[str], statements: Sequence[TextStep]) -> list[TextStep]:
-    """The statements with other names for index variables that have the name of a tensor or a size
-    (N1). `names` are those of tensors and sizes beside the targets; variables of defs that the
-    program calls, and variables that a gradient chooses, may have the same names."""
-    taken = {*names, *(statement.target for statement in statements)}
-
-    def free(statement: TextStep) -> TextStep:
-        if isinstance(statement, Joined):
-            return statement
-        bounds = (bound for bounds in statement.where.values() for bound in bounds)
-        named = (n for expr in (statement.rhs, *bounds) for n in p.index_names(expr))
-        variables = dict.fromkeys((*statement.indices, *statement.where, *named))
-        fresh = FreshNames(taken | variables.keys())
-        new = {v: fresh.fresh(v) for v in variables if v in taken}
-        return _with_names(statement, new) if new else statement
-
-    return list(map(free, statements))
-
-
-def _with_names(statement: Comprehension, names: Mapping[str, str]) -> Comprehension:
-    indices = {old: e.index(new) for old, new in names.items()}
-    where = {
-        names.get(v, v): (e.substituted(begin, indices), e.substituted(end, indices))
-        for v, (begin, end) in statement.where.items()
-    }
-    left = tuple(names.get(v, v) for v in statement.indices)
-    rhs = e.substituted(statement.rhs, indices)
-    return replace(statement, indices=left, rhs=rhs, where=where)

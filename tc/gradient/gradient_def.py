@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType, Type, join
@@ -14,17 +14,17 @@ from tc.gradient.call_free_def import CallFreeDef, is_spelled
 from tc.gradient.def_text import (
     SPELLED,
     Comprehension,
+    FreshNames,
     Joined,
     SampleCall,
     TextStep,
     WrittenDef,
     checked_def,
-    with_free_indices,
     without_idle_ranges,
 )
 from tc.gradient.reductions import outdated
 from tc.gradient.sampled_ranges import SampledRanges
-from tc.gradient.versions import LETTERS, VersionStep
+from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
 from tc.semantics.size_values import KnownSizes, evaluate
 
@@ -46,7 +46,7 @@ class Derivation:
     """
 
     program: CallFreeDef
-    fresh: Callable[[str], str]
+    names: FreshNames
     steps: tuple[VersionStep, ...]
     given: Mapping[str, str]
     save: str
@@ -167,7 +167,7 @@ class Derivation:
         ends = (line.where[v][1] for v in line.indices)
         if previous is None and all(map(operator.eq, ends, shape)):
             return [made]
-        indices = tuple(LETTERS[k] for k in range(len(line.indices)))
+        indices = self.names.indices(len(line.indices))
         whole = {name: (e.ZERO, size) for name, size in zip(indices, shape, strict=True)}
         value: p.Expr = e.ZERO
         if previous is not None:
@@ -226,7 +226,7 @@ class Derivation:
     ) -> WrittenDef:
         """The def of some statements. `shown` are the versions, or outputs, whose shapes parameters
         have beside the inputs; `versions` are the versions that statements make."""
-        name = self.fresh(f"{self.program.name}_{suffix}")
+        name = self.names.fresh(f"{self.program.name}_{suffix}")
         types = {v: self.dtype(v) for v in versions}
         calls = [self._call(sample, shown) for sample in self.found.samples]
         edges = [self._call(sample, shown) for sample in self.found.edges]
@@ -268,7 +268,7 @@ class Derivation:
             self.dims[tensor] = []
             for size, variable in zip(self.program.inferred[tensor], left, strict=True):
                 plain = isinstance(size, p.Size | p.Literal)
-                dim = e.text(size) if plain else self.fresh(f"O{variable.upper()}")
+                dim = e.text(size) if plain else self.names.fresh(f"O{variable.upper()}")
                 self.dims[tensor].append(dim)
         return self.dims[tensor]
 
@@ -288,8 +288,8 @@ class Derivation:
         return self._declared(output, output) if is_spelled(shape) else output
 
     def _finished(self, statements: Sequence[TextStep]) -> list[TextStep]:
-        """The statements as they are printed: index variables have free names, `pad` stands for the
-        conditions that it makes, and sizes stand for dimensions of tensors."""
+        """The statements as they are printed: `pad` stands for the conditions that it makes, and
+        sizes stand for dimensions of tensors."""
         program, found = self.program, self.found
 
         def change(node: p.Expr) -> p.Expr | None:
@@ -311,8 +311,7 @@ class Derivation:
             }
             return replace(written, rhs=rhs, where=where)
 
-        names = (*self.shapes, *program.sizes)
-        return [finished(written) for written in with_free_indices(names, statements)]
+        return list(map(finished, statements))
 
 
 def _names(text: str, name: str) -> bool:

@@ -142,7 +142,7 @@ class _Reverse:
         shapes = dict(program.inferred) | {v: program.inferred[n] for v, n in tensors.items()}
         types = dict(program.dtypes) | {v: program.dtypes[n] for v, n in tensors.items()}
         left = {step.version: step.line.indices for step in reversed(steps)}
-        self.cotangents = Cotangents(shapes, types, self.names.fresh, left)
+        self.cotangents = Cotangents(shapes, types, self.names, left)
         self.active = set(self.wrt)
         for step in steps:
             sources = {c.read.tensor for c in contributions(step.line.rhs, e.ZERO)}
@@ -175,7 +175,7 @@ class _Reverse:
         cotangents.round()
         return Derivation(
             self.program,
-            self.names.fresh,
+            self.names,
             self.steps,
             self.given,
             self.save,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, DType
 from tc.gradient import terms as e
 from tc.gradient.call_free_def import CallFreeDef
-from tc.gradient.def_text import Comprehension, ExprBounds, Joined
+from tc.gradient.def_text import Comprehension, ExprBounds, FreshNames, Joined
 from tc.semantics import program as p
 
 
@@ -129,9 +129,6 @@ def _named(step: VersionStep, names: Mapping[str, str]) -> VersionStep:
     )
 
 
-LETTERS = "ijklmnpq"
-
-
 @dataclass
 class Cotangents:
     """The cotangents made so far. `shapes` and `types` are those of all tensors and versions,
@@ -140,7 +137,7 @@ class Cotangents:
 
     shapes: dict[str, tuple[p.Expr, ...]]
     types: dict[str, DType]
-    fresh: Callable[[str], str]
+    new_names: FreshNames
     left: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # indices of versions
     names: dict[str, str] = field(default_factory=dict)  # of versions
     given: set[str] = field(default_factory=set)
@@ -151,19 +148,19 @@ class Cotangents:
 
     def result(self, tensor: str) -> str:
         """The name of the cotangent of an input, which the gradient returns."""
-        name = self.fresh(f"d_{tensor}")
+        name = self.new_names.fresh(f"d_{tensor}")
         self.names[tensor] = name
         self.returned.add(name)
         self._declare(name, tensor)
         if self.types[tensor] == FLOAT16:
-            self.names[tensor] = self.fresh(f"b_{tensor}")
+            self.names[tensor] = self.new_names.fresh(f"b_{tensor}")
             self._declare(self.names[tensor], tensor, FLOAT32)
             self.rounded[tensor] = (name, self.names[tensor])
         return name
 
     def give(self, tensor: str) -> str:
         """The name of the cotangent of an output, which the caller gives."""
-        name = self.names[tensor] = self.fresh(f"d_{tensor}")
+        name = self.names[tensor] = self.new_names.fresh(f"d_{tensor}")
         self._declare(name, tensor)
         self.given.add(name)
         self.started.add(name)
@@ -189,8 +186,7 @@ class Cotangents:
     def indices(self, tensor: str) -> tuple[str, ...]:
         if tensor in self.left:
             return self.left[tensor]
-        rank = len(self.shapes[tensor])
-        return tuple(LETTERS[k] if k < len(LETTERS) else f"i{k}" for k in range(rank))
+        return self.new_names.indices(len(self.shapes[tensor]))
 
     def whole(self, tensor: str, indices: tuple[str, ...]) -> dict[str, ExprBounds]:
         return {
@@ -230,7 +226,7 @@ class Cotangents:
         """The name of the cotangent of a version, after a cotangent of the caller is copied."""
         name = self.names.get(version)
         if name is None:
-            name = self.names[version] = self.fresh(f"d_{version}")
+            name = self.names[version] = self.new_names.fresh(f"d_{version}")
             dtype = self.types[version]
             self._declare(name, version, FLOAT32 if dtype == FLOAT16 else dtype)
         elif name in self.given:
@@ -240,7 +236,7 @@ class Cotangents:
 
     def copy(self, version: str, source: str) -> None:
         """Begins the cotangent of a version as a copy of another."""
-        name = self.names[version] = self.fresh(f"b_{version}")
+        name = self.names[version] = self.new_names.fresh(f"b_{version}")
         dtype = self.types[source]
         self._declare(name, version, FLOAT32 if dtype == FLOAT16 else dtype)
         indices = self.indices(version)
