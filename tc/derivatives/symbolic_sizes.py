@@ -8,7 +8,7 @@ from typing import Any
 
 from tc.builtins.operators import ARITHMETIC
 from tc.errors import GradError, InputError
-from tc.gradient.sampled_ranges import sampled_ranges
+from tc.gradient.symbolic_ranges import symbolic_ranges
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 
@@ -32,7 +32,7 @@ class SymbolArithmetic:
 def expressions_of(program: p.Program) -> Expressions:
     """The shapes of tensors as expressions that hold for all sizes, if there are such."""
     try:
-        return sampled_ranges(program).shapes
+        return symbolic_ranges(program).shapes
     except GradError:
         return None
 

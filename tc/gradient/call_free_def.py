@@ -25,7 +25,7 @@ from tc.gradient.def_text import (
     declaration,
     reads_of,
 )
-from tc.gradient.sampled_ranges import SampledRanges
+from tc.gradient.symbolic_ranges import SymbolicRanges
 from tc.gradient.terms import SYMBOLS
 from tc.semantics import program as p
 from tc.semantics.ranges.polynomials import atom, linear, to_expr, to_poly
@@ -52,7 +52,7 @@ class CallFreeDef:
     sizes: tuple[str, ...]
     words: Mapping[str, str]
     inferred: Mapping[str, tuple[p.Expr, ...]] = field(default_factory=dict)
-    found: SampledRanges | None = None
+    found: SymbolicRanges | None = None
 
     def extent(self, tensor: str, axis: int) -> p.Expr:
         """The size of a dimension in sizes of the inputs where these show it, else as an extent."""
@@ -99,7 +99,7 @@ def is_spelled(shape: tuple[p.Expr, ...] | None) -> bool:
     return shape is not None and all(isinstance(dim, p.Size | p.Literal) for dim in shape)
 
 
-def call_free(program: p.Program, found: SampledRanges | None = None) -> CallFreeDef:
+def call_free(program: p.Program, found: SymbolicRanges | None = None) -> CallFreeDef:
     """The program as one def, in which tensors and sizes of called defs have names of one word.
     With `found`, the ranges of the program, each statement has clauses for all of its variables."""
     names = FreshNames(filter(_is_word, (*program.tensors, *program.sizes)))
@@ -183,7 +183,7 @@ def _line(
     tensors: Mapping[str, str],
     change: Callable[[p.Expr], p.Expr | None],
     taken: set[str],
-    found: SampledRanges | None,
+    found: SymbolicRanges | None,
 ) -> Comprehension:
     """The statement as one of a call-free def; index variables named like tensors are renamed."""
     names = FreshNames({*taken, *statement.variables})
@@ -211,7 +211,7 @@ def _line(
     )
 
 
-def _placed(line: Comprehension, statement: p.Statement, found: SampledRanges) -> Comprehension:
+def _placed(line: Comprehension, statement: p.Statement, found: SymbolicRanges) -> Comprehension:
     """The statement of a concat, which writes at an offset, with its variables moved by the offset:
     each element is written at the variables of the left side."""
     moved: dict[str, p.Expr] = {}

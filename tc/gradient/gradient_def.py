@@ -3,6 +3,7 @@ program that it computes again."""
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from tc.gradient.def_text import (
     without_idle_ranges,
 )
 from tc.gradient.reductions import outdated
-from tc.gradient.sampled_ranges import SampledRanges
+from tc.gradient.symbolic_ranges import SymbolicRanges
 from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
 from tc.semantics.size_values import KnownSizes, evaluate
@@ -61,7 +62,7 @@ class Derivation:
     # --- which versions are saved, and which are computed again -------------------------------
 
     @property
-    def found(self) -> SampledRanges:
+    def found(self) -> SymbolicRanges:
         assert self.program.found is not None
         return self.program.found
 
@@ -154,7 +155,7 @@ class Derivation:
             pieces
             and {s.version for s in pieces} == {step.version}
             and not pieces[0].joins
-            and self._concat_type(sources) == self.program.dtypes[step.tensor]
+            and self._concat_type(sources) == self.dtype(step.version)
         ):
             held = tuple(holders.get(source, source) for source in sources)
             return [Joined(version, held)] if step is pieces[0] else []
@@ -175,13 +176,10 @@ class Derivation:
         return [Comprehension(version, indices, "=", value, whole), made]
 
     def _concat_type(self, sources: Sequence[str]) -> Type:
-        """The element type of `concat(sources)`; a tensor that holds it may be wider, as later
-        statements make it."""
-        first, *others = (self.program.dtypes[source] for source in sources)
-        joined: Type = first
-        for other in others:
-            joined = join(joined, other)
-        return joined
+        """The element type of a concat of versions. The tensor that holds the concat may have a
+        wider type, by later statements."""
+        first: Type = self.dtype(sources[0])
+        return functools.reduce(join, map(self.dtype, sources), first)
 
     # --- defs ---------------------------------------------------------------------------------
 

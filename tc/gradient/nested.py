@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.builtins.derivatives import DERIVATIVES
-from tc.dtypes import FLOAT16, FLOAT32, DType
+from tc.dtypes import compute_dtype
 from tc.gradient import terms as e
 from tc.gradient.adjoints import ARGUMENTS, carries, parsed_derivative
 from tc.gradient.call_free_def import CallFreeDef, PairedRanges
@@ -85,7 +85,9 @@ class Parts:
                 own |= {e.index(v): e.total(e.index(v), self.begins[v]), places[v]: e.index(v)}
         made = Comprehension(name, indices, "=", e.rebuilt(expr, own.get))
         self.made.append(made)
-        return p.Read(name, tuple(places.values()), part_type(made), -1, span=e.NO_SPAN)
+        return p.Read(
+            name, tuple(places.values()), compute_dtype(made.rhs.dtype), -1, span=e.NO_SPAN
+        )
 
     def _place(self, variable: str) -> p.Expr:
         """The subscript of a part at which the value for an index variable stands."""
@@ -105,11 +107,6 @@ class Parts:
             if isinstance(node, p.Binary) and node.op in "/%" and not node.dtype.is_float:
                 return False
         return True
-
-
-def part_type(part: Comprehension) -> DType:
-    """The type in which a part is held: halves are computed with as floats."""
-    return FLOAT32 if part.rhs.dtype == FLOAT16 else part.rhs.dtype
 
 
 def is_short(rhs: p.Expr) -> bool:
@@ -267,7 +264,8 @@ def in_parts(program: CallFreeDef) -> CallFreeDef:
         parts = Parts(line.variables, clauses, terms.begins, fresh, indices)
         rhs = line.rhs if terms.waits else parts.of(line.rhs)
         for made in parts.made:
-            dtypes[made.target], ranks[made.target] = part_type(made), len(made.indices)
+            dtypes[made.target] = compute_dtype(made.rhs.dtype)
+            ranks[made.target] = len(made.indices)
             if program.found is None:
                 made = paired.ranged(whole, made)
             else:

@@ -28,8 +28,8 @@ from tc.gradient.request import (
     repaired,
     wanted_inputs,
 )
-from tc.gradient.sampled_ranges import ranges_at, sampled_ranges
 from tc.gradient.stored_values import Product, StoredValues, divided_last, pulled
+from tc.gradient.symbolic_ranges import ranges_at, symbolic_ranges
 from tc.gradient.versions import Cotangents, VersionStep, versions
 from tc.semantics import program as p
 from tc.source import ShownText
@@ -91,7 +91,7 @@ def derivation(
     """The statements of a gradient, with the versions of the program that they read."""
     check_option("ties", ties, TIES)
     checked = program_of(src, entry)
-    found = sampled_ranges(checked) if sizes is None else ranges_at(checked, sizes)
+    found = symbolic_ranges(checked) if sizes is None else ranges_at(checked, sizes)
     fixed = constant_tensors(checked, constant)
     program = in_parts(call_free(checked, found))
     names = program.fresh_names()

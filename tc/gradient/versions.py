@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, DType
+from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, DType, compute_dtype
 from tc.gradient import terms as e
 from tc.gradient.call_free_def import CallFreeDef
 from tc.gradient.def_text import Comprehension, ExprBounds, FreshNames, Joined
@@ -228,7 +228,7 @@ class Cotangents:
         if name is None:
             name = self.names[version] = self.new_names.fresh(f"d_{version}")
             dtype = self.types[version]
-            self._declare(name, version, FLOAT32 if dtype == FLOAT16 else dtype)
+            self._declare(name, version, compute_dtype(dtype))
         elif name in self.given:
             self.copy(version, name)
             name = self.names[version]
@@ -238,7 +238,7 @@ class Cotangents:
         """Begins the cotangent of a version as a copy of another."""
         name = self.names[version] = self.new_names.fresh(f"b_{version}")
         dtype = self.types[source]
-        self._declare(name, version, FLOAT32 if dtype == FLOAT16 else dtype)
+        self._declare(name, version, compute_dtype(dtype))
         indices = self.indices(version)
         value = self.read(source, tuple(map(e.index, indices)))
         self.started.add(name)

@@ -265,3 +265,25 @@ def test_what_is_read_under_a_condition_says_no_range() -> None:
     numbers = np.random.default_rng(1)
     known = {"d": numbers.random(5), "e": numbers.random((5, 4))}
     assert_slopes(text, tc.grad(text), known)
+
+
+@pytest.mark.parametrize("save", ["outputs", "all", "none"])
+def test_a_concat_of_a_value_that_is_overwritten(save: str) -> None:
+    """The concat holds the squares of `a` and `b`, and `t` is `a` cubed afterwards: o is `a` cubed
+    times the sum s of the squares of the concat."""
+    text = (
+        "def f(double(N) a, double(M) b) -> (o) {\n"
+        "t(i) = a(i) * a(i)  c = concat(t, b)  t(i) = t(i) * a(i)\n"
+        "o(i) +=! c(j) * t(i) * c(j) }"
+    )
+    a, b, given = np.array([1.0, -2.0]), np.array([0.5, 3.0, 2.0]), np.array([1.5, -1.0])
+    found = forward(tc.grad(text, save=save), {"a": a, "b": b, "d_o": given, **kept(text, a, b)})
+    s, weighted = (a**4).sum() + (b**2).sum(), (given * a**3).sum()
+    assert found["d_a"] == pytest.approx(3 * a**2 * given * s + 4 * a**3 * weighted)
+    assert found["d_b"] == pytest.approx(2 * b * weighted)
+
+
+def kept(text: str, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """The values of the program that its gradient may take."""
+    t = a**3
+    return {**forward(text, {"a": a, "b": b}), "t": t, "c": np.concatenate([a**2, b])}

@@ -10,7 +10,7 @@ from hypothesis import given
 import tc
 from tc.api import _program
 from tc.frontend.parser import parse
-from tc.gradient.sampled_ranges import _equal_sizes, _shapes
+from tc.gradient.symbolic_ranges import _equal_sizes, _shapes
 from tc.semantics.check.checker import check
 from tc.semantics.program import Program
 from tc.semantics.ranges.derived_ranges import DerivedRanges, derive_ranges

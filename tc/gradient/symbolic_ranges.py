@@ -1,5 +1,10 @@
-"""Ranges and shapes of a program as size expressions (D4): derived for all sizes, or else those
-that are the same at several sizes; and sizes at which the program has ranges."""
+"""Ranges and shapes of a program as size expressions (D4).
+
+The expressions are derived for all sizes. Where there is no derivation, the expressions are those
+on which inference at several sizes agrees. The program at these sizes is kept beside the
+expressions: a gradient leaves out where clauses only if its ranges stay the same there, and where
+sizes are 0, of which a derivation says nothing.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +43,7 @@ SAMPLES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class SampledRanges:
+class SymbolicRanges:
     """The ranges and shapes of a program: begin and end by statement and variable, sizes by tensor;
     and the program at some sizes."""
 
@@ -52,7 +57,7 @@ class SampledRanges:
     """Whether the ranges are for the sizes of one call, and so are numbers."""
 
 
-def ranges_at(program: p.Program, inputs_or_sizes: object) -> SampledRanges:
+def ranges_at(program: p.Program, inputs_or_sizes: object) -> SymbolicRanges:
     """The ranges of a program at some sizes, as numbers; InputError and RangeError where it has
     none there."""
     sizes = _resolved(program, inputs_or_sizes)
@@ -60,7 +65,7 @@ def ranges_at(program: p.Program, inputs_or_sizes: object) -> SampledRanges:
     return replace(_in_numbers(shaped), is_known=True)
 
 
-def _in_numbers(shaped: p.ShapedProgram) -> SampledRanges:
+def _in_numbers(shaped: p.ShapedProgram) -> SymbolicRanges:
     """The ranges of a program at its sizes, as numbers."""
     ranges = {
         each.statement.name: {
@@ -69,7 +74,7 @@ def _in_numbers(shaped: p.ShapedProgram) -> SampledRanges:
         for each in shaped.statements
     }
     shapes = {name: tuple(map(number, shape)) for name, shape in shaped.shapes.items()}
-    return SampledRanges(ranges, shapes, (shaped,))
+    return SymbolicRanges(ranges, shapes, (shaped,))
 
 
 def _resolved(program: p.Program, inputs_or_sizes: object) -> CallSizes:
@@ -117,7 +122,7 @@ def _whole(value: Any) -> int | None:
     return int(value) if is_number and value == value // 1 else None
 
 
-def sampled_ranges(program: p.Program) -> SampledRanges:
+def symbolic_ranges(program: p.Program) -> SymbolicRanges:
     """The ranges of a program for all sizes: derived where there is a derivation, and else those on
     which samples agree. GradError where samples have no expression for a range, or not the same
     one, and where no sizes are found at which no statement is empty."""
@@ -133,7 +138,7 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
     if _is_fixed(program):
         return replace(_in_numbers(samples[0]), samples=samples, edges=edges)
     if derived is not None:
-        return SampledRanges(derived.ranges, derived.shapes, samples, edges)
+        return SymbolicRanges(derived.ranges, derived.shapes, samples, edges)
     ranges: dict[str, dict[str, tuple[p.Expr, p.Expr]]] = {}
     for position, statement in enumerate(program.statements):
         bounds = ranges.setdefault(statement.name, {})
@@ -145,16 +150,12 @@ def sampled_ranges(program: p.Program) -> SampledRanges:
             bounds[variable] = (begin, end)
     shapes = {}
     for name, tensor in program.tensors.items():
+        dims = zip(*(s.symbolic_shapes[name] for s in samples), strict=True)
         shapes[name] = tuple(
-            _agreed(
-                [s.symbolic_shapes[name][axis] for s in samples],
-                f"dimension {axis} of '{name}'",
-                tensor.span,
-                samples,
-            )
-            for axis in range(tensor.rank)
+            _agreed([*found], f"dimension {axis} of '{name}'", tensor.span, samples)
+            for axis, found in enumerate(dims)
         )
-    return SampledRanges(ranges, shapes, samples, edges)
+    return SymbolicRanges(ranges, shapes, samples, edges)
 
 
 def _is_fixed(program: p.Program) -> bool:
