@@ -17,7 +17,7 @@ PATHS = [
     ROOT / "docs/pages/gallery.md",
     *sorted((ROOT / "spec").glob("**/*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
-    *(ROOT / folder / "README.md" for folder in ("examples", "bench/results")),
+    *(ROOT / folder / "README.md" for folder in ("examples", "examples/sac", "bench/results")),
 ]
 HOME = PAGES.removesuffix("spec")
 SITE = (ROOT / "mkdocs.yml").read_text("utf-8")
