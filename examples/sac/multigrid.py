@@ -1,8 +1,8 @@
 """The benchmark MG of NAS: a Poisson equation on a periodic cube, by a multigrid method.
 
-The operators are functions of SaC, the cycle is Python. After four cycles, the norm of the residual is
-what the benchmark publishes. `python multigrid.py` solves the classes S and W; `python multigrid.py A`
-another one.
+The operators are functions of SaC, the cycle is Python. After four cycles, the norm of the residual
+is what the benchmark publishes. `python multigrid.py` solves the classes S and W, `python
+multigrid.py A` another one.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class ByNumpy:
 
 
 def cycle(operators: Any, v: Any, u: Any, r: Any) -> Any:
-    """A better solution than `u`, of which `r` is the residual: errors are found on coarser grids."""
+    """A better solution than `u`, of which `r` is the residual; coarser grids correct it."""
     residuals = [r]
     while len(residuals[-1]) > 2:
         residuals.append(operators.coarser(residuals[-1]))
