@@ -48,7 +48,10 @@ MAX_WEIGHTS = 343
 """Folds of at most so many terms are written out where numbers of the text are factors."""
 
 MAX_KNOWN = 16
-"""Vectors of at most so many integers are looked at for elements that are known."""
+"""Vectors of at most so many elements are looked at for elements that are known."""
+
+MAX_COMPUTED = 64
+"""The most nodes of an element of an index vector that is written again wherever it is used."""
 
 MAX_INSTANCES = 4096
 """The most index values of which each is lowered apart, where shapes depend on the index."""
@@ -94,6 +97,7 @@ class Elements:
         self._named: dict[int, str] = {}
         self._noted: set[int] = set()
         self._array_of: dict[int, NamedArray] = {}
+        self._are_numbers: dict[int, bool] = {}
         self._alive: list[Value] = []
         self._looked_up = False
         self._measured: dict[Term, tuple[int, int]] = {}
@@ -262,11 +266,12 @@ class Elements:
 
     def _subscript(self, term: Term) -> Term:
         """A term in the type that it has, where tc would compute it in int64 (Y9)."""
-        if (
-            isinstance(term.type, Weak)
-            or term.type == INT64
-            or term.kind in ("read", "use", "number")
-        ):
+        if isinstance(term.type, Weak) or term.kind in ("read", "use", "number"):
+            return term
+        form = self.terms.unwrapped(term)
+        if form is not None:
+            return self.terms.linear(form)
+        if term.type == INT64:
             return term
         if term.kind in ("apply", "choice") and term.interval == limits(term.type):
             return self.terms._term("cast", term.type, (term,), term.type, term.interval)
@@ -324,16 +329,32 @@ class Elements:
     def _named_element(self, value: Value, index: tuple[Term, ...]) -> Term:
         if is_written(value):
             return self._rule(value, index, _NONE)
-        is_short = value.rank <= 1 and math.prod(value.shape) <= MAX_KNOWN
-        if is_short and value.type.is_integer and all(i.kind == "number" for i in index):
-            found = self._rule(value, index, _NONE)
-            if found.kind in ("number", "index", "linear"):
-                return found
+        if value.rank <= 1 and math.prod(value.shape) <= MAX_KNOWN:
+            if value.type.is_integer and all(i.kind == "number" for i in index):
+                found = self._rule(value, index, _NONE)
+                if has_reads(found) or found.size > MAX_COMPUTED:
+                    pass
+                elif found.kind in ("number", "index", "linear") or found.free:
+                    return found
+            elif self._has_numbers(value):
+                self._looked_up = True
+                return self._rule(value, index, _NONE)
         array = self._named_array(value)
         is_known = all(i.kind == "number" for i in index) and is_constant(array.term)
         if moves_only(array.term) or array.term.kind in ("use", "number") or is_known:
             return self.terms.replaced(array.term, dict(zip(array.axes, index, strict=True)))
         return self._use(array, index, _NONE)
+
+    def _has_numbers(self, value: Value) -> bool:
+        """Whether each element of a short vector is a number."""
+        if value.rank == 0 or id(value) in self._array_of:
+            return False
+        if id(value) not in self._are_numbers:
+            places = range(value.shape[0])
+            found = (self._rule(value, (self.terms.number(k),), _NONE) for k in places)
+            self._are_numbers[id(value)] = all(term.kind == "number" for term in found)
+            self._alive.append(value)
+        return self._are_numbers[id(value)]
 
     def _named_array(self, value: Value) -> NamedArray:
         array = self._array_of.get(id(value))

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from tc.dtypes import (
     BOOL,
+    FLOAT64,
     DType,
     Type,
     Weak,
@@ -184,6 +185,29 @@ class Terms:
         if term.type in (Weak.SIZE, Weak.LITERAL) and term.interval is not None:
             return Linear(((term, 1),), 0)
         return None
+
+    def unwrapped(self, term: Term) -> Linear | None:
+        """An integer of indices and numbers as a linear form, where no cast or operation in it
+        wraps; None for any other term."""
+        form = self.linear_form(term)
+        if form is not None or is_floating(term.type) or term.type == BOOL:
+            return form
+        if term.kind == "cast":
+            form = self.unwrapped(term.args[0])
+            return form if form is not None and form.interval() == term.interval else None
+        if term.kind != "apply" or term.data not in ("+", "-", "*"):
+            return None
+        left, right = (self.unwrapped(arg) for arg in term.args)
+        if left is None or right is None or term.interval != _result(
+            term.data, left.interval(), right.interval()
+        ):
+            return None
+        if term.data in "+-":
+            return self._sum(left, right, 1 if term.data == "+" else -1)
+        if left.parts and right.parts:
+            return None
+        factor, other = (right, left) if left.parts else (left, right)
+        return self._sum(Linear((), 0), other, factor.constant)
 
     def linear(self, form: Linear) -> Term:
         """The term of a linear form."""
@@ -394,6 +418,8 @@ class Terms:
         if is_whole and dtype.is_float and abs(operand.data) < 2**53:
             operand = self.number(operand.data)
             return self._term("cast", dtype, (operand,), dtype, None)
+        if dtype == FLOAT64 and (quotient := _quotient(operand)) is not None:
+            return self.number(quotient, dtype)
         interval = operand.interval
         if dtype == BOOL:
             return self.truth(operand)
@@ -414,6 +440,8 @@ class Terms:
         interval = None
         if operand.interval is not None and not is_floating(type):
             low, high = operand.interval
+            if low >= 0 and operand.type == type:
+                return operand
             least = 0 if low <= 0 <= high else min(abs(low), abs(high))
             interval = (least, max(abs(low), abs(high)))
             interval = _within(interval, type) if isinstance(type, DType) else interval
@@ -523,6 +551,16 @@ class Terms:
         for part, (_, factor) in zip(args, node.data.parts, strict=True):
             total = self.arithmetic("+", total, self.arithmetic("*", self.number(factor), part))
         return total
+
+
+def _quotient(term: Term) -> float | None:
+    """The quotient of two numbers of a text, which is computed in double precision."""
+    if term.kind != "apply" or term.data != "/" or term.type is not Weak.FLOAT:
+        return None
+    left, right = term.args
+    if left.kind == right.kind == "number" and float(right.data):
+        return float(left.data) / float(right.data)
+    return None
 
 
 def _range(index: Term) -> tuple[int, int]:
