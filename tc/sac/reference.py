@@ -217,9 +217,7 @@ def _fill(loop: ArrayLoop, result: Array, covered: Array, at: Mapping[int, int])
 def _fold(loop: FoldLoop) -> Array:
     """All bodies joined with the neutral element; each index once, from the first partition that
     has it."""
-    dtype = loop.type.dtype
-    for found in loop.body_types():
-        check_fit(found, dtype)
+    loop.check_fit()
     total = _in_fold(loop, loop.neutral)
     ranges: list[tuple[Shape, Shape]] = []
     for part in loop.parts:

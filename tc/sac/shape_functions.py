@@ -25,10 +25,12 @@ from tc.sac.levels.demand import (
     ResultName,
     Scope,
     SizeName,
+    declared_rank,
     demand_of,
     entry_scope,
 )
 from tc.sac.levels.values import Level
+from tc.sac.text.printer import module_text
 from tc.sac.trees import assigned_names, free_in, is_short, mapped, pattern_names
 from tc.source import Source, Span
 
@@ -46,29 +48,42 @@ def shape_module(module: ast.Module, entry: ast.Definition | None) -> ast.Module
     body = plain.body if start is None else start.body
     assert body is not None
     scope = translation.ranks.behind(body.statements, entry_scope(plain, start))
-    results = translation.shapes_of(body.results, scope)
+    kinds = (None,) * len(body.results) if start is None else start.types
+    is_scalar = [kind is not None and declared_rank(kind) == 0 for kind in kinds]
+    results = translation.shapes_of(body.results, is_scalar, scope)
     name = translation.fresh(f"{start.name.text}_s" if start else "shape_s")
-    kinds = {} if start is None else {p.name.text: p.type for p in start.parameters}
+    declared = {} if start is None else {p.name.text: p.type for p in start.parameters}
     parameters = tuple(
         ast.Parameter(
-            _parameter_type(kinds.get(text), level, translation.span),
+            _parameter_type(declared.get(text), level, translation.span),
             translation.name(text),
             span=translation.span,
         )
         for text, level in needed.items()
         if level != N
     )
-    vector = _vector_type(translation.span)
-    definition = ast.Definition(
-        (vector,) * len(results),
-        translation.name(name),
-        parameters,
-        ast.Body(tuple(translation.statements), results, span=translation.span),
-        span=translation.span,
-    )
     called = translation.called
     kept = tuple(d for d in plain.definitions if d.name.text in called)
-    return ast.Module(module.source, (*kept, definition), None)
+    vector = _vector_type(translation.span)
+
+    def made(results: tuple[ast.Expr, ...]) -> ast.Module:
+        definition = ast.Definition(
+            (vector,) * len(results),
+            translation.name(name),
+            parameters,
+            ast.Body(tuple(translation.statements), results, span=translation.span),
+            span=translation.span,
+        )
+        return ast.Module(module.source, (*kept, definition), None)
+
+    found = made(results)
+    if _WIDE.search(module_text(found)):
+        return made(tuple(translation.narrowed(result) for result in results))
+    return found
+
+
+_WIDE = re.compile(r"\b(int64|uint32|uint64)\b|\d[lL]\b")
+"""What a text has in which an integer may be wider than a size."""
 
 
 def _vector_type(span: Span) -> ast.Type:
@@ -123,17 +138,24 @@ class _Translation(Builder):
         self.words.add(stem)
         return stem
 
-    def shapes_of(self, results: Sequence[ast.Expr], scope: Scope) -> tuple[ast.Expr, ...]:
-        """The shapes of the results behind the statements of a body. What they need of a variable
-        is held in the order of the statements, so that no chain of variables is followed."""
-        for result in results:
-            self.ranks.demanded(result, scope, S)
+    def shapes_of(
+        self, results: Sequence[ast.Expr], is_scalar: Sequence[bool], scope: Scope
+    ) -> tuple[ast.Expr, ...]:
+        """The shapes of the results behind the statements of a body, of which some are declared
+        scalars. What they need of a variable is held in the order of the statements, so that no
+        chain of variables is followed."""
+        for result, is_known in zip(results, is_scalar, strict=True):
+            if not is_known:
+                self.ranks.demanded(result, scope, S)
         needed = self.ranks.names
         for name, meant in scope.names.meanings():
             for level in (D, S, F):
                 if (meant, level) in needed:
                     self.of_name(meant, name, level)
-        shapes = tuple(self.shape_of(result, scope) for result in results)
+        shapes = tuple(
+            self.row(()) if is_known else self.shape_of(result, scope)
+            for result, is_known in zip(results, is_scalar, strict=True)
+        )
         used = {name for shape in shapes for name in free_in(shape)}
         kept: list[ast.Assign] = []
         for statement in reversed(self.statements):
@@ -142,6 +164,13 @@ class _Translation(Builder):
                 kept.append(statement)
         self.statements = kept[::-1]
         return shapes
+
+    def narrowed(self, shape: ast.Expr) -> ast.Expr:
+        """A shape of which the elements may be wide, as ints."""
+        is_narrow = isinstance(shape, ast.Row) and all(
+            isinstance(item, ast.Number) for item in shape.items
+        )
+        return shape if is_narrow else self.call("toi", shape)
 
     # --- scheme S ---------------------------------------------------------------------------------
 
@@ -432,8 +461,8 @@ class _Translation(Builder):
         self.kept.append(meant)
         found: ast.Expr
         match meant:
-            case InputName(name=name):
-                found = self.of_input(name, level)
+            case InputName(name=name, rank=rank):
+                found = self.of_input(name, rank, level)
             case BoundName(expr=expr, scope=scope):
                 found = self.hold(text, level, self.at_level(expr, scope, level))
             case SizeName(argument=argument):
@@ -469,8 +498,9 @@ class _Translation(Builder):
         self.statements.append(ast.Assign((target,), "", value, span=self.span))
         return target
 
-    def of_input(self, name: str, level: Level) -> ast.Expr:
-        """A level of an input, from the level at which the function is given it."""
+    def of_input(self, name: str, declared: int | None, level: Level) -> ast.Expr:
+        """A level of an input, from the level at which the function is given it; `declared` is its
+        rank, where its type tells it."""
         given, known = self.name(name), self.needed[name]
         if known == level:
             return given
@@ -480,7 +510,7 @@ class _Translation(Builder):
             if level == D:
                 return self.at(self.shape(given), self.number(0))
             return self.call("genarray", given, self.number(0))
-        rank = given if known == D else self.number(0)
+        rank = given if known == D else self.number(declared or 0)
         ones = self.call("genarray", self.row((rank,)), self.number(1))
         if level == D:
             return rank

@@ -834,6 +834,14 @@ case(
     "with { ([1] <= [i] <= [5]) : i; } : fold(*, 2)",
     want=i32(240),
 )
+case(
+    "conditions that are fractions",
+    "C21",
+    "[with { ([0] <= [i] < [2]) : 0.25; } : fold(&&, 0.5),"
+    " with { ([0] <= [i] < [2]) : f[i] - 0.25; } : fold(||, 0)]",
+    {"f": np.float32([0.25, 0.25])},
+    np.asarray([True, False]),
+)
 case("an empty fold is its neutral element", "C21", "with { } : fold(+, 7)", want=i32(7))
 case(
     "statements before the body",

@@ -99,6 +99,11 @@ def test_a_shape_function_gives_the_shape_from_what_is_demanded(case: Case) -> N
             "int[.] f_s(int[.] A) { return drop([1], A); }",
         ),
         ("int[.] f(int[*] x) { return shape(x); }", "int[.] f_s(int x) { return [x]; }"),
+        ("int f(int[*] x) { return x[0]; }", "int[.] f_s() { return []; }"),
+        (
+            "int[*] f(int64[2] s, int[*] a) { return reshape(s, a); }",
+            "int[.] f_s(int64[2] s) { return toi(s); }",
+        ),
         (
             "{ [i,j] -> sum({ [k] -> A[i,k] * B[k,j] }) }",
             "int[.] shape_s(int[.] A, int[.] B) { return [A[0], B[1]]; }",
@@ -107,6 +112,11 @@ def test_a_shape_function_gives_the_shape_from_what_is_demanded(case: Case) -> N
 )
 def test_shape_functions_of_section_6(program: str, function: str) -> None:
     assert tc.sac.shape_function(program).rstrip() == function
+
+
+def test_the_shape_function_of_a_selection_with_dots_needs_nothing_of_a_scalar() -> None:
+    text = tc.sac.shape_function("int[*] f(int[.,.] x, int[*] y) { return x[...,0,1] + y; }")
+    assert tc.sac.interpret(text, y=np.int32([3, 2])).tolist() == [3, 2]
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (0, 2048)])

@@ -11,7 +11,7 @@ from tc.errors import CheckError, TCError
 from tc.sac import ast
 from tc.sac.levels.applications import check_sizes, index_vector, index_vector_length
 from tc.sac.levels.array_functions import as_array, fold_type
-from tc.sac.levels.element_types import ElementType, joined
+from tc.sac.levels.element_types import ElementType, check_fit, joined
 from tc.sac.levels.partitions import Partition
 from tc.sac.levels.values import Environment, Level, Needs, Shape, Value
 from tc.source import Span
@@ -173,6 +173,13 @@ class FoldLoop(LoopValue):
         literals = joined([*self.body_types(), self.neutral.type])
         adapting = literals.adapting if found.is_weak else ()
         return ElementType(found.dtype, None, adapting, found.is_large)
+
+    def check_fit(self) -> None:
+        """Raises Y1 where a literal does not fit the type of the result; `&&` and `||` take any
+        number as a condition."""
+        if self.op not in ("&&", "||"):
+            for found in (*self.body_types(), self.neutral.type):
+                check_fit(found, self.type.dtype)
 
     @cached_property
     def rank(self) -> int:

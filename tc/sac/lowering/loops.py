@@ -203,8 +203,7 @@ def _new_body(part: Partition, at: tuple[Term, ...]) -> Value:
 def fold_element(made: Elements, loop: FoldLoop, index: tuple[Term, ...]) -> Term:
     """The element of a fold of bodies, joined with the neutral element."""
     target = loop.type.dtype
-    for found in (*loop.body_types(), loop.neutral.type):
-        check_fit(found, target)
+    loop.check_fit()
     total = made.folded(loop.op, loop.neutral, index if loop.neutral.rank else (), target)
     neutral = made.neutral(loop.op, target)
     earlier: list[list[tuple[Term, Term]]] = []
