@@ -137,6 +137,8 @@ def _spaced(pieces: Sequence[Piece]) -> list[Piece]:
         before = pieces[at - 1].token if at else token
         space = not glued and text not in (")", "]", ",", ";")
         rank = _rank(len(brackets), -1) if before.text in (",", ";") else None
+        if before.text == "->":
+            rank = _rank(len(brackets), 0)
         glued = False
         if sign and text in ("(", "["):
             called = before.kind is Kind.NAME or before.text in (*SPELLINGS, ")", "]", "}")
@@ -151,7 +153,7 @@ def _spaced(pieces: Sequence[Piece]) -> list[Piece]:
             space, glued, rank = False, True, None
         elif sign and text in PREFIXES and not operand:
             glued = True
-        elif sign and text in ("|", "->", "?", ":"):
+        elif sign and (text in ("|", "?") or (text == ":" and before.text != "}")):
             rank = _rank(len(brackets), 0)
         elif sign and text in STRENGTH and operand:
             rank = _rank(len(brackets), STRENGTH[text])
