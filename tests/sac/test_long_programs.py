@@ -20,7 +20,7 @@ def assignments(count: int) -> str:
     return f"x0 = a; {steps}x{count}"
 
 
-@pytest.mark.parametrize("count", [64, 500])
+@pytest.mark.parametrize("count", [64, 700])
 def test_assignments_in_a_row(count: int) -> None:
     text, a = assignments(count), np.int32([1, 2])
     assert tc.sac.interpret(text, a=a).tolist() == [1 + count, 2 + count]
@@ -28,6 +28,9 @@ def test_assignments_in_a_row(count: int) -> None:
     shape = tc.sac.shape_function(text)
     assert tc.sac.interpret(shape, np.int32([2])).tolist() == [2]
     assert tc.sac.interpret(tc.sac.desugar(text), a=a).tolist() == [1 + count, 2 + count]
+    compiled = tc.sac.compile(text, backend="c")
+    assert compiled(a=a).tolist() == [1 + count, 2 + count]
+    assert len(compiled.lowered(a=a).text.splitlines()) >= 2 + count // 100
 
 
 def test_what_cannot_be_followed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

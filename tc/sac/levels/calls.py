@@ -152,7 +152,7 @@ class Invocation:
             names[argument.parameter.name.text] = argument
         env = self.env
         calls = env.calls if self.is_entry else (*env.calls, self.span)
-        start = replace(env, names=names, calls=calls)
+        start = replace(env, names={}, calls=calls).bind(names)
         return env.context.execute(self.definition.body.statements, start)
 
     @cached_property

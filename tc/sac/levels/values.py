@@ -135,6 +135,9 @@ class Context:
         """Whether a scalar condition holds: level F."""
         return bool(np.asarray(value.value).reshape(-1)[0] != 0)
 
+    def note_name(self, value: Value, name: str) -> None:
+        """Notes that the text gives a value a name."""
+
     def spend(self) -> None:
         """Notes that an instance, or an element by itself, is about to be computed."""
 
@@ -160,6 +163,8 @@ class Environment:
 
     def bind(self, names: Mapping[str, Value]) -> Environment:
         """The environment with further names."""
+        for name, value in names.items():
+            self.context.note_name(value, name)
         old = self.names
         new = old.bind(names) if isinstance(old, Bindings) else {**old, **names}
         return Environment(new, self.context, self.calls, self.frame)

@@ -27,7 +27,6 @@ from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop
 from tc.sac.levels.selections import Choice, RowOfValues, Selection, condition_holds
 from tc.sac.levels.values import (
     Constant,
-    Environment,
     Index,
     Input,
     Literal,
@@ -77,10 +76,11 @@ class Elements:
     """Makes the terms of the elements of values.
 
     `known` are the values of integer vectors that shapes and bounds need (C26), by the identity of
-    the value; their elements are numbers.
+    the value; their elements are numbers. `named` has the names of values in the text.
     """
 
     known: dict[int, Array]
+    named: Mapping[int, str]
     tensors: Mapping[str, Tensor]
     inputs: Mapping[str, Any]
     demands: list[tuple[Term, int, int | None, int]]
@@ -94,8 +94,6 @@ class Elements:
 
     def __post_init__(self) -> None:
         self.assumptions = Assumptions(self.terms)
-        self._named: dict[int, str] = {}
-        self._noted: set[int] = set()
         self._array_of: dict[int, NamedArray] = {}
         self._are_numbers: dict[int, bool] = {}
         self._alive: list[Value] = []
@@ -110,7 +108,6 @@ class Elements:
         constant = value.type.constant
         if constant is not None:
             return self.terms.number(constant)
-        self._note(value.env)
         index = tuple(index)
         if sites and not isinstance(value, Input) and not self._passes_on(value):
             return self._use(self._apart(value), index, sites)
@@ -119,7 +116,7 @@ class Elements:
             return self._looked_up_in(known, index, value.type.dtype)
         if (
             not sites
-            and id(value) in self._named
+            and id(value) in self.named
             and not isinstance(value, Input | Index | Constant | NamedSize | Literal)
         ):
             return self._named_element(value, index)
@@ -317,15 +314,6 @@ class Elements:
 
     # --- arrays that the text names ---------------------------------------------------------------
 
-    def _note(self, env: Environment) -> None:
-        """Remembers the values that have names."""
-        if id(env.names) in self._noted:
-            return
-        self._noted.add(id(env.names))
-        self._alive.append(env)  # type: ignore[arg-type]  # identities are of live objects only
-        for name, value in env.names.items():
-            self._named.setdefault(id(value), name)
-
     def _named_element(self, value: Value, index: tuple[Term, ...]) -> Term:
         if is_written(value):
             return self._rule(value, index, _NONE)
@@ -359,7 +347,7 @@ class Elements:
     def _named_array(self, value: Value) -> NamedArray:
         array = self._array_of.get(id(value))
         if array is None:
-            name = self._named.get(id(value), "part")
+            name = self.named.get(id(value), "part")
             axes = self.axes(value)
             with self.assumptions.none():
                 term = self._rule(value, axes, _NONE)

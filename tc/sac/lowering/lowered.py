@@ -39,13 +39,19 @@ class LoweringContext(Context):
     """Notes the integers and conditions that the structure of a program asks for.
 
     `known` has the integers by the identity of their value, `demands` what of them data decide: a
-    specialisation holds for these alone."""
+    specialisation holds for these alone. `named` has the names that the text gives values, by
+    their identity."""
 
     known: dict[int, Array] = field(default_factory=dict)
+    named: dict[int, str] = field(default_factory=dict)
     demands: list[Demanded] = field(default_factory=list)
     asked: dict[tuple[object, str], Any] = field(default_factory=dict)
     _alive: list[Value] = field(default_factory=list)
     _depth: int = 0
+
+    def note_name(self, value: Value, name: str) -> None:
+        if self.named.setdefault(id(value), name) == name:
+            self._alive.append(value)  # identities are of live objects only
 
     def integers(self, value: Value) -> Shape:
         found: Shape
@@ -119,6 +125,7 @@ def lower(
         ranges: list[tuple[Term, int, int | None, int]] = []
         elements = Elements(
             context.known,
+            context.named,
             tensors,
             {t.name: given.array for t, given in zip(tensors.values(), inputs, strict=True)},
             ranges,

@@ -13,11 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tc.dtypes import BOOL, FLOAT64, INT32, INT64, DType, Type, Weak
+from tc.frontend.operator_parser import MAX_HEIGHT
 from tc.sac.lowering.def_text import Statement
 from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms, is_floating, walk
 
 SMALL = 8
 """The most nodes of a term that is written again wherever it is used."""
+
+MAX_INLINED = MAX_HEIGHT // 2
+"""The most operations, each on the result of the one before, to which inlined arrays may add up."""
 
 MANY = 8
 """The number of uses from which on even a small term is a temporary, unless it only moves
@@ -147,6 +151,8 @@ class Assembly:
                 statement.term = self.terms.replaced(statement.term, new)
 
     def _uses(self, statement: Statement, array: NamedArray) -> list[Term]:
+        if array not in statement.term.used:
+            return []
         return [n for n in walk([statement.term]) if n.kind == "use" and n.data is array]
 
     def _element(self, array: NamedArray, tensor: Tensor | None, use: Term) -> Term:
@@ -159,6 +165,8 @@ class Assembly:
             return False
         if moves_only(array.term):
             return True
+        if any(s.term.height + array.term.height > MAX_INLINED for s in users):
+            return False
         count = evaluations = 0
         for statement in users:
             around = _points(statement.indices)

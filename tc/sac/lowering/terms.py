@@ -41,10 +41,11 @@ class Term:
 
     `data` is what the kind of term has beside its operands: the value of a number, the operator,
     the tensor that is read, the variables of a fold. `free` are the indices that occur in the
-    term, those that a fold binds not counted; `size` is the number of nodes of its text.
+    term, those that a fold binds not counted; `used` are the arrays of its uses; `size` is the
+    number of nodes of its text.
     """
 
-    __slots__ = ("args", "data", "free", "height", "interval", "kind", "size", "type")
+    __slots__ = ("args", "data", "free", "height", "interval", "kind", "size", "type", "used")
 
     def __init__(
         self,
@@ -61,6 +62,8 @@ class Term:
         self.type, self.interval = type, interval
         below: frozenset[Term] = frozenset().union(*(a.free for a in args))
         self.free: frozenset[Term] = below if free is None else free
+        used: frozenset[Any] = frozenset().union(*(a.used for a in args))
+        self.used: frozenset[Any] = used | {data} if kind == "use" else used
         self.size: int = min(1 + sum(a.size for a in args), _LARGE)
         self.height: int = 1 + max((a.height for a in args), default=0)
 
