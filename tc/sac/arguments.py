@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tc.dtypes import DTYPES, FLOAT16, FLOAT32, FLOAT64, DType, Weak, fits
-from tc.errors import InputError
+from tc.errors import InputError, TCError
 from tc.runtime.arrays import NUMPY, family_of
 from tc.runtime.arrays.family import Family, Refusal
 
@@ -181,3 +182,14 @@ def family_and_like(values: Sequence[Any]) -> tuple[Family, Any]:
             except Refusal:
                 continue
     return NUMPY, None
+
+
+_CONVERTED = re.compile(r"(\w+)\.astype\('(\w+)'\)")
+
+
+def for_library(error: TCError, given: Sequence[GivenInput]) -> TCError:
+    """The error, whose repair converts an input as the library of the input does."""
+    found = _CONVERTED.fullmatch(error.repair or "")
+    if found is not None and any(g.name == found[1] and hasattr(g.array, "detach") for g in given):
+        error.repair = f"{found[1]}.to(torch.{found[2]})"
+    return error

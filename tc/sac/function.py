@@ -16,7 +16,7 @@ import numpy as np
 
 from tc.call_times import CallTime, time_of
 from tc.dtypes import SPELLINGS, DType
-from tc.errors import InternalError, TCError, ends_at_caller
+from tc.errors import InputError, InternalError, TCError, ends_at_caller
 from tc.explanation import Explanation
 from tc.function import Compiled
 from tc.introspection import (
@@ -30,7 +30,7 @@ from tc.options import Options
 from tc.pipeline import check_module, parse_source
 from tc.process import forks
 from tc.runtime.outputs import result_type
-from tc.sac.arguments import GivenInput, arrays_of, family_and_like
+from tc.sac.arguments import GivenInput, arrays_of, family_and_like, for_library
 from tc.sac.batching import batched_text
 from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.values import Context, NeedsIndexValue
@@ -232,29 +232,66 @@ class Function:
             results = compiled(*arrays_of(given), outputs=outputs)
         except TCError as error:
             if error.rule not in ("G5", "G6", "G7", "Y4"):
-                raise
+                raise self._at_its_place(error, compiled) from None
             return self._by_reference(given, outputs, error)
         self._usual = UsualCall.of(compiled, given) if may_repeat else None
         return results
+
+    def _at_its_place(self, error: TCError, compiled: Compiled) -> TCError:
+        """The error about an array of a call at the place of the parameter, or of the type of the
+        result, in the text of SaC; without a place where the text is an expression."""
+        program, definition = compiled.program, self.program.definition
+        if error.span is None or error.span.source is not program.source:
+            return error
+        place = error.span
+        error.span, error.notes = None, ()
+        if definition is None:
+            return error
+        spans = [
+            *zip(program.inputs, (p.span for p in definition.parameters), strict=True),
+            *zip(program.outputs, (declared.span for declared in definition.types), strict=True),
+        ]
+        for name, span in spans:
+            if program.tensors[name].span == place:
+                error.span = span
+        return error
 
     def _by_reference(self, given: list[GivenInput], outputs: Any, error: TCError) -> Any:
         """The results, or the error in the words of SaC, of a call for which no def serves: what
         is computed for all elements at once may fail where no element that a result needs does."""
         if isinstance(error, InternalError):
             raise error
-        results = told(self.program, given, error) or self.program.interpreted(given)
-        if outputs is not None:
-            targets = outputs if isinstance(outputs, list | tuple) else [outputs]
-            for target, result in zip(targets, results, strict=False):
-                target[...] = result
-            return targets[0] if len(results) == 1 else tuple(targets)
+        try:
+            results = told(self.program, given, error) or self.program.interpreted(given)
+        except TCError as fault:
+            raise for_library(fault, given) from None
         family, like = family_and_like([g.array for g in given])
         wrapped = [family.wrap(np.array(result, order="C"), like) for result in results]
-        return (
-            wrapped[0]
-            if len(wrapped) == 1
-            else result_type(self.program.name, self.program.result_names)(*wrapped)
-        )
+        if outputs is not None:
+            wrapped = self._written(wrapped, outputs)
+        if len(wrapped) == 1:
+            return wrapped[0]
+        return result_type(self.program.name, self.program.result_names)(*wrapped)
+
+    def _written(self, results: list[Any], outputs: Any) -> list[Any]:
+        """The results, those that `outputs` names in these arrays (R4)."""
+        names = self.program.result_names
+        if not isinstance(outputs, Mapping):
+            sequence = outputs if isinstance(outputs, list | tuple) else [outputs]
+            outputs = dict(zip(names, sequence, strict=False))
+        for number, (name, result) in enumerate(zip(names, results, strict=True)):
+            target = outputs.get(name)
+            if target is None:
+                continue
+            if (target.shape, target.dtype) != (result.shape, result.dtype):
+                raise InputError(
+                    f"{self.program.name}: {name} in outputs= is {target.dtype}{target.shape}, but "
+                    f"the output is {result.dtype}{result.shape}",
+                    rule="R4",
+                )
+            target[...] = result
+            results[number] = target
+        return results
 
     def _specialised(self, given: list[GivenInput]) -> tuple[Compiled, bool]:
         """What serves a call with these inputs, and whether it serves all inputs like these."""
@@ -291,7 +328,7 @@ class Function:
 
         def run(text: str) -> list[Any]:
             stage = self._compile(LoweredDef("stage", text, (), ()))
-            result = stage(*arrays_of(given))
+            result = stage(*arrays_of([replace(g, array=g.read()) for g in given]))
             found: list[Any] = result.reshape(-1).tolist()
             return found
 

@@ -40,7 +40,7 @@ class Program:
 
     @cached_property
     def name(self) -> str:
-        return "result" if self.definition is None else self.definition.name.text
+        return "expression" if self.definition is None else self.definition.name.text
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:

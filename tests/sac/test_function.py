@@ -290,3 +290,10 @@ def test_a_function_has_a_signature() -> None:
     assert str(inspect.signature(keyword)) == (
         "(_lambda: 'float[n]', *, outputs=None) -> 'float[n], int'"
     )
+
+
+def test_the_def_of_an_expression() -> None:
+    function = tc.sac.compile("{ iv -> x[iv] + 1 }")
+    x = np.arange(3, dtype=np.int32)
+    assert function.lowered(x=x).text.startswith("def expression(int(3) x) -> (int(3) result)")
+    assert repr(function) == "<tc.sac expression(x), backend numba>"

@@ -239,3 +239,51 @@ def test_infer_and_pickles() -> None:
     target = torch.zeros_like(due)
     assert conv(x, w, outputs=target) is target
     torch.testing.assert_close(target, due)
+
+
+@pytest.mark.parametrize(
+    ("change", "told", "repair"),
+    [
+        (lambda w: w.numpy(), "w is an array of numpy, but x is", "torch.as_tensor(w)"),
+        (lambda w: w.to_sparse(), "w has the layout sparse_coo", "w.to_dense()"),
+        (lambda w: w.float(), "'w' of 'conv' is declared float64", "w.to(torch.float64)"),
+    ],
+)
+def test_errors_about_arrays_stand_in_the_text_of_sac(
+    change: Callable[[Any], Any], told: str, repair: str
+) -> None:
+    x, w = (tensor.detach() for tensor in drawn(2, "conv"))
+    with pytest.raises(tc.InputError) as caught:
+        tc.sac.compile(CONV)(x, change(w))
+    assert told in caught.value.cause
+    assert caught.value.span is not None
+    assert caught.value.span.text == "double[*] w"
+    assert caught.value.repair == repair
+
+
+def test_errors_about_outputs_stand_in_the_text_of_sac() -> None:
+    x, w = (tensor.detach() for tensor in drawn(2, "conv"))
+    with pytest.raises(tc.InputError, match="but the output has shape") as caught:
+        tc.sac.compile(CONV)(x, w, outputs=torch.zeros(3, dtype=torch.float64))
+    assert caught.value.span is not None
+    assert caught.value.span.text == "double[*]"
+    product = tc.sac.compile("{ iv -> x[iv] * y[iv] }")
+    with pytest.raises(tc.InputError, match="is an array of numpy") as caught:
+        product(x=x, y=x.numpy())
+    assert caught.value.span is None
+
+
+def test_a_shape_that_data_decide_has_gradients() -> None:
+    text = (
+        "float[*] f(int[.] l, float[.] v) { return "
+        "{ [b] -> sum({ [i] -> l[i] == b ? v[i] : 0f }) | [b] < [maxval(l) + 1] }; }"
+    )
+    function = tc.sac.compile(text)
+    v = torch.arange(4.0, requires_grad=True)
+    for labels in ([0, 2, 1, 2], [2, 2, 0, 0], [0, 0, 0, 1]):
+        wanted = torch.tensor(labels, dtype=torch.int32)
+        found = function(wanted, v)
+        due = torch.zeros(int(wanted.max()) + 1).index_add(0, wanted, v)
+        torch.testing.assert_close(found, due)
+        gradients = torch.autograd.grad((found**2).sum(), [v])
+        torch.testing.assert_close(gradients, torch.autograd.grad((due**2).sum(), [v]))

@@ -201,8 +201,10 @@ class Terms:
         if term.kind != "apply" or term.data not in ("+", "-", "*"):
             return None
         left, right = (self.unwrapped(arg) for arg in term.args)
-        if left is None or right is None or term.interval != _result(
-            term.data, left.interval(), right.interval()
+        if (
+            left is None
+            or right is None
+            or term.interval != _result(term.data, left.interval(), right.interval())
         ):
             return None
         if term.data in "+-":
