@@ -127,6 +127,9 @@ def told(
         if failed.facts is None:
             return None
         raise _by_facts(program, failed.facts) from None
+    except TCError as error:
+        error.facts = error.facts or failed.facts
+        raise
     issue_warnings(context)
     return results
 

@@ -78,6 +78,8 @@ def test_a_fault_in_a_large_array_is_told_by_few_instances(
     assert caught.value.rule == ("Y4" if "zero" in cause else "C8")
     assert caught.value.span is not None
     assert caught.value.span.source.text == text
+    assert caught.value.facts is not None
+    assert caught.value.facts.kind == ("division" if "zero" in cause else "read")
     assert len(instances) < 10_000
     assert n[AT] == value
     assert np.array_equal(V, np.arange(50))
