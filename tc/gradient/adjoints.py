@@ -347,7 +347,8 @@ def _with_tangent(adjoint: p.Expr, value: p.Expr) -> p.Expr:
 
 def _padded(pad: p.Select, names: Mapping[str, str], dtype: DType) -> p.Expr:
     """The tangent of `pad(then, otherwise)`, which takes the branch that the pad takes. A tangent
-    with the reads of `then` does; for others a condition that always holds has these reads."""
+    with all reads of `then` takes that branch by itself; another tangent gets a condition that
+    always holds and has these reads."""
     then = tangent(pad.then, names, dtype)
     otherwise = tangent(pad.otherwise, names, dtype)
     if then == otherwise == e.ZERO:

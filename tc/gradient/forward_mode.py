@@ -409,7 +409,7 @@ class _Forward:
         return self.paired.ranged(line, made)
 
     def _of_copy(self, line: Comprehension) -> Comprehension:
-        """The statement with reads of a copy of its target, which is made before it."""
+        """The statement with reads of a copy of its target. A statement before makes the copy."""
         held, target = self._held(line), line.target
         copy = self._made(f"o_{target}", held.dtype)
         self.names[copy] = self._made(f"t_{copy}", held.dtype)

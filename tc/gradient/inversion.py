@@ -85,7 +85,7 @@ def invert(
 
 
 def _letter(place: int, fresh: Callable[[str, Container[str]], str], taken: set[str]) -> str:
-    """The name of an element: a letter that is free, where there is one."""
+    """The name of an element: a free letter, else a letter with a number."""
     wanted = LETTERS[place % len(LETTERS)]
     rest = (each for each in LETTERS if each not in LETTERS[:place])
     return next((x for x in (wanted, *rest) if fresh(x, taken) == x), fresh(wanted, taken))
@@ -94,7 +94,7 @@ def _letter(place: int, fresh: Callable[[str, Container[str]], str], taken: set[
 def _fixed(
     guards: Sequence[p.Expr], elements: Sequence[str]
 ) -> tuple[dict[str, p.Expr], list[p.Expr]]:
-    """The elements that guards hold to one value, and the other guards."""
+    """The values of elements that a guard holds to one value, and the other guards."""
     fixed: dict[str, p.Expr] = {}
     others = []
     for guard in guards:

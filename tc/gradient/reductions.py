@@ -23,7 +23,7 @@ from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
 
 EXACT_CALLS = ("abs", "copysign", "fabs", "fmax", "fmin")
-"""Functions that give one of their arguments, but for the sign."""
+"""Functions whose result is one of their arguments, but for the sign."""
 
 
 def is_exact(expr: p.Expr, dtype: DType) -> bool:

@@ -326,7 +326,7 @@ class _Reverse:
         return step.previous is not None and not step.is_anew
 
     def _temporary(self, made: Comprehension) -> None:
-        """Adds a statement that makes a tensor of its own."""
+        """Adds a statement that makes a temporary."""
         self.cotangents.shapes[made.target] = tuple(made.where[v][1] for v in made.indices)
         self.cotangents.write(made)
 

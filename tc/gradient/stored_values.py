@@ -196,7 +196,7 @@ def pulled(
     written: Sequence[Comprehension], cotangent: str, subscripts: tuple[str, ...]
 ) -> tuple[int, Comprehension, tuple[Factor, ...]] | None:
     """The place of the one sum that makes a cotangent, the sum without the factors that all its
-    terms share, and these factors at some indices; None where several statements make the
+    terms share, and these factors at the given indices; None where several statements make the
     cotangent."""
     places = [i for i, each in enumerate(written) if each.target == cotangent]
     if len(places) != 1 or written[places[0]].op != "+=!":

@@ -51,15 +51,15 @@ class SymbolicRanges:
     shapes: Mapping[str, tuple[p.Expr, ...]]
     samples: tuple[p.ShapedProgram, ...]
     edges: tuple[p.ShapedProgram, ...] = ()
-    """The program at some of these sizes with one or all of them 0, or one greater, where it has
-    ranges there."""
+    """The program at further sizes at which it has ranges: those of a sample with one size or all
+    sizes 0, or with one size greater."""
     is_known: bool = False
     """Whether the ranges are for the sizes of one call, and so are numbers."""
 
 
 def ranges_at(program: p.Program, inputs_or_sizes: object) -> SymbolicRanges:
-    """The ranges of a program at some sizes, as numbers; InputError and RangeError where it has
-    none there."""
+    """The ranges of a program at some sizes, as numbers. InputError and RangeError where the
+    program has no ranges at these sizes."""
     sizes = _resolved(program, inputs_or_sizes)
     shaped = infer_ranges(program, sizes.shapes, sizes.scalars)
     return replace(_in_numbers(shaped), is_known=True)
@@ -320,7 +320,7 @@ def _is_empty_here(shaped: p.ShapedStatement) -> bool:
 
 
 def _equal_sizes(program: p.Program) -> dict[str, str]:
-    """For sizes that must be equal to another one (T4), the name of that one."""
+    """The name of another size for each size that must be equal to the other (T4)."""
     equal: dict[str, str] = {}
     for equality in program.equalities:
         sides = [_declared(program, side) for side in (equality.left, equality.right)]
@@ -386,8 +386,8 @@ def _climb(found: _Found, numbers: random.Random) -> None:
 
 def _edges(inference: RangeInference, sample: p.ShapedProgram) -> tuple[p.ShapedProgram, ...]:
     """The program with one size, or all sizes, of a sample set to 0, and with one size or scalar
-    greater by 1 or much greater: samples may all have one value of it, at which two different
-    ranges are one."""
+    greater by 1 or much greater: at the one value that a size or scalar may have in all samples,
+    two different ranges may be equal."""
     program, scalars = inference.program, sample.scalars
     names = [{name} for name in program.sizes] + [set(program.sizes)] * (len(program.sizes) > 1)
     calls: list[tuple[Mapping[str, int], Mapping[str, int]]] = []
@@ -408,7 +408,7 @@ def _greater(value: int) -> tuple[int, int]:
 def _shaped(
     inference: RangeInference, sizes: Mapping[str, int], scalars: Mapping[str, int]
 ) -> p.ShapedProgram | None:
-    """The program at some sizes; None where it has no ranges there."""
+    """The program at some sizes; None where the program has no ranges at these sizes."""
     try:
         return inference.at(_shapes(inference.program, sizes, scalars), scalars, warns=False)
     except (InputError, RangeError):
