@@ -74,3 +74,12 @@ def test_the_layer_of_the_page_learns() -> None:
         exec(block.replace("range(300)", f"range({steps})"), names)
     assert last["loss"] < 0.1 * first["loss"]
     assert last["norm"].gain.grad.abs().max() > 0
+
+
+def test_a_step_of_a_network_of_sac(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of examples/sac/cnn.py leads to the weights that a step of torch leads to."""
+    folder = ROOT / "examples" / "sac"
+    monkeypatch.syspath_prepend(str(folder))
+    own, other = runpy.run_path(str(folder / "cnn.py"))["compared_with_torch"](4)
+    own()
+    other()

@@ -423,8 +423,8 @@ class Terms:
         if is_whole and dtype.is_float and abs(operand.data) < 2**53:
             operand = self.number(operand.data)
             return self._term("cast", dtype, (operand,), dtype, None)
-        if dtype == FLOAT64 and (quotient := _quotient(operand)) is not None:
-            return self.number(quotient, dtype)
+        if dtype == FLOAT64 and (known := _weak_float(operand)) is not None:
+            return self.number(known, dtype)
         interval = operand.interval
         if dtype == BOOL:
             return self.truth(operand)
@@ -558,13 +558,16 @@ class Terms:
         return total
 
 
-def _quotient(term: Term) -> float | None:
-    """The quotient of two numbers of a text, which is computed in double precision."""
-    if term.kind != "apply" or term.data != "/" or term.type is not Weak.FLOAT:
+def _weak_float(term: Term) -> float | None:
+    """The value of a floating number of a text, or of a quotient of two, in double precision."""
+    if term.type is not Weak.FLOAT:
         return None
-    left, right = term.args
-    if left.kind == right.kind == "number" and float(right.data):
-        return float(left.data) / float(right.data)
+    if term.kind == "number":
+        return float(term.data)
+    if term.kind == "apply" and term.data == "/":
+        left, right = term.args
+        if left.kind == right.kind == "number" and float(right.data):
+            return float(left.data) / float(right.data)
     return None
 
 
