@@ -230,8 +230,11 @@ class _Rewriter(DotBuilder):
                 return self.call("genarray", self._value(shape, place), element)
             case ast.WithLoop(operation=ast.Modarray(array=array)):
                 return self.outline(array, place, level)
-            case ast.WithLoop(operation=ast.Fold(neutral=neutral)):
-                return self.outline(neutral, place, level)
+            case ast.WithLoop(operation=ast.Fold(op=op, neutral=neutral)):
+                outline = self.outline(neutral, place, level)
+                if op in ("&&", "||"):  # of any neutral element, a condition
+                    return ast.Unary("!", outline, span=self.span)
+                return outline
             case ast.Call(args=args):
                 changed = (
                     self._value(arg, place)

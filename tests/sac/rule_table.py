@@ -835,6 +835,28 @@ case(
     want=i32(240),
 )
 case(
+    "folds of nothing inside, of weak integers",
+    "C9 C22",
+    "{ [i] -> max(0 - 5, minval({ [j] -> dim(v) | [j] < [i] })) | [i] < [3] }",
+    {"v": V},
+    i32([2147483647, 1, 1]),
+)
+case(
+    "folds of nothing inside, of bools",
+    "C9 C22",
+    "{ [i] -> [maxval({ [j] -> k < 0 | [j] < [i] }), minval({ [j] -> k > 0 | [j] < [i] })]"
+    " | [i] < [3] }",
+    {"k": np.int32(-7)},
+    np.asarray([[False, True], [True, False], [True, False]]),
+)
+case(
+    "the default of a fold of conditions",
+    "C20 C21",
+    "{ [i] -> with { ([1] <= [j] < [2]) : i; } : fold(&&, f) | [1] <= [i] < [3] }",
+    {"f": np.float32(0.5)},
+    np.asarray([False, True, True]),
+)
+case(
     "conditions that are fractions",
     "C21",
     "[with { ([0] <= [i] < [2]) : 0.25; } : fold(&&, 0.5),"

@@ -64,6 +64,8 @@ def identity(op: str, dtype: DType) -> str:
     """The text of the identity of a fold (R2) of a type."""
     if op in ("+", "*"):
         return "0" if op == "+" else "1"
+    if dtype == BOOL:
+        return "bool(1)" if op == "min" else "bool(0)"
     if dtype.is_float:
         return "1.0 / 0.0" if op == "min" else "-1.0 / 0.0"
     low, high = limits(dtype)

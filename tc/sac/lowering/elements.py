@@ -545,6 +545,9 @@ class Elements:
             if groups is not None and sum(map(_is_apart, groups)) <= most:
                 return self._weighted_sum(groups, type, neutral)
         dtype = stored(type)
+        if type in (Weak.LITERAL, Weak.SIZE) and op in ("min", "max"):
+            # what the guard leaves out is int's identity, and not that of the tensor's type (C9)
+            guard, term = self.terms.number(True), self.choice_of(guard, term, neutral, type)
         whole = self._guarded(guard, term)
         return self.terms.fold(_ORDINARY.get(op, op), indices, *whole, dtype)
 
