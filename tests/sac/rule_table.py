@@ -834,6 +834,29 @@ case(
     "with { ([1] <= [i] <= [5]) : i; } : fold(*, 2)",
     want=i32(240),
 )
+LONG = np.arange(1, 41, dtype="int32")
+COUNTS = (np.arange(30) % 7).astype("int32")
+case(
+    "running sums of many",
+    "C9 C22 C26",
+    "{ [i] -> sum(take([i + 1], v)) | [i] < shape(v) }",
+    {"v": LONG},
+    i32(np.cumsum(LONG)),
+)
+case(
+    "what an index drops",
+    "C9 C22 C26",
+    "{ [i,j] -> sum(drop([i,j], reshape([8,5], v))) | [i,j] < [8,5] }",
+    {"v": LONG},
+    i32([[LONG.reshape(8, 5)[i:, j:].sum() for j in range(5)] for i in range(8)]),
+)
+case(
+    "what data take",
+    "C9 C22 C26",
+    "{ [i] -> maxval(take(n[i], v) * 2) }",
+    {"v": LONG, "n": COUNTS},
+    i32([2 * int(LONG[:k].max()) if k else -(2**31) for k in COUNTS]),
+)
 case(
     "folds of nothing inside, of weak integers",
     "C9 C22",

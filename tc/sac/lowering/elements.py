@@ -875,14 +875,48 @@ def _amounts(node: Application) -> tuple[int, ...]:
     return index_vector(node.args[0], "C9", what, node.spans[0])
 
 
+def _open_amounts(made: Elements, node: Application) -> list[Term] | None:
+    """The amounts of `take` or `drop` that an index around it decides, where they are known to lie
+    between 0 and the sizes of the array; else None."""
+    counts, array = node.args
+    if counts.rank:
+        places: list[tuple[Term, ...]] = [(made.terms.number(k),) for k in range(counts.shape[0])]
+    else:
+        places = [()]
+    amounts = [made.element(counts, place) for place in places]
+    sizes = array.shape
+    if len(amounts) > len(sizes) or any(
+        made.least(amount) < 0 or made.greatest(amount) > size
+        for amount, size in zip(amounts, sizes, strict=False)
+    ):
+        return None
+    return amounts
+
+
 def _take(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
-    amounts, shape = _amounts(node), node.args[1].shape
+    shape = node.args[1].shape
+    try:
+        amounts = _amounts(node)
+    except NeedsIndexValue:
+        if _open_amounts(made, node) is None:
+            raise
+        return made.element(node.args[1], tuple(index))
     by = [0 if k >= 0 else n + k for k, n in zip(amounts, shape, strict=False)]
     return made.element(node.args[1], _shifted(made, index, by))
 
 
 def _drop(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
-    return made.element(node.args[1], _shifted(made, index, [max(k, 0) for k in _amounts(node)]))
+    try:
+        amounts = _amounts(node)
+    except NeedsIndexValue:
+        terms = _open_amounts(made, node)
+        if terms is None:
+            raise
+        shifted = [
+            made.terms.arithmetic("+", k, amount) for k, amount in zip(index, terms, strict=False)
+        ]
+        return made.element(node.args[1], (*shifted, *index[len(terms) :]))
+    return made.element(node.args[1], _shifted(made, index, [max(k, 0) for k in amounts]))
 
 
 def _reverse(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
@@ -1010,6 +1044,14 @@ def open_extents(made: Elements, value: Value) -> list[Term]:
                         return [made.terms.number(n) for n in arg.shape]
                     except NeedsIndexValue:
                         return open_extents(made, arg)
+        case Application(row=row) if row.name in ("take", "drop"):
+            amounts = _open_amounts(made, value)
+            if amounts is not None:
+                sizes = [made.terms.number(n) for n in value.args[1].shape]
+                if row.name == "drop":
+                    taken = zip(sizes, amounts, strict=False)
+                    amounts = [made.terms.arithmetic("-", n, k) for n, k in taken]
+                return [*amounts, *sizes[len(amounts) :]]
         case Argument():
             return open_extents(made, value.given)
         case Result():
