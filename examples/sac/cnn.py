@@ -1,7 +1,8 @@
 """Zhang's network for digits (arXiv 1912.05234): forward a text of SaC, backward its gradient.
 
 The functions of the text are lowered to a def of tc for a batch of pictures, of which `tc.grad`
-makes the gradient. Pictures and labels are random: what is shown is that a step is right, and its time.
+makes the gradient. Pictures and labels are random: what is shown is that a step is right, and how
+long it takes.
 """
 
 from __future__ import annotations
