@@ -638,10 +638,9 @@ class _Rewriter(DotBuilder):
                 continue
             if search.is_vector and len(items) > 1:
                 continue
-            plain = _without_tests(array, search.own)
-            if self._needs_index(plain, search):
+            if self._needs_index(array, search):
                 continue
-            whole = self.held(self.outline(plain, place(), S), "e", place())
+            whole = self.held(self.outline(array, place(), S), "e", place())
             size = self.shape(whole)
             if not search.is_vector:
                 axis = self.number(k)
@@ -652,7 +651,7 @@ class _Rewriter(DotBuilder):
 
     def _needs_index(self, array: ast.Expr, search: _Search) -> bool:
         """Whether the shape of an array needs more of the searched variables than is known: the
-        value, or the length of a vector."""
+        value, or the length of a vector. A condition on them decides no shape (C22)."""
         free = free_in(array)
         if search.own.isdisjoint(free):
             return False
@@ -660,7 +659,7 @@ class _Rewriter(DotBuilder):
         means: dict[str, MeantName] = {
             name: InputName(name, rank if name in search.own else None) for name in free
         }
-        walk = Demand(self.definitions, self.demand.summaries)
+        walk = Demand(self.definitions, self.demand.summaries, counts_conditions=False)
         walk.demanded(array, Scope(Bindings(means)), S)
         return any(walk.found.get(name, N) >= S for name in search.own)
 
@@ -693,11 +692,3 @@ def _uses(expr: ast.Expr, names: frozenset[str]) -> bool:
         case ast.Comprehension() | ast.WithLoop():
             return not names.isdisjoint(free_in(expr))
     return any(_uses(child, names) for child in children(expr))
-
-
-def _without_tests(expr: ast.Expr, names: frozenset[str]) -> ast.Expr:
-    """An array whose shape no condition on these names decides."""
-    expr = mapped(expr, lambda child: _without_tests(child, names))
-    if isinstance(expr, ast.Conditional) and _uses(expr.condition, names):
-        return replace(expr, condition=ast.Bool(True, span=expr.condition.span))
-    return expr

@@ -137,6 +137,11 @@ def test_a_dotted_body_that_fits(text: str, due: Any) -> None:
 INFERRED = [
     ("{ [i] -> (a + i)[i] }", A + np.arange(6)),
     ("{ [i] -> (i > 2 ? a : 2 * a)[i] }", np.where(np.arange(6) > 2, A, 2 * A)),
+    (
+        "int[*] g(int[*] a, int n) { return n > 2 ? a : a + n; } "
+        "int[*] h(int[*] a) { return { [i] -> g(a, i)[i] }; }",
+        np.where(np.arange(6) > 2, A, A + np.arange(6)),
+    ),
     ("{ [i] -> { [j] -> a[j] + i }[i] }", A + np.arange(6)),
     ("{ [i] -> take([i + 1], a)[i] + m[i,0] }", A[:3] + M[:, 0]),
     ("{ iv -> { jv -> 2 * m[jv] }[iv] + sum({ kv -> m[kv] }) }", 2 * M + M.sum()),
@@ -152,6 +157,8 @@ def test_bounds_are_inferred_from_any_array_whose_shape_no_index_decides(
     text: str, due: Any
 ) -> None:
     """C15."""
-    given = {name: {"a": A, "m": M}[name] for name in tc.sac.demand(text, "F")}
-    np.testing.assert_array_equal(tc.sac.interpret(text, given), due)
-    np.testing.assert_array_equal(tc.sac.interpret(tc.sac.desugar(text), given), due)
+    entry = "h" if "h(" in text else None
+    given = {name: {"a": A, "m": M}[name] for name in tc.sac.demand(text, "F", entry=entry)}
+    np.testing.assert_array_equal(tc.sac.interpret(text, given, entry=entry), due)
+    plain = tc.sac.desugar(text)
+    np.testing.assert_array_equal(tc.sac.interpret(plain, given, entry=entry), due)

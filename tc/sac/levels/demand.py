@@ -153,10 +153,14 @@ def _parameters(definition: ast.Definition, given: Sequence[MeantName]) -> Scope
 
 @dataclass
 class Demand:
-    """A walk that notes the level of each input that a level of an expression needs (C24)."""
+    """A walk that notes the level of each input that a level of an expression needs (C24).
+
+    Without `counts_conditions`, shapes and ranks of branches are taken to be equal, so that no
+    condition decides them."""
 
     functions: Mapping[str, ast.Definition]
     summaries: dict[tuple[object, ...], Mapping[str, Level]] = field(default_factory=dict)
+    counts_conditions: bool = True
     found: dict[str, Level] = field(default_factory=dict)
     names: dict[tuple[MeantName, Level], None] = field(default_factory=dict)
     """The levels of names that were asked for."""
@@ -363,7 +367,7 @@ class Demand:
             case ast.Binary(op=op, left=left, right=right):
                 self._applied(_operator(op), (left, right), scope, level)
             case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
-                self.expr(condition, scope, F)
+                self._condition(condition, scope, level)
                 self.expr(then, scope, level)
                 self.expr(otherwise, scope, level)
             case ast.Comprehension(parts=parts):
@@ -373,6 +377,10 @@ class Demand:
                 self._last(parts[-1], scope, level)
             case ast.WithLoop():
                 self._with_loop(expr, scope, level)
+
+    def _condition(self, condition: ast.Expr, scope: Scope, level: Level) -> None:
+        if self.counts_conditions or level == F:
+            self.expr(condition, scope, F)
 
     def name(self, name: MeantName, level: Level) -> None:
         """Notes what a level of a name's value needs."""
@@ -391,7 +399,7 @@ class Demand:
                 if level >= S:
                     self._index_length(part, scope)
             case ChoiceName(condition=condition, scope=scope, branches=branches):
-                self.expr(condition, scope, F)
+                self._condition(condition, scope, level)
                 for branch in branches:
                     self.name(branch, level)
             case ResultName(call=call, number=number, scope=scope):
@@ -413,9 +421,9 @@ class Demand:
         definition = self.functions[name]
         if _is_known(declared_rank(definition.types[number]), level):
             return {}
-        key = name, number, level, ranks
+        key = name, number, level, ranks, self.counts_conditions
         if key not in self.summaries:
-            inner = Demand(self.functions, self.summaries)
+            inner = Demand(self.functions, self.summaries, self.counts_conditions)
             given: list[MeantName] = []
             for parameter, rank in zip(definition.parameters, ranks, strict=True):
                 declared = declared_rank(parameter.type)
