@@ -90,6 +90,10 @@ REFUSALS = [
             "the result, shape [4]", "[i] < [9]"),
     Refusal("{ [i] -> 7 | [i] < [w[0]]; iv -> v[iv] }", A, "C12", "the range [0] <= [i] < [7] "
             "leaves the result, shape [4]", "[i] < [w[0]]"),
+    Refusal("{ [i] -> 7 | [i] < [1]; iv -> take([0], v)[iv] }", R, "C12", "the range [0] <= [i] < "
+            "[1] leaves the result, shape [0]", "[i] < [1]"),
+    Refusal("int[2] h(int[n] x) { return take([0], x); }", R, "C6", "the result of 'h' is declared "
+            "int32[2], its shape is [0]", "take([0], x)", None, None, "h", (V,)),
     Refusal("{ [i] -> v ++ v | [i] < [1]; iv -> m[iv] }", R, "C13", "the body at [i] = [0] has "
             "shape [8], the result has room for [4]", "v ++ v"),
     Refusal("{ [i] -> 0 | [i] < shape(w) - 3 }", R, "C14", "the shape [-1] has a negative size",
