@@ -65,10 +65,12 @@ def loss_with_numpy(x: Any, y: Any, *parameters: Any) -> Any:
 # --- a step of training ---------------------------------------------------------------------------
 
 
-def gradient(x: Any, y: Any, parameters: list[Any]) -> tc.Compiled:
+def gradient(
+    x: Any, y: Any, parameters: list[Any], options: tc.Options | None = None
+) -> tc.Compiled:
     """The gradient of the loss by the weights: a function of the inputs of the loss, and of 1."""
     loss = tc.sac.compile(TEXT, entry="loss").lowered(x, y, *parameters)
-    return tc.compile(tc.grad(loss, list(WEIGHTS)))
+    return tc.compile(tc.grad(loss, list(WEIGHTS)), options=options)
 
 
 def step(slopes: Callable[..., Any], x: Any, y: Any, parameters: list[Any]) -> None:
@@ -115,10 +117,12 @@ def small() -> None:
             raise SystemExit(f"cnn: the gradient by weight {place} is wrong")
 
 
-def compared_with_torch(batch: int) -> tuple[Callable[[], object], Callable[[], object]]:
+def compared_with_torch(
+    batch: int, options: tc.Options | None = None
+) -> tuple[Callable[[], object], Callable[[], object]]:
     """A step, and that of torch, after one of each that are checked to lead to the same weights."""
     (x, y), own = pictures(batch), weights()
-    slopes = gradient(x, y, own)
+    slopes = gradient(x, y, own, options)
     run = torch_step(x, y, own)
     step(slopes, x, y, own)
     for mine, theirs in zip(own, run(), strict=True):

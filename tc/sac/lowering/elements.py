@@ -46,6 +46,10 @@ MAX_WRITTEN_OUT = 4
 MAX_WEIGHTS = 343
 """Folds of at most so many terms are written out where numbers of the text are factors."""
 
+MAX_WRAPPED = 27
+"""Folds of at most so many terms are written out where their indices are divided, as in `x % n`: a
+remainder of a sum of two indices is not affine, one of an index and a number is in three parts."""
+
 MAX_KNOWN = 16
 """Vectors of at most so many elements are looked at for elements that are known."""
 
@@ -544,6 +548,10 @@ class Elements:
             groups = None if parts is None else _by_factor(parts)
             if groups is not None and sum(map(_is_apart, groups)) <= most:
                 return self._weighted_sum(groups, type, neutral)
+        if count <= MAX_WRAPPED and divides(term, indices):
+            written = self._written_out(op, ranges, term_at, type, neutral)
+            if written is not None:
+                return written
         dtype = stored(type)
         if type in (Weak.LITERAL, Weak.SIZE) and op in ("min", "max"):
             # what the guard leaves out is int's identity, and not that of the tensor's type (C9)
@@ -617,6 +625,18 @@ class Elements:
             total = _balanced(lambda a, b: self.joined("+", a, b, type), terms)
             result = total if result is None else self.joined("+", result, total, type)
         return neutral if result is None else result
+
+
+def divides(term: Term, indices: Sequence[Term]) -> bool:
+    """Whether a quotient or a remainder of some of the indices is part of a term."""
+    bound = frozenset(indices)
+    return any(
+        node.kind == "apply"
+        and node.data in ("/", "%")
+        and isinstance(node.type, Weak)
+        and node.free & bound
+        for node in walk([term])
+    )
 
 
 def is_written(value: Value) -> bool:
