@@ -17,19 +17,19 @@ if not (hasattr(os, "fork") and sys.platform == "linux"):
 
 import numpy as np
 
-from tests.soak.campaign import Campaign
+from tests.soak.campaign import LoadCampaign
 from tests.soak.programs import FORMS, Subject, WrongResult, form_of
 
 
-def campaign(folder: Path, **about: int) -> Campaign:
-    made = Campaign(folder / "kernels", seed="CI", **{"workers": 2, "actions": 4, **about})
-    made.run(starts=made.workers)
+def campaign(folder: Path, **about: int) -> LoadCampaign:
+    made = LoadCampaign(folder / "kernels", seed="CI", **{"workers": 2, "actions": 4, **about})
+    made.run(made.workers)
     return made
 
 
 def test_a_short_soak(tmp_path: Path) -> None:
     soak = campaign(tmp_path)
-    assert [finding for finding in soak.findings if finding[0] != "grew"] == []
+    assert [finding for finding in soak.findings if finding.kind != "grew"] == []
     assert soak.counts["end"] == 8 or soak.counts["killed"] == 1, soak.summary()
     assert soak.counts["call"] > 8, soak.summary()
 
@@ -71,9 +71,9 @@ worker.main("x", 1, 100)
     ],
 )
 def test_how_a_worker_ends_is_noticed(tmp_path: Path, body: str, kind: str, text: str) -> None:
-    soak = Campaign(tmp_path, seed="CI", workers=1, actions=1)
+    soak = LoadCampaign(tmp_path, seed="CI", workers=1, actions=1)
     soak.patience = 1 if kind == "hung" else soak.patience
     start = "2" if kind == "hung" else "0"  # which is slow, but no hang
     soak.command = [sys.executable, "-c", FAILS.replace("BODY", body).replace("START", start)]
-    soak.run(starts=1)
-    assert any(found == kind and text in told for found, told in soak.findings), soak.summary()
+    soak.run(1)
+    assert any(each.kind == kind and text in each.text for each in soak.findings), soak.summary()

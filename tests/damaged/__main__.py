@@ -1,52 +1,55 @@
 """`python -m tests.damaged --minutes n --seed s`: files with one byte changed, as many as there is
-time for, of all kinds in turn. What should not come of one is printed with how it comes again."""
+time for, of all kinds in turn. A finding is printed with the command that repeats it."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
-import time
-import traceback
-from collections import Counter
 from pathlib import Path
 
 from tests.damaged.kinds import KINDS, case
+from tests.support.campaigns import Campaign, parser_of, run_campaign
+
+
+class DamageCampaign(Campaign):
+    """Damages files of the given kinds in a folder; case `number` is of one kind."""
+
+    def __init__(self, seed: str, names: list[str], folder: Path) -> None:
+        super().__init__(seed)
+        for name in names:
+            Path(folder, name).mkdir(mode=0o700)
+        kinds = [KINDS[name](Path(folder, name)) for name in names]
+        # a share of each kind, as some kinds take a long time for one case
+        self.kinds = [kind for kind in kinds for _ in range(max(1, kind.drawn // 20))]
+
+    def judge(self, number: int) -> int:
+        kind = self.kinds[number % len(self.kinds)]
+        self.repeat = f"python -m tests.damaged --seed {self.seed} --kind {kind.name} --only"
+        self.judge_one(kind.name, f"{self.seed}.{number}")
+        return 1
+
+    def judge_one(self, name: str, seed: str) -> None:
+        """Damages one file of a kind, as the seed says."""
+        kind = next(kind for kind in self.kinds if kind.name == name)
+        judged = (f"{name}: {what}" for what in (case(kind, each) for each in (seed,)))
+        self.count_judged(seed, f"a file of the kind {name!r}", judged)
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.damaged", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10, help="stop after so long")
-    parser.add_argument("--seed", default="0", help="of what is damaged")
+    parser = parser_of("tests.damaged", __doc__, count=10**9, seed="0")
+    parser.set_defaults(minutes=10)
     parser.add_argument("--kind", action="append", choices=KINDS, help="only files of this kind")
     parser.add_argument("--only", metavar="CASE", help="one case, as a finding names it")
     chosen = parser.parse_args(arguments)
     names = chosen.kind or list(KINDS)
-    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
-    findings = 0
-    end = time.monotonic() + 60 * chosen.minutes
     with tempfile.TemporaryDirectory(prefix="tc-damaged-", ignore_cleanup_errors=True) as folder:
-        kinds = []
-        for name in names:
-            Path(folder, name).mkdir(mode=0o700)
-            kinds.append(KINDS[name](Path(folder, name)))
-        number = 0
-        while time.monotonic() < end and not (chosen.only and number):
-            for kind in kinds:
-                for _ in range(1 if chosen.only else max(1, kind.drawn // 20)):
-                    seed = chosen.only or f"{chosen.seed}.{number}"
-                    number += 1
-                    try:
-                        counts[kind.name][case(kind, seed)] += 1
-                    except Exception:
-                        findings += 1
-                        print(f"--kind {kind.name} --only {seed}")
-                        traceback.print_exc()
-    for name, count in counts.items():
-        told = ", ".join(f"{number} {what}" for what, number in sorted(count.items()))
-        print(f"{name}: {count.total()} cases: {told}")
-    print(f"{findings} findings")
-    return 1 if findings else 0
+        campaign = DamageCampaign(chosen.seed, names, Path(folder))
+        if chosen.only:
+            for name in names:
+                campaign.judge_one(name, chosen.only)
+            print(campaign.summary())
+            return 1 if campaign.findings else 0
+        return run_campaign(campaign, chosen)
 
 
 if __name__ == "__main__":

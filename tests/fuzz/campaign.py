@@ -6,17 +6,15 @@ import json
 import random
 import re
 import time
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tests.fuzz import files, generate
 from tests.fuzz.execute import Verdict, run_of
 from tests.fuzz.model import Case, walk
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import ROOT, SECONDS, Workers
+from tests.support.campaigns import Campaign
 
 WIDE_EVERY = 12
 """One of `WIDE_EVERY` cases is compiled for vectors of 512 bits, too; of cases with && or ||,
@@ -25,8 +23,8 @@ half."""
 ON_GPUS = ("cuda", "opencl")
 
 
-class Campaign:
-    """Runs cases, keeps one shrunk program of each way to fail, and counts."""
+class ProgramCampaign(Campaign):
+    """Runs generated programs, and writes one shrunk program of each way to fail to `found`."""
 
     def __init__(
         self,
@@ -39,32 +37,29 @@ class Campaign:
         shrinks: bool = True,
         seconds: float = SECONDS,
     ) -> None:
-        self.seed, self.backends, self.shrinks = seed, backends, shrinks
-        self.log, self.found = log, found
+        super().__init__(seed, log)
+        self.backends, self.shrinks, self.found = backends, shrinks, found
+        self.repeat = (
+            f"python -m tests.fuzz --seed {seed} --backends {','.join(backends)} --count 1 --start"
+        )
         self.workers = Workers(tree, seconds)
-        self.counts: Counter[str] = Counter()
-        self.failures: dict[str, tuple[int, int]] = {}
-        self.seconds = 0.0
 
-    def run(self, indices: Iterable[int], end: float = float("inf")) -> None:
-        for index in indices:
-            if time.monotonic() > end:
-                break
-            case = generate.case(self.seed, index, self.backends)
-            if case.backend in ON_GPUS:
-                case = with_gpu_options(case, random.Random(f"{self.seed}/{index}/GPU"))
-            self.judge(index, case)
-            if "numba" in self.backends and not case.refused and is_wide(index, case):
-                self.judge(index, generate.for_wide_vectors(case))
+    def judge(self, number: int) -> int:
+        case = generate.case(self.seed, number, self.backends)
+        if case.backend in ON_GPUS:
+            case = with_gpu_options(case, random.Random(f"{self.seed}/{number}/GPU"))
+        self.judge_case(number, case)
+        if "numba" in self.backends and not case.refused and is_wide(number, case):
+            self.judge_case(number, generate.for_wide_vectors(case))
+        return 1
 
-    def judge(self, index: int, case: Case) -> Verdict:
+    def judge_case(self, index: int, case: Case) -> Verdict:
         started = time.monotonic()
-        self._note({"index": index, "begun": True, "case": json.loads(case.to_json())})
+        self.note({"index": index, "begun": True, "case": json.loads(case.to_json())})
         verdict = self.workers.judge(case)
         took = time.monotonic() - started
-        self.seconds += took
         self.counts[f"{verdict.kind} ({case.compile_for or case.backend})"] += 1
-        self._note(
+        self.note(
             {
                 "index": index,
                 "kind": verdict.kind,
@@ -79,13 +74,10 @@ class Campaign:
         return verdict
 
     def _failed(self, index: int, case: Case, verdict: Verdict) -> None:
-        signature = signature_of(verdict, case)
-        first, times = self.failures.get(signature, (index, 0))
-        self.failures[signature] = first, times + 1
-        if times:
+        options = f"options {json.dumps(case.options)} device {json.dumps(case.device)}"
+        text = f"on {case.backend}: {verdict.detail[:300]}\n{case.text}\n{options}"
+        if not self.find(verdict.kind, index, text, signature_of(verdict, case)):
             return
-        print(f"\n{index}: {verdict.kind} on {case.backend}: {verdict.detail[:300]}\n{case.text}")
-        print(f"options {json.dumps(case.options)} device {json.dumps(case.device)}", flush=True)
         if self.found is None:
             return
         if self.shrinks:
@@ -95,19 +87,6 @@ class Campaign:
         name = re.sub(r"[^a-z]+", "_", f"{verdict.kind}_{case.backend}".lower())
         path = self.found / f"{name}_{self.seed}_{index}.tc"
         path.write_text(files.write(run_of(case), f"{verdict.kind}: {verdict.detail}"))
-
-    def _note(self, entry: dict[str, Any]) -> None:
-        if self.log is not None:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            with self.log.open("a") as log:
-                log.write(json.dumps(entry) + "\n")
-
-    def summary(self) -> str:
-        lines = [f"{sum(self.counts.values())} runs in {self.seconds:.0f} s"]
-        lines += [f"  {number:6d} {kind}" for kind, number in self.counts.most_common()]
-        for signature, (first, times) in sorted(self.failures.items(), key=lambda x: x[1]):
-            lines.append(f"first at {first}, {times} times: {signature}")
-        return "\n".join(lines)
 
     def close(self) -> None:
         self.workers.close()

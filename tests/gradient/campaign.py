@@ -1,4 +1,4 @@
-"""`python -m tests.gradient.campaign --programs N --seed S`: gradients of generated programs.
+"""`python -m tests.gradient.campaign --count N --seed S`: gradients of generated programs.
 
 Each program is derived in float64. Its gradient is the transpose of its tangents (by inner
 products, at ties and kinks too) and, where it is smooth, has the slopes of central differences; its
@@ -9,13 +9,9 @@ that for all sizes does, and so does that of the program with numbers for its si
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-import time
-import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -34,6 +30,7 @@ from tests.gradient.differences import Arrays, along, cotangents, forward
 from tests.gradient.pairs import as_double
 from tests.gradient.tangents_of import directions
 from tests.support.bounds import is_within
+from tests.support.campaigns import Campaign, Passed, parser_of, run_campaign
 
 ENTRY = "f"
 SMALL = 1e-8
@@ -42,10 +39,6 @@ SMALL = 1e-8
 
 class Unlike(AssertionError):
     """A gradient that is wrong."""
-
-
-class Passed(Exception):
-    """What cannot be compared, and why."""
 
 
 def apart(case: Case, text: str, numbers: np.random.Generator) -> dict[str, Any]:
@@ -226,12 +219,11 @@ EXTREMES_EVERY, FIRST_OF_EXTREMES = 8, 5
 FIRST_OF_EXTREMES."""
 
 
-def cases(seed: int, count: int, start: int = 0) -> Iterator[tuple[int, Case]]:
-    for number in range(start, start + count):
-        if number % EXTREMES_EVERY == FIRST_OF_EXTREMES:
-            yield number, replace(extreme_case(f"{seed}/{number}"), helper=0)
-        else:
-            yield number, small_case(seed * 1_000_003 + number, 1500)
+def case_of(seed: int, number: int) -> Case:
+    """The program of a number in the sequence of a seed."""
+    if number % EXTREMES_EVERY == FIRST_OF_EXTREMES:
+        return replace(extreme_case(f"{seed}/{number}"), helper=0)
+    return small_case(seed * 1_000_003 + number, 1500)
 
 
 def judge(case: Case, number: int, parts: str) -> Iterator[str]:
@@ -310,54 +302,32 @@ def judge(case: Case, number: int, parts: str) -> Iterator[str]:
             yield f"second {passed}"
 
 
-def parser_of(program: str, description: str | None) -> argparse.ArgumentParser:
-    """The options of any campaign."""
-    parser = argparse.ArgumentParser(prog=program, description=description)
-    parser.add_argument("--programs", type=int, default=100, help="how many")
-    parser.add_argument("--seed", type=int, default=0, help="of the sequence")
-    parser.add_argument("--start", type=int, default=0, help="number of the first")
-    return parser
+class GradientCampaign(Campaign):
+    """Judges generated programs by a function, which yields what was compared."""
 
+    refusals = (tc.GradError,)
 
-def campaign(
-    chosen: argparse.Namespace,
-    judged: Callable[[int, Case], Iterable[str]],
-    drawn: Iterable[tuple[int, Case]] | None = None,
-) -> int:
-    """Judges programs, by default small ones of the generator, tells of each that is wrong, and of
-    what was compared how often; 1 where one was wrong. What a judge raises that is no reason to
-    pass over a program is a finding."""
-    counts: Counter[str] = Counter()
-    started, wrong = time.monotonic(), 0
-    if drawn is None:
-        drawn = cases(chosen.seed, chosen.programs, chosen.start)
-    for number, case in drawn:
+    def __init__(
+        self,
+        seed: int,
+        module: str,
+        judged: Callable[[int, Case], Iterable[str]],
+        drawn: Callable[[int, int], Case] = case_of,
+    ) -> None:
+        super().__init__(seed)
+        self.repeat = f"python -m {module} --seed {seed} --count 1 --start"
+        self._judged, self._drawn = judged, drawn
+
+    def judge(self, number: int) -> int:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            if number % 100 == 99:
-                print(f"{number + 1} after {time.monotonic() - started:.0f} s", flush=True)
-            try:
-                for what in judged(number, case):
-                    counts[what] += 1
-            except Passed as passed:
-                counts[f"passed: {passed}"] += 1
-            except tc.GradError as error:
-                counts[f"GradError {error.rule}"] += 1
-                print(f"\n--- {number}: GradError {error}\n{case.text}", flush=True)
-            except Exception as error:
-                wrong += 1
-                counts[f"WRONG {type(error).__name__}"] += 1
-                print(f"\n--- {number}: {type(error).__name__} {error}\n{case.text}", flush=True)
-                if not isinstance(error, Unlike):
-                    traceback.print_exc(limit=-4, file=sys.stdout)
-    print(f"{time.monotonic() - started:.0f} s")
-    for what, count in counts.most_common():
-        print(f"{count:6d} {what}")
-    return 1 if wrong else 0
+            case = self._drawn(self.seed, number)
+            self.count_judged(number, case.text, self._judged(number, case))
+        return 1
 
 
 def main(arguments: list[str]) -> int:
-    parser = parser_of("python -m tests.gradient.campaign", __doc__)
+    parser = parser_of("tests.gradient.campaign", __doc__, count=100)
     parser.add_argument(
         "--parts",
         default="dbcs2l",
@@ -369,7 +339,8 @@ def main(arguments: list[str]) -> int:
     def judged(number: int, case: Case) -> Iterator[str]:
         yield from judge(case, number, chosen.parts[number % len(chosen.parts)])
 
-    return campaign(chosen, judged)
+    campaign = GradientCampaign(chosen.seed, "tests.gradient.campaign", judged)
+    return run_campaign(campaign, chosen)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m tests.gradient.extremes_campaign --programs N --seed S --backend B`: which terms of
+"""`python -m tests.gradient.extremes_campaign --count N --seed S --backend B`: which terms of
 maxima and minima get the gradient (D11), in halves, floats and doubles.
 
 The programs (`tests.fuzz.generate.extreme_case`) are compiled in their own types, and called with
@@ -31,16 +31,15 @@ from tests.fuzz.legal import call_of
 from tests.fuzz.model import Case
 from tests.gradient.campaign import (
     ENTRY,
-    Passed,
+    GradientCampaign,
     Unlike,
-    campaign,
     derived,
     derived_for,
-    parser_of,
 )
 from tests.gradient.in_torch import Untranslated, translated
 from tests.gradient.pairs import as_double
 from tests.gradient.torch_campaign import derivatives
+from tests.support.campaigns import Passed, parser_of, run_campaign
 
 TOLERANCES = {"float16": 2e-2, "float32": 2e-4, "float64": 1e-9}
 """Of gradients, beside the largest value of a tensor."""
@@ -52,9 +51,9 @@ MAX_MAGNITUDE = 1e4
 """Values beyond are passed over: what stands beside them is rounded away."""
 
 
-def cases(seed: int, count: int, start: int = 0) -> Iterator[tuple[int, Case]]:
-    for number in range(start, start + count):
-        yield number, extreme_case(f"{seed}/{number}")
+def case_of(seed: int, number: int) -> Case:
+    """The program of a number in the sequence of a seed."""
+    return extreme_case(f"{seed}/{number}")
 
 
 @dataclass(frozen=True)
@@ -319,18 +318,20 @@ def in_torch(each: Given, function: Any, of: Judge, second: bool) -> Iterator[st
 
 
 def main(arguments: list[str]) -> int:
-    parser = parser_of("python -m tests.gradient.extremes_campaign", __doc__)
+    parser = parser_of("tests.gradient.extremes_campaign", __doc__, count=100)
     parser.add_argument("--backend", default="interpret", help="that runs them")
     parser.add_argument(
         "--parts", default="sft2", help="s: none saved, f: the first, t: in torch, 2: twice there"
     )
     chosen = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    return campaign(
-        chosen,
+    campaign = GradientCampaign(
+        chosen.seed,
+        f"tests.gradient.extremes_campaign --backend {chosen.backend} --parts {chosen.parts}",
         lambda number, case: judge(case, number, chosen.backend, chosen.parts),
-        cases(chosen.seed, chosen.programs, chosen.start),
+        case_of,
     )
+    return run_campaign(campaign, chosen)
 
 
 if __name__ == "__main__":

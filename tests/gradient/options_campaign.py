@@ -1,4 +1,4 @@
-"""`python -m tests.gradient.options_campaign --programs N --seed S`: what is asked of derivatives.
+"""`python -m tests.gradient.options_campaign --count N --seed S`: what is asked of derivatives.
 
 Of each generated program in float64, `tc.vjp` gives the values of `tc.grad`, whatever is saved; the
 first of several maxima is the share of each where there is but one; a batch gives what calls of its
@@ -21,20 +21,19 @@ from tests.fuzz.execute import on_device, options_of, run_of
 from tests.fuzz.model import Case
 from tests.gradient.campaign import (
     ENTRY,
-    Passed,
+    GradientCampaign,
     Unlike,
     apart,
     as_given,
     assert_alike,
-    campaign,
     derived,
     derived_for,
-    parser_of,
     weights_of,
 )
 from tests.gradient.differences import Arrays, forward
 from tests.gradient.pairs import as_double
 from tests.support.bounds import is_within
+from tests.support.campaigns import Passed, parser_of, run_campaign
 
 
 def with_vjp(text: str, known: Arrays, weights: Arrays, save: str, **sizes: Any) -> Arrays:
@@ -156,9 +155,12 @@ def judge(case: Case, number: int) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    parser = parser_of("python -m tests.gradient.options_campaign", __doc__)
+    parser = parser_of("tests.gradient.options_campaign", __doc__, count=100)
     chosen = parser.parse_args(arguments)
-    return campaign(chosen, lambda number, case: judge(case, number))
+    campaign = GradientCampaign(
+        chosen.seed, "tests.gradient.options_campaign", lambda number, case: judge(case, number)
+    )
+    return run_campaign(campaign, chosen)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from tests.gradient import campaign, options_campaign
 from tests.gradient.differences import Arrays, along, forward
 from tests.gradient.pairs import as_double
 from tests.gradient.tangents_of import tangents
+from tests.support.campaigns import Passed
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning", "ignore::RuntimeWarning")
 ENTRY = "f"
@@ -165,9 +166,9 @@ def test_what_is_asked_of_derivatives(start: int) -> None:
     """What is saved, ties, batches, options and devices: the first of
     `python -m tests.gradient.options_campaign`."""
     told: set[str] = set()
-    for number, case in campaign.cases(7, 4, start):
-        with np.errstate(all="ignore"), contextlib.suppress(campaign.Passed):
-            told |= set(options_campaign.judge(case, number))
+    for number in range(start, start + 4):
+        with np.errstate(all="ignore"), contextlib.suppress(Passed):
+            told |= set(options_campaign.judge(campaign.case_of(7, number), number))
     assert told >= {"saved: all", "saved: none", "first of ties", "compiled gradient", "batch"}
 
 
@@ -180,6 +181,5 @@ def test_gradients_of_many(part: str) -> None:
 
 
 def assert_gradients(seed: int, part: str) -> None:
-    for number, case in campaign.cases(17, 1, seed):
-        with np.errstate(all="ignore"), contextlib.suppress(campaign.Passed):
-            list(campaign.judge(case, number, part))
+    with np.errstate(all="ignore"), contextlib.suppress(Passed):
+        list(campaign.judge(campaign.case_of(17, seed), seed, part))

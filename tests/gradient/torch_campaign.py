@@ -1,4 +1,4 @@
-"""`python -m tests.gradient.torch_campaign --programs N --seed S`: gradients by torch's autograd.
+"""`python -m tests.gradient.torch_campaign --count N --seed S`: gradients by torch's autograd.
 
 Generated programs in float64 are called with tensors that require gradients, as
 `tc.compile(text)(*tensors)`, beside their translations to operations of torch
@@ -25,15 +25,14 @@ from tc.semantics.ranges.range_inference import infer_ranges
 from tests.fuzz.model import Case
 from tests.gradient.campaign import (
     ENTRY,
-    Passed,
+    GradientCampaign,
     Unlike,
     apart,
     as_given,
-    campaign,
-    parser_of,
 )
 from tests.gradient.in_torch import Untranslated, translated
 from tests.gradient.pairs import as_double
+from tests.support.campaigns import Passed, parser_of, run_campaign
 
 SMALL = 1e-8
 """Differences below this part of the largest float64 value of a tensor count as roundings."""
@@ -237,13 +236,15 @@ def judge(case: Case, number: int, second: bool, **options: Any) -> Iterator[str
 
 
 def main(arguments: list[str]) -> int:
-    parser = parser_of("python -m tests.gradient.torch_campaign", __doc__)
+    parser = parser_of("tests.gradient.torch_campaign", __doc__, count=100)
     parser.add_argument("--backend", default="interpret", help="that runs them")
     chosen = parser.parse_args(arguments)
-    return campaign(
-        chosen,
+    campaign = GradientCampaign(
+        chosen.seed,
+        f"tests.gradient.torch_campaign --backend {chosen.backend}",
         lambda number, case: judge(case, number, number % 3 == 0, backend=chosen.backend),
     )
+    return run_campaign(campaign, chosen)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from tc.tuning.reporting.report import report
 from tc.tuning.search import SEARCHES
 from tc.tuning.tuner import Budget, TuningResult, tune
 from tests.soak.tuners import FaultySearch, problem_of
-from tests.soak.tunings import Campaign
+from tests.soak.tunings import TuningCampaign
 from tests.support.faulty_backend import FaultyBackend, while_running
 from tests.support.programs import CASES
 from tests.support.trials import Trials, trials
@@ -169,9 +169,9 @@ def test_whatever_is_joined(name: str, on_c: Trials) -> None:
 
 def test_a_short_campaign(on_c: Trials) -> None:
     """0.3: `make soak` has a long one."""
-    campaign = Campaign(2, "c", on_c)
-    for index in range(3):
-        campaign.tune(index)
+    campaign = TuningCampaign(2, "c", on_c)
+    for number in range(3):
+        campaign.judge(number)
     assert campaign.findings == []
     assert campaign.counts["candidates"] >= campaign.counts["tunings"] > 0
 

@@ -7,44 +7,33 @@ bound is printed with what it was doing, and with the stacks of its threads.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from tests.soak.campaign import SILENCE_SECONDS, Campaign
+from tests.soak.campaign import SILENCE_SECONDS, LoadCampaign
+from tests.support.campaigns import parser_of, run_campaign
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10, help="stop after so long")
-    parser.add_argument("--seed", default="0", help="of what the workers do")
+    parser = parser_of("tests.soak", __doc__, count=10**9, seed="0")
+    parser.set_defaults(minutes=10)
     parser.add_argument("--workers", type=int, default=3, help="processes at a time")
     parser.add_argument("--actions", type=int, default=400, help="of each until it is replaced")
     parser.add_argument(
         "--patience", type=int, default=SILENCE_SECONDS, help="seconds until it hangs"
     )
-    parser.add_argument("--log", type=Path, default=None, help="all records")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="tc-soak-", ignore_cleanup_errors=True) as folder:
-        campaign = Campaign(
+        campaign = LoadCampaign(
             Path(folder, "kernels"),
             seed=chosen.seed,
             workers=chosen.workers,
             actions=chosen.actions,
             patience=chosen.patience,
+            log=chosen.log,
         )
-        if chosen.log is not None:
-            chosen.log.parent.mkdir(parents=True, exist_ok=True)
-            campaign.log = chosen.log.open("w")
-        try:
-            campaign.run(end=time.monotonic() + chosen.minutes * 60)
-        finally:
-            if campaign.log is not None:
-                campaign.log.close()
-            print(campaign.summary(), flush=True)
-    return 1 if campaign.findings else 0
+        return run_campaign(campaign, chosen)
 
 
 if __name__ == "__main__":

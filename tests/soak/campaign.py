@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.campaigns import Campaign
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SILENCE_SECONDS = 120
 """Seconds without a record after which a process counts as hanging; its forks are asked first. A
@@ -60,8 +62,8 @@ class Watched:
         return self.process.wait()
 
 
-class Campaign:
-    """Keeps some workers at work, kills some, and collects findings."""
+class LoadCampaign(Campaign):
+    """Keeps some workers at work, kills some, and judges how each ends."""
 
     def __init__(
         self,
@@ -72,27 +74,27 @@ class Campaign:
         actions: int,
         kills: float = 0.06,
         patience: int = SILENCE_SECONDS,
+        log: Path | None = None,
     ) -> None:
-        self.cache, self.seed, self.actions, self.kills = cache, seed, actions, kills
+        super().__init__(seed, log)
+        self.cache, self.actions, self.kills = cache, actions, kills
         self.command = [sys.executable, "-m", "tests.soak.worker"]
         self.draw, self.patience = random.Random(seed), patience
         self.workers = workers
         self.started = 0
-        self.counts: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
-        self.findings: list[tuple[str, str]] = []
         self.selector = selectors.DefaultSelector()
-        self.log: Any = None
 
-    def run(self, *, end: float | None = None, starts: int | None = None) -> None:
-        """Runs workers until the time `end`, or until `starts` workers have been started and have
-        ended."""
+    def judge(self, number: int) -> int:
+        """Runs the workers from this number on, several at a time as they are to meet, until the
+        time of the campaign is over or `self.left` workers have been started and have ended."""
+        self.started = number
         watched: list[Watched] = []
         try:
             while True:
-                if end is not None and time.monotonic() > end:
+                if time.monotonic() > self.end:
                     break
-                while len(watched) < self.workers and (starts is None or self.started < starts):
+                while len(watched) < self.workers and self.started < number + self.left:
                     watched.append(self._start(mortal=any(not one.mortal for one in watched)))
                 if not watched:
                     break
@@ -104,6 +106,7 @@ class Campaign:
                 self.selector.unregister(one.process.stdout)
                 one.end()
             self.selector.close()
+        return self.started - number
 
     def summary(self) -> str:
         c, most = self.counts, self.most
@@ -116,7 +119,7 @@ class Campaign:
             f"{most['all threads']} threads, {most['all files']} files",
         ]
         lines += [f"  {number:6d} {what}" for what, number in sorted(self._whats().items())]
-        lines += [f"{kind}: {text}" for kind, text in self.findings]
+        lines += [f"{finding.kind}: {finding.text}" for finding in self.findings]
         return "\n".join(lines)
 
     def _whats(self) -> dict[str, int]:
@@ -156,8 +159,7 @@ class Campaign:
         for line in filter(None, lines):
             text = line.decode(errors="replace")
             one.lines.append(text)
-            if self.log is not None:
-                self.log.write(f"{one.seed} {text}\n")
+            self.note({"worker": one.seed, "line": text})
             if text.startswith("{") and text.endswith("}"):
                 one.heard, one.begun = time.monotonic(), True
                 self._count(one, json.loads(text))
@@ -223,6 +225,5 @@ class Campaign:
         return False
 
     def _find(self, one: Watched, kind: str, text: str) -> None:
-        self.findings.append((kind, f"worker {one.seed}: {text}"))
-        where = "\n  ".join(one.lines)
-        print(f"\n{kind}: worker {one.seed}: {text}\n  {where}", flush=True)
+        if self.find(kind, one.seed, f"worker {one.seed}: {text}"):
+            print("  " + "\n  ".join(one.lines), flush=True)

@@ -36,6 +36,7 @@ from tc.tuning.problem import Problem, Trial
 from tc.tuning.search import SEARCHES, RandomSearch
 from tc.tuning.space import Candidate
 from tc.tuning.tuner import Budget, TuningResult, tune
+from tests.support.campaigns import Campaign
 from tests.support.faulty_backend import (
     FAULTS,
     WELL,
@@ -203,38 +204,30 @@ def _kill_worker(draw: random.Random, counts: Counter[str]) -> None:
 # --- from outside ---------------------------------------------------------------------------------
 
 
-class Campaign:
-    """Runs tuners one after the other, some two at a time on one database, until `faults` faults
-    have been injected; interrupts some, kills some, and judges each by its output and the
-    database."""
+class TunerCampaign(Campaign):
+    """Runs tuners one after the other, some two at a time on one database, and counts the faults
+    injected; interrupts some, kills some, and judges each by its output and the database."""
 
-    def __init__(self, folder: Path, *, seed: int, faults: int) -> None:
-        self.folder, self.seed, self.faults = folder, seed, faults
-        self.draw = random.Random(seed)
-        self.counts: Counter[str] = Counter()
-        self.findings: list[str] = []
+    def __init__(self, folder: Path, *, seed: int) -> None:
+        super().__init__(seed)
+        self.folder, self.draw = folder, random.Random(seed)
         self.started = 0
 
-    def run(self) -> None:
-        while sum(self.counts.values()) < self.faults and not self.findings:
-            left = self.faults - sum(self.counts.values())
-            path = self.folder / f"{self.started}.db"
-            both = self.draw.random() < 0.3
-            tuners = [self._start(path, min(CANDIDATES, left // 2 + 2)) for _ in range(1 + both)]
-            self.counts["two tuners on one database"] += int(both)
-            threads = [threading.Thread(target=self._end, args=(t, path)) for t in tuners]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            self._judge_file(path)
-
-    def summary(self) -> str:
-        kinds = "\n".join(
-            f"{count:>6}  {kind}" for kind, count in sorted(self.counts.items()) if count
-        )
-        found = "\n".join(self.findings)
-        return f"seed {self.seed}, {self.started} tuners\n{kinds}\n{found}"
+    def judge(self, number: int) -> int:
+        """Runs one tuner or two, and returns the number of faults that they met; `self.left` after
+        a finding, as tuners that end at once meet no faults."""
+        before = sum(self.counts.values())
+        path = self.folder / f"{number}.db"
+        both = self.draw.random() < 0.3
+        tuners = [self._start(path, min(CANDIDATES, self.left // 2 + 2)) for _ in range(1 + both)]
+        self.counts["two tuners on one database"] += int(both)
+        threads = [threading.Thread(target=self._end, args=(t, path)) for t in tuners]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self._judge_file(path)
+        return self.left if self.findings else sum(self.counts.values()) - before
 
     def _start(self, path: Path, candidates: int) -> subprocess.Popen[str]:
         self.started += 1
@@ -262,18 +255,18 @@ class Campaign:
         with tuner:
             err = tuner.stderr.read()
         if hung.finished.is_set():
-            self.findings.append(f"a tuner has not ended after {HANG_SECONDS:g} s")
+            self.find("tuner", self.started, f"a tuner has not ended after {HANG_SECONDS:g} s")
         hung.cancel()
         was_cut = how is not None and tuner.returncode == -how
         if how is signal.SIGINT and any(each.get("interrupted") for each in said):
             self.counts["an interrupt"] += 1
         self.counts["a tuner is killed"] += was_cut
         if tuner.returncode and not was_cut:
-            self.findings.append(f"status {tuner.returncode}: {err[-2000:]}")
+            self.find("tuner", self.started, f"status {tuner.returncode}: {err[-2000:]}")
         self._judge(said, path, tuner.pid)
 
     def _judge(self, said: list[dict[str, Any]], path: Path, process: int) -> None:
-        self.findings += [f"stays: {words}" for words in children_of(process)]
+        self._find_children(children_of(process))
         kept = [
             (m.trial.options.to_json(), m.trial.failure, list(m.trial.seconds))
             for m in (TuningDatabase(path).measurements() if path.exists() else ())
@@ -284,22 +277,26 @@ class Campaign:
                 if each["kind"] == "kept" and does is not None and does not in GOOD:
                     self.counts[does] += 1
                 if does not in GOOD and each["failure"] is None:
-                    self.findings.append(f"taken as right: {does}")
+                    self.find("tuner", self.started, f"taken as right: {does}")
                 if (each["options"], each["failure"], each["seconds"]) not in kept:
-                    self.findings.append(f"lost: {each}")
+                    self.find("tuner", self.started, f"lost: {each}")
             elif each["kind"] == "best":
                 self.counts.update(each["counts"])
-                self.findings += [f"stays: {words}" for words in each["left"]]
+                self._find_children(each["left"])
                 does = what_it_does(Options.from_json(each["options"]))
                 if does not in GOOD or each["failure"] is not None:
-                    self.findings.append(f"returned: {does}")
+                    self.find("tuner", self.started, f"returned: {does}")
+
+    def _find_children(self, found: Sequence[str]) -> None:
+        for words in found:
+            self.find("tuner", self.started, f"stays: {words}")
 
     def _judge_file(self, path: Path) -> None:
         if path.exists():
             with closing(sqlite3.connect(path)) as connection:
                 (found,) = connection.execute("PRAGMA integrity_check").fetchone()
             if found != "ok":
-                self.findings.append(f"damaged: {found}")
+                self.find("tuner", self.started, f"damaged: {found}")
 
 
 if __name__ == "__main__":

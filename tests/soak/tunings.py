@@ -7,43 +7,40 @@ candidate that fails is printed with its program: none has a reason to.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
 import warnings
-from collections import Counter
 
 import tc
 from tc.errors import InternalError, TCError
 from tc.polyhedral.rewrite.coalescing import coalesce
 from tests.fuzz import generate
 from tests.fuzz.execute import Arrays, run_of
-from tests.fuzz.model import ENTRY, Case
+from tests.fuzz.model import ENTRY
+from tests.support.campaigns import Campaign, parser_of, run_campaign
 from tests.support.trials import Trials, trials
 
 SECONDS = 0.2
 """For candidates beside what tc chooses."""
 
 
-EVERY = 100
-"""Programs after which the campaign prints its counts."""
-
-
-class Campaign:
-    """Tunes cases of one sequence, and counts."""
+class TuningCampaign(Campaign):
+    """Tunes generated programs."""
 
     def __init__(self, seed: int, backend: str, made: Trials) -> None:
-        self.seed, self.backend, self.trials = seed, backend, made
-        self.counts: Counter[str] = Counter()
-        self.findings: list[str] = []
+        super().__init__(seed)
+        self.backend, self.trials = backend, made
+        self.repeat = (
+            f"python -m tests.soak.tunings --seed {seed} --backend {backend} --count 1 --start"
+        )
 
-    def tune(self, index: int) -> None:
-        """Tunes the case of a number, if the program may run at all."""
+    def judge(self, index: int) -> int:
+        """Tunes the program of a number, if the program may run at all."""
         case = generate.case(self.seed, index, (self.backend,))
         if case.refused:
             self.counts["programs that break a rule, passed over"] += 1
-            return
+            return 0
         draw = random.Random(f"{self.seed}/{index}/tuning")
         views, _ = Arrays(run_of(case)).guarded()
         try:
@@ -54,55 +51,33 @@ class Campaign:
             failures = self.trials.failures(problem, real, candidates=20, seed=index)
             for tried, (options, failure) in enumerate(failures, 1):
                 if failure is not None:
-                    self._find(index, case, f"{options.to_json()}\n{failure}")
+                    self.find("candidate", index, f"{options.to_json()}\n{failure}\n{case.text}")
                 if tried == 1:
                     end = time.monotonic() + SECONDS
                 elif time.monotonic() > end:
                     break
         except InternalError as error:
-            self._find(index, case, str(error))
-            return
+            self.find("internal", index, f"{error}\n{case.text}")
+            return 1
         except TCError as error:
             self.counts[f"refused: {type(error).__name__} {error.rule or ''}".rstrip()] += 1
-            return
+            return 0
         shaped = problem.shaped()
         strides = problem.element_strides(shaped)
         self.counts["tunings"] += 1
         self.counts["candidates"] += tried
         self.counts["tunings with joined dimensions"] += coalesce(shaped, strides)[0] is not shaped
         self.counts["tunings on real inputs"] += real is not None
-
-    def _find(self, index: int, case: Case, what: str) -> None:
-        self.findings.append(f"{index}: {what}\n{case.text}")
-        print(self.findings[-1], flush=True)
-
-    def summary(self) -> str:
-        counts = [f"{number:6d} {what}" for what, number in sorted(self.counts.items())]
-        return "\n".join([f"seed {self.seed}, {len(self.findings)} findings", *counts])
+        return 1
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.soak.tunings", description=__doc__)
-    parser.add_argument("--count", type=int, default=2000, help="how many tunings")
-    parser.add_argument("--minutes", type=float, default=None, help="stop after so long")
-    parser.add_argument("--seed", type=int, default=0, help="of the sequence of programs")
-    parser.add_argument("--start", type=int, default=0, help="number of the first program")
+    parser = parser_of("tests.soak.tunings", __doc__, count=2000)
     parser.add_argument("--backend", default="numba")
     chosen = parser.parse_args(arguments)
-    end = time.monotonic() + chosen.minutes * 60 if chosen.minutes else float("inf")
     warnings.simplefilter("ignore", tc.TCWarning)
     with trials(chosen.backend) as made:
-        campaign = Campaign(chosen.seed, chosen.backend, made)
-        index = chosen.start
-        try:
-            while campaign.counts["tunings"] < chosen.count and time.monotonic() < end:
-                campaign.tune(index)
-                index += 1
-                if index % EVERY == 0:
-                    print(f"{campaign.counts['tunings']} tunings", flush=True)
-        finally:
-            print(f"programs {chosen.start} to {index - 1}\n{campaign.summary()}", flush=True)
-    return 1 if campaign.findings else 0
+        return run_campaign(TuningCampaign(chosen.seed, chosen.backend, made), chosen)
 
 
 if __name__ == "__main__":

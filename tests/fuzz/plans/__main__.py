@@ -1,16 +1,15 @@
-"""`python -m tests.fuzz.plans --plans N --seed S`: plans for generated programs, on `evaluate` and
+"""`python -m tests.fuzz.plans --count N --seed S`: plans for generated programs, on `evaluate` and
 compiled; each is refused with a repair that works, or right."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from pathlib import Path
 
 from tests.fuzz.model import Case
 from tests.fuzz.plans.campaign import FAILURES, SECONDS, PlanCampaign
 from tests.fuzz.workers import ROOT, Worker
+from tests.support.campaigns import parser_of, run_campaign
 
 
 def again(files: list[Path]) -> int:
@@ -31,12 +30,8 @@ def again(files: list[Path]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.plans", description=__doc__)
-    parser.add_argument("--plans", type=int, default=1000, help="how many")
-    parser.add_argument("--seed", type=int, default=0, help="of the sequence")
-    parser.add_argument("--minutes", type=float, default=None, help="stop after so long")
+    parser = parser_of("tests.fuzz.plans", __doc__)
     parser.add_argument("--tree", type=Path, default=ROOT, help="where tc is")
-    parser.add_argument("--log", type=Path, default=None, help="JSON lines, two per plan")
     parser.add_argument("--found", type=Path, default=None, help="folder for failing plans")
     parser.add_argument("--backends", default="numba:1,c:3", help="name:every how many, or none")
     parser.add_argument("--gpus", action="store_true", help="plans for GPUs, on evaluate alone")
@@ -55,13 +50,7 @@ def main(arguments: list[str]) -> int:
         compiled_every={} if chosen.gpus else every,
         gpus=chosen.gpus,
     )
-    end = time.monotonic() + chosen.minutes * 60 if chosen.minutes else float("inf")
-    try:
-        campaign.run(chosen.plans, end)
-    finally:
-        campaign.close()
-        print(campaign.summary())
-    return 1 if campaign.failures else 0
+    return run_campaign(campaign, chosen)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Many plans for many programs, one after another, and what was found in them.
 
-`python -m tests.fuzz.plans --plans N --seed S`: what fails is shrunk, and written as a file.
+`python -m tests.fuzz.plans --count N --seed S`: what fails is shrunk, and written as a file.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 import random
 import re
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tests.fuzz import files, generate
 from tests.fuzz.execute import Verdict, run_of
@@ -21,6 +19,7 @@ from tests.fuzz.model import Case
 from tests.fuzz.plans.shrink import shrink
 from tests.fuzz.strategies import instances
 from tests.fuzz.workers import ROOT, Worker
+from tests.support.campaigns import Campaign
 
 SECONDS = 60.0
 """The longest time of one plan: most plans take a second or less, and a plan that takes longer than
@@ -34,8 +33,9 @@ FAILURES = (
 )  # fmt: skip
 
 
-class PlanCampaign:
-    """Draws and judges plans, keeps one shrunk plan of each way to fail, and counts.
+class PlanCampaign(Campaign):
+    """Draws and judges plans for generated programs, and writes one shrunk plan of each way to
+    fail to `found`.
 
     `compiled_every` says which share is compiled and run, by backend. `gpus`: the plans are for
     GPUs.
@@ -54,81 +54,79 @@ class PlanCampaign:
         repairs_every: int = 3,
         gpus: bool = False,
     ) -> None:
-        self.seed, self.log, self.found, self.shrinks = seed, log, found, shrinks
+        super().__init__(seed, log)
+        self.found, self.shrinks = found, shrinks
+        flags = " --gpus" if gpus else " --backends numba:1,c:1"
+        self.repeat = (
+            f"python -m tests.fuzz.plans --seed {seed}{flags} --count {PER_PROGRAM} --start"
+        )
         self.worker = Worker(tree, seconds=seconds)
         self.compiled_every = {"numba": 1, "c": 3} if compiled_every is None else compiled_every
         self.repairs_every, self.gpus = repairs_every, gpus
-        self.counts: Counter[tuple[str, str]] = Counter()
         self.reasons: Counter[str] = Counter()
-        self.failures: dict[str, tuple[str, int]] = {}
-        self.number = 0
-        self.program = 0
 
-    def run(self, plans: int, end: float = float("inf")) -> None:
-        """So many plans more."""
-        last = self.number + plans
-        while self.number < last and time.monotonic() < end:
-            case = self._next_case()
-            for again in range(PER_PROGRAM):
-                seed = f"{self.seed}/{self.program}/{again}"
-                if self.number >= last or not self._one(case, seed):
-                    break
+    def judge(self, number: int) -> int:
+        """Judges up to `PER_PROGRAM` plans for the program of this number."""
+        case = generate.case(self.seed, number, ("evaluate",))
+        if case.refused or case.helper or instances(case) > MOST_INSTANCES:
+            return 0
+        case = self._on_a_device(case, number)
+        for again in range(min(PER_PROGRAM, self.left)):
+            if not self._one(case.to_json(), number, again):
+                return again
+        return min(PER_PROGRAM, self.left)
 
-    def _next_case(self) -> str:
-        while True:
-            self.program += 1
-            case = generate.case(self.seed, self.program, ("evaluate",))
-            if not case.refused and not case.helper and instances(case) <= MOST_INSTANCES:
-                case = self._on_a_device(case)
-                return case.to_json()
-
-    def _on_a_device(self, case: Case) -> Case:
-        rng = random.Random(f"{self.seed}/{self.program}")
+    def _on_a_device(self, case: Case, number: int) -> Case:
+        rng = random.Random(f"{self.seed}/{number}")
         if self.gpus:
             return replace(case, device=random_gpu(rng))
         device = case.device if "vector_bits" in case.device else generate.random_device(rng)
         return replace(case, device={n: v for n, v in device.items() if n != "tune"})
 
-    def _one(self, case: str, seed: str) -> bool:
+    def _one(self, case: str, program: int, again: int) -> bool:
         """Draws and judges a plan; False if the program takes none."""
-        self._note({"draw": seed, "case": json.loads(case)})
+        seed, number = f"{self.seed}/{program}/{again}", self.judged + again + 1
+        self.note({"draw": seed, "case": json.loads(case)})
         drawn = self.worker.ask("draw a plan", {"case": case, "seed": seed})
         if drawn.kind == "skipped":
             return False
-        self.number += 1
         if drawn.failed and drawn.kind not in ("random", "mutated", "chosen"):
-            self._failed(case, "", seed, drawn, [])
+            self._failed(case, "", program, again, drawn, [])
             return True
-        backends = [b for b, every in self.compiled_every.items() if self.number % every == 0]
-        self._note({"number": self.number, "plan": json.loads(drawn.detail), "on": backends})
-        verdict = self.judge(case, drawn.detail, backends, self.number % self.repairs_every == 0)
+        backends = [b for b, every in self.compiled_every.items() if number % every == 0]
+        self.note({"number": number, "plan": json.loads(drawn.detail), "on": backends})
+        checks_repair = number % self.repairs_every == 0
+        verdict = self.judge_plan(case, drawn.detail, backends, checks_repair)
         if (drawn.kind, verdict.kind) == ("chosen", "refused"):
             verdict = replace(verdict, kind="chosen is refused")
-        self.counts[drawn.kind, verdict.kind] += 1
-        self._note({"number": self.number, "kind": verdict.kind, "detail": verdict.detail[:600]})
+        self.counts[f"{drawn.kind}: {verdict.kind}"] += 1
+        self.note({"number": number, "kind": verdict.kind, "detail": verdict.detail[:600]})
         if verdict.kind == "refused":
             self.reasons[reason_of(verdict.detail)] += 1
         if verdict.kind in FAILURES:
-            self._failed(case, drawn.detail, seed, verdict, backends)
+            self._failed(case, drawn.detail, program, again, verdict, backends)
         return True
 
-    def judge(self, case: str, plan: str, backends: list[str], check_repair: bool) -> Verdict:
+    def judge_plan(self, case: str, plan: str, backends: list[str], check_repair: bool) -> Verdict:
         question = {"case": case, "plan": plan, "backends": backends, "check_repair": check_repair}
         return self.worker.ask("judge a plan", question)
 
     def _failed(
-        self, case: str, plan: str, seed: str, verdict: Verdict, backends: list[str]
+        self,
+        case: str,
+        plan: str,
+        program: int,
+        again: int,
+        verdict: Verdict,
+        backends: list[str],
     ) -> None:
         signature = signature_of(verdict)
-        first, times = self.failures.get(signature, (seed, 0))
-        self.failures[signature] = first, times + 1
-        if times:
+        if not self.find(verdict.kind, program, verdict.detail[:500], signature):
             return
-        print(f"\n{seed}: {verdict.kind}: {verdict.detail[:500]}", flush=True)
         if self.shrinks and plan:
 
             def fails(case: str, plan: str) -> bool:
-                found = self.judge(case, plan, backends, "repair" in verdict.kind)
+                found = self.judge_plan(case, plan, backends, "repair" in verdict.kind)
                 return signature_of(found) == signature
 
             case, plan = shrink(case, plan, fails)
@@ -137,26 +135,19 @@ class PlanCampaign:
         print(plan, flush=True)
         if self.found is not None:
             self.found.mkdir(parents=True, exist_ok=True)
-            name = re.sub(r"[^a-z0-9]+", "_", f"{verdict.kind}_{seed}".lower())
+            name = re.sub(
+                r"[^a-z0-9]+", "_", f"{verdict.kind}_{self.seed}_{program}_{again}".lower()
+            )
             note = f"{verdict.kind}: {verdict.detail}"
             (self.found / f"{name}.tc").write_text(files.write(run_of(smaller), note))
             (self.found / f"{name}.json").write_text(plan)
             (self.found / f"{name}.case").write_text(case)
 
-    def _note(self, entry: dict[str, Any]) -> None:
-        if self.log is not None:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            with self.log.open("a") as log:
-                log.write(json.dumps(entry) + "\n")
-
     def summary(self) -> str:
-        lines = [f"{self.number} plans for {self.program} programs"]
-        for (origin, kind), number in sorted(self.counts.items()):
-            lines.append(f"  {number:6d} {origin:8} {kind}")
-        lines += [f"  {number:6d} refused: {text}" for text, number in self.reasons.most_common(40)]
-        for signature, (first, times) in self.failures.items():
-            lines.append(f"first at {first}, {times} times: {signature}")
-        return "\n".join(lines)
+        refused = [
+            f"  {number:6d} refused: {text}" for text, number in self.reasons.most_common(40)
+        ]
+        return "\n".join([super().summary(), *refused])
 
     def close(self) -> None:
         self.worker.close()

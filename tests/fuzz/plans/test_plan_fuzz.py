@@ -29,8 +29,8 @@ def check(
         campaign.run(plans)
     finally:
         campaign.close()
-    assert not campaign.failures, f"{campaign.summary()}\n{found}"
-    assert campaign.number == plans
+    assert not campaign.findings, f"{campaign.summary()}\n{found}"
+    assert campaign.judged == plans
 
 
 def test_plans(tmp_path: Path) -> None:
