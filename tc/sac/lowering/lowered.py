@@ -19,7 +19,7 @@ from tc.sac.lowering.data_stages import ComputedStage, DataStage, RangeStage
 from tc.sac.lowering.def_text import Names, Statement, def_text
 from tc.sac.lowering.elements import Elements
 from tc.sac.lowering.statements import Assembly, stored
-from tc.sac.lowering.terms import Tensor, Term
+from tc.sac.lowering.terms import Tensor, Term, Terms
 
 MAX_ROUNDS = 4
 """Values that are found to be known only while elements are made need another round."""
@@ -117,24 +117,24 @@ def lower(
 ) -> LoweredDef:
     """The def of these results. Raises the errors of the levels, and NeedsIndexValue where a shape
     depends on an index in a way that no def says."""
+    names = Names({name})
+    tensors = {
+        given.name: Tensor(names.fresh(given.name), stored(given.type), given.shape)
+        for given in inputs
+    }
+    arrays = {t.name: given.array for t, given in zip(tensors.values(), inputs, strict=True)}
+    wanted = [names.fresh(each) for each in result_names]
+    terms, bodies = Terms(), dict[Any, Any]()
     for _ in range(MAX_ROUNDS):
         before = set(context.known)
-        names = Names({name})
-        tensors = {
-            given.name: Tensor(names.fresh(given.name), stored(given.type), given.shape)
-            for given in inputs
-        }
         ranges: list[tuple[Term, int, int | None, int]] = []
+        terms.begin_round()
         elements = Elements(
-            context.known,
-            context.named,
-            tensors,
-            {t.name: given.array for t, given in zip(tensors.values(), inputs, strict=True)},
-            ranges,
+            context.known, context.named, tensors, arrays, ranges, terms, bodies=bodies
         )
-        statements = []
-        for result, wanted in zip(results, result_names, strict=True):
-            statements.append(_result(elements, result, names.fresh(wanted)))
+        statements = [
+            _result(elements, result, each) for result, each in zip(results, wanted, strict=True)
+        ]
         if set(context.known) == before:
             break
     targets = [s.target for s in statements]

@@ -113,6 +113,11 @@ class Terms:
         self._made: dict[Hashable, Term] = {}
         self._indices = 0
 
+    def begin_round(self) -> None:
+        """Indices count from the first again: a program that is lowered once more gets the terms
+        that it had, and with them the bodies of its comprehensions."""
+        self._indices = 0
+
     def _term(
         self,
         kind: str,
