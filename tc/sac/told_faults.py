@@ -51,6 +51,7 @@ class _Search(Context):
     def searched(self, loop: Value, at: Mapping[int, int] = MappingProxyType({}), /) -> Array:
         """The elements of a loop, likely errors first."""
         assert isinstance(loop, LoopValue)
+        _ = loop.shape  # what is wrong with it comes first, as in the reference
         for part in loop.parts:
             for index in self.likely(loop, part, at):
                 key = loop, part, index
@@ -114,7 +115,7 @@ def told(
         search.loops, search.part_of = search.searched, part_of
         results = program.values(given, search)
         for value in results:
-            if len(hints) >= value.rank and all(
+            if len(hints) >= len(value.shape) and all(
                 0 <= k < n for k, n in zip(hints, value.shape, strict=False)
             ):
                 part_of(value, dict(enumerate(hints[: value.rank])))

@@ -834,6 +834,13 @@ case(
     "with { ([1] <= [i] <= [5]) : i; } : fold(*, 2)",
     want=i32(240),
 )
+case(
+    "an element of a fold of arrays",
+    "C8 C21",
+    "with { ([0] <= [i] < [3]) : v * i; } : fold(+, v)[1]",
+    {"v": V},
+    i32(V[1] * 4),
+)
 LONG = np.arange(1, 41, dtype="int32")
 COUNTS = (np.arange(30) % 7).astype("int32")
 case(
