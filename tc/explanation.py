@@ -32,7 +32,7 @@ OPERATORS = {
     "max": "takes the maximum",
 }
 SUMMARY = ("ranges", "rewrite", "schedule", "mapping", "estimate")
-"""What is shown where no stage is asked for."""
+"""The stages that are shown where no stage is asked for."""
 
 _TITLES = {**SAC_TITLES, **TITLES}
 

@@ -138,7 +138,7 @@ def _copy_into(real: str, file: IO[bytes]) -> None:
 
 
 def _flush_folder(real: str) -> None:
-    """That the name is on the disk, too, where the system can be asked for it."""
+    """Brings the names of a folder to the disk, too, where the system offers a way to."""
     with contextlib.suppress(OSError):
         folder = os.open(os.path.dirname(real), os.O_RDONLY)
         try:

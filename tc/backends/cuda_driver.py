@@ -67,7 +67,7 @@ class CudaDriver(Protocol):
         ...
 
     def title(self, number: int) -> str:
-        """What its maker calls it."""
+        """The name that its maker gives the device of a number."""
         ...
 
     def current(self) -> int | None:

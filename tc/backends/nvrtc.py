@@ -63,7 +63,7 @@ def compiled(source: str, arch: str) -> CompiledText:
 
 
 def version() -> str:
-    """That of NVRTC; BackendError without it."""
+    """The version of NVRTC; BackendError without NVRTC."""
     major, minor = _version(_library())
     return f"{major}.{minor}"
 

@@ -57,7 +57,7 @@ class OpenCLDevice:
         return bool(self.device.single_fp_config & config.CORRECTLY_ROUNDED_DIVIDE_SQRT)
 
     def limits(self) -> Gpu:
-        """What is the same for all texts, but for the limits that are lower here; blocks cannot
+        """The device that all texts are made for, with this device's lower limits; blocks cannot
         wait for each other in OpenCL."""
         usual, device = Gpu(), self.device
         x, y, z = map(min, usual.thread_limits, device.max_work_item_sizes[:3])

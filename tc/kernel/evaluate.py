@@ -173,7 +173,7 @@ class _Machine:
         return operation(expr, [self.value(operand, scope) for operand in ir.children(expr)])
 
     def choice(self, expr: ir.Logical | ir.Select, scope: Environment) -> Evaluated:
-        """What is lazy; a vector never is."""
+        """The value of a lazy node, which evaluates one operand first; a vector is never lazy."""
         match expr:
             case ir.Logical(op=op, operands=(left, right)):
                 first = self.value(left, scope)

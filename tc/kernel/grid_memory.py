@@ -43,7 +43,7 @@ class Active:
     lanes: Any = ...
 
     def narrowed(self, condition: Any) -> Active | None:
-        """Those for which a condition holds, None where there is none."""
+        """The active threads for which a condition holds; None where it holds for no thread."""
         if condition.ndim == 0:
             return self if condition else None
         mask = condition if self.mask is None else condition & self.mask

@@ -203,7 +203,7 @@ class _Machine:
         return operation(expr, values)
 
     def choice(self, expr: ir.Logical | ir.Select, scope: Environment, active: Active) -> Evaluated:
-        """What is lazy: each operand is evaluated for the threads that want it."""
+        """The value of a lazy node: each operand is evaluated for the threads that need it."""
         match expr:
             case ir.Select(condition=first, then=then, otherwise=otherwise):
                 test = self.value(first, scope, active)

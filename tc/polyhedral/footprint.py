@@ -84,7 +84,7 @@ def without(
 
 
 Position = Mapping[str, Digits]
-"""What is fixed of each variable of a statement."""
+"""The digits of each variable of a statement that are fixed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class _GatheredRead:
 def _gathered_reads(
     statement: ScopStatement, scop: Scop, known: KnownSizes
 ) -> Iterator[_GatheredRead]:
-    """Those of a statement that have a linear part."""
+    """The gathered reads of a statement whose subscripts have a linear part."""
     indirect = {a.site: a for a in statement.reads if a.site >= 0 and None in a.subscripts}
     if not indirect:
         return

@@ -99,7 +99,7 @@ def versions(backend: str) -> dict[str, str]:
 
 @cache
 def _compiler_version(backend: str) -> str:
-    """That of a compiler that is no Python package; empty where there is none."""
+    """The version of a compiler that is no Python package; empty where there is none."""
     if backend == "cuda":
         try:
             return f"NVRTC {load('tc.backends.nvrtc').version()}"

@@ -376,7 +376,7 @@ class Measurer:
 
 
 def _processors(backend: Backend) -> tuple[frozenset[int] | None, frozenset[int]]:
-    """Those that profiling has for itself, None where it needs none in particular, and the others.
+    """The processors that profiling has for itself (None: it needs none in particular), and others.
 
     A kernel on several threads has all of them; compilation waits meanwhile.
     """

@@ -149,7 +149,7 @@ class Trial:
         return self.failure is not None and self.failure.startswith(WRONG)
 
     def to_value(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The problem as a value of JSON."""
         return {
             "options": self.options.to_value(),
             "seconds": list(self.seconds),

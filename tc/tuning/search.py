@@ -92,7 +92,7 @@ class Search(ABC):
         return changed
 
     def ranked(self) -> list[Candidate]:
-        """Those that ran, the fastest first."""
+        """The candidates that ran, the fastest first."""
         ran = [(time, digest) for digest, time in self.times.items() if time != FAILED]
         return [self.known[digest] for _, digest in sorted(ran)]
 

@@ -110,7 +110,7 @@ def compiler() -> str | None:
 
 
 def _flags(text: KernelText) -> tuple[str, ...]:
-    """Those for a kernel, whatever the machine."""
+    """The options of the compiler for a kernel, whatever the machine."""
     return (*FLAGS, *(VECTOR_FLAGS if VECTOR_PRAGMA in text.source else ()))
 
 

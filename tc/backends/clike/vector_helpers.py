@@ -191,7 +191,7 @@ def _conversion(name: str, target: DType, source_name: str) -> str | None:
 
 
 def _in_range(source: DType, target: DType) -> str:
-    """That a float truncates to a value of the integer type."""
+    """The condition that a float truncates to a value of the integer type."""
     bits = target.bits - (target.kind == "int")
     suffix, digits = ("f", 24) if source.scalar == FLOAT32 else ("", 53)
     if target.kind == "uint":

@@ -73,7 +73,7 @@ class BufferFootprint:
         return False
 
     def rows(self, line: int) -> Rows | None:
-        """Its rows, without gaps as long as a line of so many bytes; None where they are along
+        """The rows, without gaps as long as a line of `line` bytes; None where they are along
         several dimensions, or their elements not one behind the other."""
         if self.buffer.strides[-1] != 1 or min(self.buffer.strides) < 0:
             return None
@@ -89,7 +89,7 @@ class BufferFootprint:
         return Rows(0, 1, extent)
 
     def lines(self, line: int) -> int:
-        """How many lines of so many bytes its rows have; 0 where they are not known."""
+        """The number of lines of `line` bytes in the rows; 0 where the rows are not known."""
         rows = self.rows(line)
         return rows.count * -(-rows.extent * self.buffer.dtype.bytes // line) if rows else 0
 
@@ -103,7 +103,7 @@ class BufferFootprint:
     def hint(
         self, shifts: Iterable[tuple[int, ir.Expr]], values: Mapping[str, ir.Expr]
     ) -> ir.Prefetch:
-        """That at the first element, shifted in some dimensions, at these values of variables."""
+        """The hint at the first element, shifted in some dimensions, at values of variables."""
         place = [span.start(values) for span in self.spans]
         for dimension, shift in shifts:
             place[dimension] = binary("+", place[dimension], shift, {})
@@ -121,7 +121,7 @@ def footprint(
 
 @dataclass(frozen=True)
 class _Spans:
-    """Those of one buffer in the statements of a scope that has so many loops `around` them."""
+    """The spans of one buffer in the statements of a scope, which `around` loops enclose."""
 
     buffer: ir.Buffer
     scope: Scope

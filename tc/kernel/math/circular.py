@@ -19,7 +19,7 @@ class _Angle:
     quarters: Vector
 
     def value(self, quarters: int) -> Vector:
-        """The sine of the angle and so many quarter turns."""
+        """The sine of the angle plus `quarters` quarter turns."""
         turned = self.quarters + quarters
         size = select((turned & 1).equals(0), self.sine, self.cosine)
         sign_bit = size.dtype.bits - 1
@@ -126,7 +126,7 @@ def _atan_up_to_1(x: Vector) -> Vector:
 
 
 def _turns(x: Vector, halves: float) -> tuple[float, float]:
-    """So many half turns: a power of two of them, so that both parts stay exact."""
+    """The angle of `halves` half turns, a power of two, so that both parts stay exact."""
     pi = SINE_OF_PI[x.dtype.bits]
     return halves * pi.slope, halves * pi.slope_rest
 

@@ -243,7 +243,7 @@ def _name(expr: ir.Expr) -> str:
 
 
 def _lasting(locals_: Locals, written: frozenset[str]) -> Locals:
-    """Those that still hold their expressions when these buffers have been written."""
+    """The locals that still hold their expressions when these buffers have been written."""
     if not written:
         return locals_
     return {n: known for n, known in locals_.items() if not known[1] & written}

@@ -110,8 +110,8 @@ class _Stretch:
 
 
 def _copies(kernel: ir.Kernel) -> dict[int, _Stretch]:
-    """Those of marked loops, by the identities of the loops. Nothing else touches their targets,
-    or reads their sources."""
+    """The copies of marked loops, by the identities of the loops. Nothing else touches the targets,
+    or reads the sources."""
     marked = [s for s in every_statement(kernel) if _is_marked(s)]
     if not marked:
         return {}
@@ -247,7 +247,7 @@ class _Writer:
         return ir.Var(new.var, INT64)
 
     def moved(self, copy: _Stretch, start: ir.Expr, place: ir.Expr, lanes: int) -> ir.Store:
-        """The store of so many elements from an offset of the target on."""
+        """The store of `lanes` elements from an offset of the target on."""
         dtype = self.kernel.buffer(copy.target).dtype
         source = _sum(copy.begin, binary("-", place, start))
         if lanes > 1:

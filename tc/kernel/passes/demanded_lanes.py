@@ -47,7 +47,7 @@ def narrow_to_demanded_lanes(kernel: ir.Kernel) -> ir.Kernel:
 
 
 def lanes_from(expr: ir.Expr, first: int, count: int) -> ir.Expr:
-    """So many lanes of a vector from the first on, all at once; a scalar as it is. Locals can only
+    """`count` lanes of a vector from the first on, all at once; a scalar as it is. Locals can only
     be shortened, and are taken to be.
 
     >>> from tc.kernel.printer import expression_text

@@ -668,7 +668,7 @@ def varying_tests(block: Stmts, var: str, *, stores: bool = True) -> Iterator[ir
 
 
 def conditions(block: Stmts, *, stores: bool = True) -> Iterator[ir.Expr]:
-    """Those of branches, and of what is selected."""
+    """The conditions of branches and of selections in a block."""
     for stmt in ir.statements(block):
         if isinstance(stmt, ir.If) and (stores or not _stores(stmt)):
             yield stmt.condition

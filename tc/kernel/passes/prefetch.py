@@ -68,7 +68,7 @@ MAX_GATHERED_LINES = 8
 """Lines that an iteration asks for: processors wait for few at a time, and drop others."""
 
 MAX_LINES_AT_ONCE = 32
-"""Lines of a block that are asked for at once, at most: a core waits for about so many."""
+"""Lines of a block that are asked for at once, at most: a core waits for about 32."""
 
 BLOCKS_IN_CACHE = 4
 """A block is no larger than this part of the cache: the next one has a place beside it."""
@@ -84,8 +84,8 @@ MAX_INDEX_NODES = 80
 
 
 def prefetch(kernel: ir.Kernel, cache: int, *, line: int, page: int) -> ir.Kernel:
-    """The kernel with hints at blocks and gathered rows of buffers larger than a cache of so many
-    bytes (0: it is not known how many, and there are no hints). Lines and pages have so many bytes.
+    """The kernel with hints at blocks and gathered rows of buffers larger than a cache. The sizes
+    of cache, lines and pages are in bytes; a cache of 0 is not known, and there are no hints.
     """
     hinted = prefetch_blocks(kernel, cache, line=line, page=page)
     return prefetch_gathers(hinted, cache, line=line)
@@ -124,8 +124,8 @@ def later(
 
 
 def prefetch_blocks(kernel: ir.Kernel, cache: int, *, line: int, page: int) -> ir.Kernel:
-    """The kernel with hints at blocks of buffers larger than a cache of so many bytes (0: it is not
-    known how many, and there are no hints). Lines and pages have so many bytes.
+    """The kernel with hints at blocks of buffers larger than a cache. Sizes of the cache, of lines
+    and of pages are in bytes; a cache of 0 is not known, and there are no hints.
 
     Each block is asked for before the statements that touch it first, in the loops that compute
     most: if these statements are behind the loops, the block is that of this iteration; else that
@@ -238,7 +238,7 @@ class _BlockHints:
 
 @dataclass(frozen=True)
 class SpreadHints:
-    """Hints for each iteration of the innermost of so many of the loops."""
+    """Hints for each iteration of the innermost of the outer `depth` loops."""
 
     depth: int
     hints: Sequence[ir.Prefetch]
@@ -270,7 +270,7 @@ class PrefetchLoop:
 
     @classmethod
     def of(cls, body: Stmts) -> PrefetchLoop | None:
-        """That of the body of a loop; None where no loop computes, or iterations are not known."""
+        """The nest in the body of a loop; None where no loop computes or trips are not known."""
         loops: list[ir.For] = []
         while loop := _busiest(loops[-1].body if loops else body):
             loops.append(loop)
@@ -334,7 +334,7 @@ class PrefetchLoop:
         return hints
 
     def _trips(self, depth: int) -> int:
-        """The iterations of so many of the loops."""
+        """The iterations of the outermost `depth` loops, all together."""
         return prod(len(iterations(loop)) for loop in self.loops[:depth])
 
     def with_hints(self, spreads: Sequence[SpreadHints]) -> ir.For:
@@ -354,7 +354,7 @@ class PrefetchLoop:
 
 
 def _number(loops: Sequence[ir.For]) -> ir.Expr:
-    """That of an iteration of nested loops, counted from 0."""
+    """The number of an iteration of nested loops, counted from 0."""
     number: ir.Expr = ir.Const(0, INT64)
     for loop in loops:
         own = binary("-", ir.Var(loop.var, INT64), loop.begin, {})
@@ -392,8 +392,8 @@ def _operations(stmts: tuple[ir.Stmt, ...]) -> int:
 
 
 def prefetch_gathers(kernel: ir.Kernel, cache: int, *, line: int) -> ir.Kernel:
-    """The kernel with hints at elements of buffers larger than a cache of so many bytes (0: it is
-    not known how many, and there are no hints). Lines have so many bytes.
+    """The kernel with hints at elements of buffers larger than a cache. Sizes of the cache and of
+    lines are in bytes; a cache of 0 is not known, and there are no hints.
 
     These are read in loops around no others, at indices that each iteration loads from another
     place: it computes those of a later iteration too, at the end of the loop those of the next
@@ -574,7 +574,7 @@ def _loads(stmt: ir.Stmt) -> Iterator[ir.Load]:
 
 
 def _elements(load: ir.Load, then: _Later) -> Iterator[Indices]:
-    """Those of a later iteration, if their rows are gathered."""
+    """The indices that a load has in a later iteration, if its rows are gathered."""
     lanes = list(map(lanes_of, load.indices))
     moved = [None if lane is None else then.of_index(lane) for lane, _ in lanes]
     found = [index for index in moved if index is not None]

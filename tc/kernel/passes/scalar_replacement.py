@@ -227,7 +227,7 @@ class _Survey:
                 self._count(ir.inner_statements(stmt), scope)
 
     def loads(self, expr: ir.Expr) -> tuple[_Access, ...]:
-        """Those of registers in an expression, in order; expressions may be shared."""
+        """The accesses to registers in an expression, in order; expressions may be shared."""
         if isinstance(expr, ir.Const | ir.Var):
             return ()
         known = self.accesses.get(id(expr))

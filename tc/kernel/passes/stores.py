@@ -62,7 +62,7 @@ OTHER_WRITES_DIVISOR = 16
 
 def store_whole_lines(kernel: ir.Kernel, cache: int) -> ir.Kernel:
     """The kernel with stores of every n-th element joined, and then hints at those that need no
-    place in caches of so many bytes."""
+    place in caches of `cache` bytes."""
     return store_past_caches(interleave_stores(kernel), cache)
 
 
@@ -386,8 +386,8 @@ def _shuffled(left: ir.Expr, right: ir.Expr, picks: Sequence[tuple[int, int]]) -
 
 
 def store_past_caches(kernel: ir.Kernel, cache: int) -> ir.Kernel:
-    """The kernel with hints at the stores that need no place in caches of so many bytes (0: it is
-    not known how many, and there are no hints).
+    """The kernel with hints at the stores that need no place in caches of `cache` bytes (0: the
+    number is not known, and there are no hints).
 
     These store whole vectors to an output that the kernel never reads, no element twice as far
     as the loops around show it, and fill lines in short succession if the output starts with one;
@@ -437,7 +437,7 @@ def _unread(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> frozenset[str]:
 
 
 def _stored_bytes(stmts: Iterable[ir.Stmt], times: float) -> dict[str, float]:
-    """How many bytes of each buffer the stores in statements write that run so many times."""
+    """The bytes of each buffer that the stores in statements write, which run `times` times."""
     found: dict[str, float] = defaultdict(float)
     for stmt in stmts:
         if isinstance(stmt, ir.Store):

@@ -59,7 +59,7 @@ class _Copies:
         return replace(self, values={**self.values, var: value})
 
     def inside(self) -> _Copies:
-        """Those of a block in this one, where variables have other bounds."""
+        """The copies of a block inside this one, where variables have other bounds."""
         return _Copies(self.scope, self.substitution.afresh(), self.values)
 
 

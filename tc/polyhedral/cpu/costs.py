@@ -177,7 +177,7 @@ def operand(
 
 
 def vectors_of(read: TileOperand, rows: int, vectors: int, registers: int) -> float:
-    """How many vectors of a read a step of a tile loads, where so many registers are free."""
+    """The vectors of a read that a step of a tile loads, where `registers` registers are free."""
     count = (vectors if read.along else 1) * read.rows[rows - 1]
     if read.along or not read.across or rows + read.window - 1 > registers:
         return count

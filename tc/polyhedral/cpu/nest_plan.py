@@ -250,13 +250,13 @@ class NestPlanner:
         )
 
     def _in_steps(self, member: Member, size: int) -> ReductionSteps:
-        """Tiles a reduction for so many steps at a time."""
+        """Tiles a reduction for `size` steps at a time."""
         outer, inner = self.draft.tile(member, (size,), (self.nest.main.statement.name,))
         around, rows = self._panel_loops()
         return ReductionSteps(member, outer, inner, size, around, rows)
 
     def _holds_copies(self, steps: ReductionSteps) -> bool:
-        """Whether padded copies for so many steps of a reduction stay in the cache."""
+        """Whether padded copies for the steps of a tiled reduction stay in the cache."""
         outer, inner = [*steps.around, steps.outer], [*steps.rows, steps.inner]
         copies = self.buffers.padded(outer, inner)
         return all(prod(sizes) <= self.buffers.room for _, sizes in copies)

@@ -284,7 +284,7 @@ class _Model:
         )
 
     def _far_rate(self, size: float) -> float:
-        """How much longer a core reads so many bytes in turn than from the second cache."""
+        """How much longer a core takes to read `size` bytes in turn than from the second cache."""
         device = self.device
         if size <= device.l2:
             return 1.0

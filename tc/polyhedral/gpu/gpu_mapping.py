@@ -202,7 +202,7 @@ class _Mapper:
     def _bind(
         self, member: Member, role: str, axis: str, count: int, names: tuple[str, ...]
     ) -> str:
-        """Binds a loop to blocks or threads, at most so many. Returns a note."""
+        """Binds a loop to at most `count` blocks or threads. Returns a note."""
         trips = self.draft.trips(member, names)
         loop = self.draft.name(member, names)
         if min(count, trips) > 1:
@@ -365,7 +365,7 @@ BESIDE_TILES = 64
 table need up to 62 (NVRTC 13, sm_90)."""
 
 _MOST_TURNS = 64
-"""That are tried along an axis; of those that need more, all blocks go to it."""
+"""Turns that are tried along an axis; to an axis that needs more, all blocks go."""
 
 
 def waits_for_all(part: Node) -> bool:

@@ -52,15 +52,15 @@ class Dependences:
 
     @property
     def order(self) -> Iterator[Dependence]:
-        """Those that a schedule must respect: all but the relaxed ones."""
+        """The dependences that a schedule must respect: all but the relaxed ones."""
         return (d for d in self.all if not d.relaxed)
 
     def into(self, sink: str) -> tuple[Dependence, ...]:
-        """Those of one sink, relaxed ones among them."""
+        """The dependences of one sink, relaxed ones among them."""
         return self._into.get(sink, ())
 
     def between(self, sources: Container[str], sinks: Iterable[str]) -> Iterator[Dependence]:
-        """Those from some statements to others, but for relaxed ones."""
+        """The dependences from some statements to others, but for relaxed ones."""
         for sink in sinks:
             for dependence in self.into(sink):
                 if dependence.source in sources and not dependence.relaxed:

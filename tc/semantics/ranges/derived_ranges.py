@@ -303,7 +303,7 @@ class _Derivation:
     def _inside(
         self, access: SubscriptAccess, ranges: Mapping[str, p.Range], symbols: Symbols
     ) -> Iterator[p.Expr]:
-        """What is at least 0 where a subscript that is a sum stays in its tensor."""
+        """Expressions that are at least 0 where a subscript that is a sum is in bounds."""
         inner = (n for n in p.walk(access.subscript) if p.index_names(n))
         is_affine = all(
             isinstance(n, p.Index | p.Unary) or (isinstance(n, p.Binary) and n.op in "+-*")

@@ -130,7 +130,7 @@ def _with_shape(context: ShapingContext, rounds: RangeFixpoint) -> ShapingContex
 
 
 def _clauses(context: ShapingContext, wide: Mapping[str, p.Range]) -> dict[str, p.Range]:
-    """Those of the ranges that do not follow from the others."""
+    """The ranges that do not follow from the other ranges."""
     chosen = dict(wide)
     for name in wide:
         fewer = {n: r for n, r in chosen.items() if n != name}

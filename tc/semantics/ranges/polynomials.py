@@ -82,7 +82,7 @@ class Symbols:
     span: Span  # that of the expressions made
 
     def at(self, span: Span) -> Symbols:
-        """The same names, for expressions of another place."""
+        """Symbols with the same names, for expressions of another place in the source."""
         return Symbols(self.shapes, self.sizes, self.known, span)
 
     def number(self, value: int) -> p.Expr:

@@ -152,7 +152,7 @@ class _Server:
         self.paused = False
 
     def next_message(self) -> Any:
-        """What is said next; `END` where nobody is left to say anything."""
+        """The next message; `END` where no sender is left."""
         while not select.select([0], [], [], _TICK)[0]:
             if os.getppid() != self.parent:
                 return END

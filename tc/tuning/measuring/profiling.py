@@ -239,7 +239,7 @@ class _Runner:
         return frame
 
     def on_usual_arrays(self, reference: Reference) -> _Frame:
-        """As users have them."""
+        """The frame of a call with arrays as users have them."""
 
         def place(buffer: Buffer, size: int) -> Array:
             if buffer.role == "output":
