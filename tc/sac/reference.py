@@ -119,8 +119,8 @@ def compute_loop(loop: Value, at: Mapping[int, int] = MappingProxyType({}), /) -
     """The elements of a comprehension or a with-loop, in the numpy type that they are computed in;
     of some axes, only those at the indices `at`, and without these axes."""
     if isinstance(loop, FoldLoop):
-        found = _fold(loop)
-        return np.asarray(found[tuple(at.get(axis, slice(None)) for axis in range(found.ndim))])
+        total = _fold(loop)
+        return np.asarray(total[tuple(at.get(axis, slice(None)) for axis in range(total.ndim))])
     assert isinstance(loop, ComprehensionValue | ArrayLoop)
     shape, dtype = loop.shape, loop.type.dtype
     for found in loop.body_types():
