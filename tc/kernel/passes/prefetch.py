@@ -246,8 +246,8 @@ class SpreadHints:
 
 @dataclass(frozen=True)
 class _Share:
-    """What each iteration of the innermost of `depth` loops asks for: of so many `rows`, shared by
-    the `split` outermost loops, so many lines that are `step` elements apart."""
+    """The hints of each iteration of the innermost of `depth` loops: `lines` lines, `step` elements
+    apart, of each of `rows` rows, which the `split` outermost loops share."""
 
     depth: int
     split: int
@@ -263,7 +263,7 @@ class _Share:
 @dataclass(frozen=True)
 class PrefetchLoop:
     """Nested loops, outermost first, each the one that computes most in the body around it. All
-    iterations make so many `operations` on vectors."""
+    iterations together make `operations` operations on vectors."""
 
     loops: Sequence[ir.For]
     operations: int
