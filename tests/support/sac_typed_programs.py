@@ -496,7 +496,8 @@ class _Writer:
             if found.is_float and name not in FLOATS:
                 limits = np.iinfo(name)
                 low, high = float(limits.min), float(limits.max)
-                if not np.all((np.trunc(inner) >= low) & (np.trunc(inner) < high)):
+                whole = np.trunc(inner.astype("f8"))  # no half holds the limits
+                if not np.all((whole >= low) & (whole < high)):
                     raise Unsettled("beyond the type")
             with np.errstate(all="ignore"):
                 result = np.asarray(inner.astype(name))
