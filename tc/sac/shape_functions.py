@@ -103,15 +103,44 @@ class _Ranks(Demand):
 
     def rank(self, expr: ast.Expr, scope: Scope) -> int | None:
         match expr:
-            case ast.WithLoop(operation=ast.Genarray(shape=ast.Row(items=rows), default=default)):
-                inner = self.rank(default, scope)
-                return None if inner is None else len(rows) + inner
+            case ast.WithLoop(operation=ast.Genarray(shape=shape, default=default)):
+                return self._added(self.length(shape, scope), self.rank(default, scope))
             case ast.WithLoop(operation=ast.Fold(neutral=neutral)):
                 return self.rank(neutral, scope)
-            case ast.Call(function=ast.Name(text="genarray"), args=(ast.Row(items=rows), array)):
-                inner = self.rank(array, scope)
-                return None if inner is None else len(rows) + inner
+            case ast.Call(function=ast.Name(text="genarray"), args=(shape, array)):
+                return self._added(self.length(shape, scope), self.rank(array, scope))
         return super().rank(expr, scope)
+
+    def length(self, expr: ast.Expr, scope: Scope) -> int | None:
+        """The number of elements of a vector, where its text alone decides it."""
+        match expr:
+            case ast.Row(items=items):
+                return len(items)
+            case ast.Name(text=text):
+                meant = scope.names[text]
+                if not isinstance(meant, BoundName):
+                    return None
+                return self.length(meant.expr, meant.scope)
+            case ast.Cast(operand=operand) | ast.Unary(operand=operand):
+                return self.length(operand, scope)
+            case ast.Binary(op="++", left=left, right=right):
+                return self._added(self.length(left, scope), self.length(right, scope))
+            case ast.Binary(left=left, right=right):
+                found = self.length(left, scope)
+                return self.length(right, scope) if found is None else found
+            case ast.Call(function=ast.Name(text="shape"), args=(array,)):
+                return self.rank(array, scope)
+            case ast.Call(function=ast.Name(text=name), args=(ast.Row(items=(amount,)), vector)):
+                if isinstance(amount, ast.Unary):
+                    amount = amount.operand
+                if isinstance(amount, ast.Number) and name == "take":
+                    return int(amount.value)
+                if isinstance(amount, ast.Number) and name == "drop":
+                    return self._added(self.length(vector, scope), -int(amount.value))
+        return None
+
+    def _added(self, first: int | None, second: int | None) -> int | None:
+        return None if first is None or second is None else first + second
 
 
 class _Translation(Builder):

@@ -1120,3 +1120,17 @@ case(
     {"n": V.astype("int64")},
     499995000000000 + V.astype("int64"),
 )
+case(
+    "the rank of a comprehension whose bound is as long as a row",
+    "C22 C24",
+    "{ [i] -> 9 * i | [0] <= [i] < (0 * shape(a) + [4]) }[..., 3]",
+    {"a": V},
+    i32(27),
+)
+case(
+    "the rank of a comprehension whose bound is taken",
+    "C22 C24",
+    "{ [i, j] -> sel([(j + 2) % 3], { [k] -> 2 * k | [k] < take([1], shape(a)) }) | [i, j] < [1, 3] }",  # noqa: E501
+    {"a": M},
+    i32([[4, 0, 2]]),
+)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import tc
 import tc.sac
-from tc.sac.text.parser import parse
 from tests.support.sac_cases import CASES, Case, array, assert_due, entry_of, inputs_of
+from tests.support.sac_shapes import shapes_by_function
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")  # C15 tells of two bounds
 
@@ -60,30 +58,11 @@ def test_a_desugared_sum_over_a_row_is_the_papers() -> None:
     )
 
 
-def shape_by_function(case: Case) -> Any:
-    """The shapes that the shape function gives from what it is demanded of each input."""
-    needed = tc.sac.demand(case["src"], "S", **entry_of(case))
-    given = inputs_of(case)
-    if isinstance(given, list):
-        given = dict(zip(needed, given, strict=True))
-    text = tc.sac.shape_function(case["src"], **entry_of(case))
-    inputs: dict[str, Any] = {}
-    for name, level in needed.items():
-        value = np.asarray(given[name])
-        if level != "N":
-            shape = np.array(value.shape, np.int32)
-            inputs[name] = {"F": given[name], "S": shape, "D": np.int32(value.ndim)}[level]
-    function = parse(tc.Source(text)).definitions[-1].name.text
-    return tc.sac.interpret(text, inputs, entry=function)
-
-
 @pytest.mark.parametrize("case", RUNNING, ids=name_of)
 def test_a_shape_function_gives_the_shape_from_what_is_demanded(case: Case) -> None:
     """C22, section 6.2."""
-    found = shape_by_function(case)
-    shapes = found if isinstance(found, tuple) else (found,)
-    due = [array(want).shape for want in case["want"]]
-    assert [tuple(shape.tolist()) for shape in shapes] == due
+    found = shapes_by_function(case["src"], inputs_of(case), **entry_of(case))
+    assert found == [array(want).shape for want in case["want"]]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import tc
 import tc.sac
 from tests.sac.rule_table import CASES, RuleCase
+from tests.support.sac_shapes import shapes_by_function
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")  # C15 tells of two bounds
 
@@ -78,3 +79,12 @@ def test_the_desugared_text_gives_the_value(case: RuleCase) -> None:
     text = tc.sac.desugar(case.src, given, **entry)
     assert "->" not in text
     assert_result(tc.sac.interpret(text, given, **entry), case.want)
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("case", VALUES, ids=lambda case: case.name)
+def test_the_shape_function_gives_the_shape(case: RuleCase) -> None:
+    entry = {} if case.entry is None else {"entry": case.entry}
+    wanted = case.want if isinstance(case.want, tuple) else (case.want,)
+    found = shapes_by_function(case.src, case.inputs, **entry)
+    assert found == [np.shape(want) for want in wanted]
