@@ -93,7 +93,8 @@ def means(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 def first_calls(seed: int) -> list[list[Any]]:
-    """Seconds of the first call: SaC's text, and the text of tc, with nothing on disk."""
+    """Milliseconds of the first call: SaC's text, and the text of tc, with nothing on disk. Times
+    are of the whole process, as compilers run in threads of their own."""
     rows = []
     tc.cache.disable()
     for place, case in enumerate(CASES):
@@ -103,12 +104,12 @@ def first_calls(seed: int) -> list[list[Any]]:
         for draw in range(100, 106):  # other sizes each time, as equal ones are compiled already
             inputs = case.inputs(np.random.default_rng((seed, place, draw)))
             for name in ("sac", "tc"):
-                begin = time.thread_time()
+                begin = time.process_time()
                 if name == "sac":
                     compiled(case.text, case.entry)(*inputs)
                 else:
                     tc.compile(case.text_of_tc, options=ONE)(*inputs)
-                times[name].append(time.thread_time() - begin)
+                times[name].append(time.process_time() - begin)
         own, other = (1e3 * statistics.median(times[name][1:]) for name in ("sac", "tc"))
         rows.append([case.name, own, other, own - 1.15 * other])
     tc.cache.enable()
@@ -121,12 +122,12 @@ def lowering_of_the_network() -> list[list[Any]]:
     inputs = [rng.random(shape, np.float32) for shape in shapes]
     times: dict[str, list[float]] = {"front end": [], "lowering": []}
     for _ in range(9):
-        begin = time.thread_time()
+        begin = time.process_time()
         function = compiled(example("cnn"), "digits")
-        middle = time.thread_time()
+        middle = time.process_time()
         function.lowered(*inputs)
         times["front end"].append(middle - begin)
-        times["lowering"].append(time.thread_time() - middle)
+        times["lowering"].append(time.process_time() - middle)
     return [[name, 1e3 * statistics.median(values)] for name, values in times.items()]
 
 
@@ -141,12 +142,12 @@ def chains() -> list[list[Any]]:
     a = np.random.default_rng(0).random((200, 300), np.float32)
     tc.cache.disable()
     for count in (1, 2, 4, 8, 16, 32, 64):
-        begin = time.thread_time()
+        begin = time.process_time()
         function = compiled(chain(count), "chain")
         function.lowered(a)
-        middle = time.thread_time()
+        middle = time.process_time()
         result = function(a)
-        end = time.thread_time()
+        end = time.process_time()
         wanted = a
         for _ in range(count):
             wanted = CASES[0].with_numpy(wanted)
