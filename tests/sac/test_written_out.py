@@ -1,0 +1,86 @@
+"""What the lowering writes out: elements of index vectors, weights, folds whose indices wrap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tc.sac
+
+UNIT = "int[.] unit(int axis, int d) { return { [k] -> k == axis ? 1 : 0 | [k] < [d] }; }\n"
+MIRRORED = UNIT + (
+    "int[d] mirrored(int[d] iv, int[d] s) { return min(abs(iv), 2 * s - 2 - abs(iv)); }\n"
+    "int[*] f(int[d:s] a, int[r] w)\n"
+    "{ return { iv -> sum({ [k] -> w[k] * a[mirrored(iv + (k - 2) * unit(0, d), s)] }) "
+    "| iv < s }; }"
+)
+STENCIL = (
+    "double[*] stencil(double[d:s] x, double[3] w)\n"
+    "{ return { iv -> sum({ ov -> w[sum(abs(ov - 1))] * x[(iv + ov - 1) % s] "
+    "| ov < genarray([d], 3) }) | iv < s }; }\n"
+    "double[*] f(double[*] x) { return stencil(x, [-8.0 / 3.0, 0.0, 1.0 / 7.0]); }"
+)
+POOL = (
+    "float[*] pool(float[*] x, int[.] f)\n"
+    "{ return { iv -> sum({ ov -> x[iv * f + ov] | ov < f }) | iv < shape(x) / f }; }\n"
+    "float[*] g(float[*] x) { return pool(x, [2, 3]); }"
+)
+
+
+def statements(text: str) -> int:
+    return text.count(" where ")
+
+
+def test_elements_of_an_index_vector_are_scalars() -> None:
+    """A mirrored index is a term for each axis, and no temporary of index vectors."""
+    a = np.arange(42, dtype=np.int32).reshape(6, 7)
+    w = np.int32([1, -2, 3, 5, 7])
+    f = tc.sac.compile(MIRRORED, entry="f", backend="interpret")
+    assert statements(f.lowered(a, w).text) == 1
+    wide = np.pad(a, ((2, 2), (0, 0)), mode="reflect")
+    np.testing.assert_array_equal(f(a, w), sum(w[k] * wide[k : k + 6] for k in range(5)))
+
+
+@pytest.mark.parametrize("backend", ["interpret", "numba"])
+def test_quotients_of_numbers_are_weights(backend: str) -> None:
+    """Terms of weight 0 go, equal weights are factored out, as those of numbers are."""
+    x = np.random.default_rng(0).random((4, 5))
+    f = tc.sac.compile(STENCIL, entry="f", backend=backend)
+    text = f.lowered(x).text
+    assert statements(text) == 1
+    assert text.count("x(") == 1 + 4  # the point and its corners
+    corners = sum(np.roll(x, (i, j), (0, 1)) for i in (-1, 1) for j in (-1, 1))
+    np.testing.assert_allclose(f(x), -8 / 3 * x + corners / 7, rtol=1e-13)
+
+
+@pytest.mark.parametrize("op", ["sum", "maxval"])
+def test_folds_whose_indices_wrap_are_written_out(op: str) -> None:
+    a = np.random.default_rng(0).integers(-9, 9, (5, 3), np.int32)
+    f = tc.sac.compile(
+        f"int[*] f(int[d:s] a) {{ return {{ iv -> {op}({{ ov -> a[(iv + ov - 1) % s] "
+        "| ov < genarray([d], 3) }) | iv < s }; }",
+        backend="interpret",
+    )
+    assert "=!" not in f.lowered(a).text
+    shifted = [np.roll(a, (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+    np.testing.assert_array_equal(f(a), np.sum(shifted, 0) if op == "sum" else np.max(shifted, 0))
+
+
+def test_subscripts_have_no_casts_that_change_nothing() -> None:
+    x = np.random.default_rng(0).random((4, 6), np.float32)
+    f = tc.sac.compile(POOL, entry="g", backend="interpret")
+    assert "int(" not in f.lowered(x).text
+    due = x.astype(np.float64).reshape(2, 2, 2, 3).sum(axis=(1, 3))
+    np.testing.assert_allclose(f(x), due, rtol=1e-6)
+
+
+def test_subscripts_that_wrap_keep_their_casts() -> None:
+    """The product of an index and a large int32 wraps before its remainder selects."""
+    f = tc.sac.compile(
+        "int[*] f(int[.] a, int n) { return { [i] -> a[(i * n) % 4] | [i] < [4] }; }",
+        backend="interpret",
+    )
+    a = np.int32([5, 6, 7, 8])
+    n = 2**30 + 1
+    wrapped = [int(np.array(i * n).astype(np.int32)) % 4 for i in range(4)]
+    np.testing.assert_array_equal(f(a, np.int32(n)), a[wrapped])
