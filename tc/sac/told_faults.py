@@ -115,7 +115,7 @@ def told(
         search.loops, search.part_of = search.searched, part_of
         results = program.values(given, search)
         for value in results:
-            if len(hints) >= len(value.shape) and all(
+            if hints and len(hints) >= len(value.shape) and all(
                 0 <= k < n for k, n in zip(hints, value.shape, strict=False)
             ):
                 part_of(value, dict(enumerate(hints[: value.rank])))
