@@ -115,8 +115,10 @@ def told(
         search.loops, search.part_of = search.searched, part_of
         results = program.values(given, search)
         for value in results:
-            if hints and len(hints) >= len(value.shape) and all(
-                0 <= k < n for k, n in zip(hints, value.shape, strict=False)
+            if (
+                hints
+                and len(hints) >= len(value.shape)
+                and all(0 <= k < n for k, n in zip(hints, value.shape, strict=False))
             ):
                 part_of(value, dict(enumerate(hints[: value.rank])))
         found = [(elements(value, value.type.alone), value.type.alone) for value in results]
