@@ -45,7 +45,7 @@ def words_of(case: RuleCase, folder: Path) -> list[str]:
     return words + ([] if case.entry is None else ["--entry", case.entry])
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("case", VALUES, ids=lambda case: case.name)
 def test_run_saves_what_is_due(
     case: RuleCase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -60,7 +60,7 @@ def test_run_saves_what_is_due(
     assert all(f"{path.stem}: " in shown for path in found)
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("case", VALUES, ids=lambda case: case.name)
 def test_explain_and_emit_show_every_program(
     case: RuleCase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -75,7 +75,7 @@ def test_explain_and_emit_show_every_program(
     assert "void " in capsys.readouterr().out
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
 def test_a_refusal_is_told_with_its_rule(
     case: RuleCase, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -155,7 +155,7 @@ def called(case: Refusal, text: str, backend: str) -> Any:
             np.testing.assert_array_equal(array, GIVEN[name])
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("backend", ["reference", "interpret", "numba", "c"])
 @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.text)
 def test_a_refusal(case: Refusal, backend: str) -> None:

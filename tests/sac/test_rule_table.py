@@ -55,7 +55,7 @@ def test_compiled_code_gives_the_value(case: RuleCase, backend: str) -> None:
     assert_result(result(case, backend), case.want)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
 def test_a_program_is_refused_by_its_rule(case: RuleCase, backend: str) -> None:
@@ -70,7 +70,7 @@ def test_a_level_demands_of_the_inputs(case: RuleCase) -> None:
     assert tc.sac.demand(case.src, case.level) == case.demand
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("case", VALUES, ids=lambda case: case.name)
 def test_the_desugared_text_gives_the_value(case: RuleCase) -> None:
     """The desugared text has no comprehension, and the same result (C20)."""
@@ -81,7 +81,7 @@ def test_the_desugared_text_gives_the_value(case: RuleCase) -> None:
     assert_result(tc.sac.interpret(text, given, **entry), case.want)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("case", VALUES, ids=lambda case: case.name)
 def test_the_shape_function_gives_the_shape(case: RuleCase) -> None:
     entry = {} if case.entry is None else {"entry": case.entry}
