@@ -16,7 +16,7 @@ import numpy as np
 
 from tc.call_times import CallTime, time_of
 from tc.dtypes import SPELLINGS, DType
-from tc.errors import InputError, InternalError, TCError, ends_at_caller
+from tc.errors import InputError, InternalError, TCError, ends_at_caller, render
 from tc.explanation import Explanation
 from tc.function import Compiled
 from tc.introspection import (
@@ -29,6 +29,7 @@ from tc.introspection import (
 from tc.options import Options
 from tc.pipeline import check_module, parse_source
 from tc.process import forks
+from tc.process.call_sites import warn
 from tc.runtime.outputs import result_type
 from tc.sac.arguments import GivenInput, arrays_of, family_and_like, for_library
 from tc.sac.batching import batched_text
@@ -227,7 +228,11 @@ class Function:
         try:
             compiled, may_repeat = self._specialised(given)
         except TCError as error:
-            return self._by_reference(given, outputs, error)
+            results = self._by_reference(given, outputs, error)
+            cause = "the reference computes this call, element by element, as no kernel serves it: "
+            noted = TCError(f"{cause}{error.cause}", rule="C26", span=self.program.results[0].span)
+            warn(render("warning", noted))
+            return results
         try:
             results = compiled(*arrays_of(given), outputs=outputs)
         except TCError as error:

@@ -297,3 +297,12 @@ def test_the_def_of_an_expression() -> None:
     x = np.arange(3, dtype=np.int32)
     assert function.lowered(x=x).text.startswith("def expression(int(3) x) -> (int(3) result)")
     assert repr(function) == "<tc.sac expression(x), backend numba>"
+
+
+def test_a_call_that_no_kernel_serves_warns() -> None:
+    """The bound of j depends on i through an array, which no def says."""
+    text = "{ [i] -> all({ [j] -> take([i], v)[j] == 0 }) | [i] < [3] }"
+    function = tc.sac.compile(text, backend="c")
+    with pytest.warns(tc.TCWarning, match="the reference computes this call"):
+        found = function(v=np.int32([0, 1, 0, 0]))
+    assert found.tolist() == [True, True, False]
