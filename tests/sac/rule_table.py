@@ -1134,3 +1134,10 @@ case(
     {"a": M},
     i32([[4, 0, 2]]),
 )
+case(
+    "weights that are one as floats, and not as integers",
+    "C5 C26",
+    "w = [9007199254740992, 9007199254740993]; { [i] -> sum({ [k] -> w[k] * n[i + k] | [k] < [2] }) | [i] < [4] }",  # noqa: E501
+    {"n": V.astype("int64")},
+    2**53 * V[:-1].astype("int64") + (2**53 + 1) * V[1:].astype("int64"),
+)

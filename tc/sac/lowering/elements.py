@@ -653,14 +653,16 @@ def _by_factor(parts: Sequence[Term]) -> dict[Term | None, list[Term]]:
     """The terms of a sum by the factor that no index decides, None for 1, without those that are
     zero."""
     groups: dict[Term | None, list[Term]] = {}
-    same: dict[float, Term] = {}
+    same: dict[tuple[float, Type], Term] = {}  # an int64 as itself: no float holds them all
     for part in parts:
         factor, rest = _factored(part)
-        value = None if factor is None else _weak_value(factor)
+        value: float | None = None
+        if factor is not None:
+            value = factor.data if factor.kind == "number" else _weak_value(factor)
         if value == 0 or (part.kind == "number" and part.data == 0):
             continue
         if value is not None and factor is not None:
-            factor = None if value == 1 else same.setdefault(value, factor)
+            factor = None if value == 1 else same.setdefault((value, factor.type), factor)
         groups.setdefault(factor, []).append(rest)
     return groups
 
