@@ -15,7 +15,7 @@ from tc.cli import main
 from tc.sac.program import Program
 from tc.source import Source
 from tests.sac.rule_table import CASES, RuleCase
-from tests.sac.test_rule_table import assert_result
+from tests.support.sac_cases import assert_result
 
 EXPECTED = Path(__file__).parents[1] / "expected" / "sac_command_line"
 VALUES = [case for case in CASES if case.want is not None]

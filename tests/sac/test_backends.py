@@ -13,9 +13,10 @@ import tc
 import tc.sac
 from tests.sac.campaign import fallbacks
 from tests.sac.rule_table import CASES, RuleCase
-from tests.sac.test_rule_table import assert_result, result
+from tests.sac.test_rule_table import result
 from tests.support import sac_cases
 from tests.support.opencl import on_pocl
+from tests.support.sac_cases import assert_result
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")  # C15 tells of two bounds
 

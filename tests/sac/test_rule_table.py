@@ -10,13 +10,12 @@ import pytest
 import tc
 import tc.sac
 from tests.sac.rule_table import CASES, RuleCase
+from tests.support.sac_cases import assert_result
 from tests.support.sac_shapes import shapes_by_function
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")  # C15 tells of two bounds
 
 BACKENDS = ("interpret", "numba", "c")
-ROUNDED = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-14}
-"""How far a float may lie from numpy's, of the greater magnitude: sums may have another order."""
 
 
 def result(case: RuleCase, backend: str) -> Any:
@@ -25,16 +24,6 @@ def result(case: RuleCase, backend: str) -> Any:
     if backend == "interpret":
         return tc.sac.interpret(case.src, given, **entry)
     return tc.sac.compile(case.src, backend=backend, **entry)(given)
-
-
-def assert_result(found: Any, want: Any) -> None:
-    found, want = np.asarray(found), np.asarray(want)
-    assert (found.shape, found.dtype) == (want.shape, want.dtype)
-    if str(want.dtype) in ROUNDED:
-        rounded = ROUNDED[str(want.dtype)]
-        np.testing.assert_allclose(found, want, rtol=rounded, atol=rounded)
-    else:  # `assert_allclose` compares integers as doubles
-        np.testing.assert_array_equal(found, want)
 
 
 VALUES = [case for case in CASES if case.want is not None]
