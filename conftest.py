@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import pathlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -51,7 +52,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for variable in ("TC_CACHE_DIR", "TC_THREADS", "TC_TUNE"):
         os.environ.pop(variable, None)
     config.stash[DIRECTORY] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tc-tests-")
-    os.environ["TC_TUNE_DB"] = os.path.join(config.stash[DIRECTORY], "none", "tuned.db")
+    none = pathlib.Path(config.stash[DIRECTORY], "none")
+    none.touch()  # a file: a test that names no database of its own cannot write one for the rest
+    os.environ["TC_TUNE_DB"] = str(none / "tuned.db")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -180,7 +180,7 @@ def test_a_stage_alone_and_its_def_as_a_file(capsys: pytest.CaptureFixture[str])
 def test_tune_keeps_a_plan_that_the_next_run_takes(
     conv: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TC_TUNING_DATABASE", "tuned.db")
+    monkeypatch.setenv("TC_TUNE_DB", "tuned.db")
     words = [conv, "--entry", "conv", "x=random:40x40"]
     assert main(["tune", *words, "--max-candidates", "2", "--search", "random"]) == 0
     shown = capsys.readouterr().out
