@@ -27,7 +27,7 @@ from tc.runtime.specialisation import out_of_memory, start_warnings
 from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.semantics.suggest import nearest
-from tc.source import Source
+from tc.source import Origin, Source
 from tc.tuning.lookup import TunedOptions, database_path, with_tuned_plan
 
 if TYPE_CHECKING:
@@ -433,14 +433,16 @@ def _trace(
 
 
 def _program(src: object, entry: str | None) -> Program:
-    return _checked(given_source(src), entry)
+    source = given_source(src)
+    return _checked(source.text, source.name, source.origin, entry)
 
 
 @lru_cache(maxsize=256)
-def _checked(source: Source, entry: str | None) -> Program:
+def _checked(text: str, name: str, origin: Origin | None, entry: str | None) -> Program:
     """The program of a source, which is read once where it is given again and again, as to
-    `tc.compile` in a function. Programs do not change."""
-    return check_module(parse_source(source), entry)
+    `tc.compile` in a function. Programs do not change. Sources of one text are equal wherever it
+    stands, so that its place is an argument of its own: messages name it."""
+    return check_module(parse_source(Source(text, name, origin)), entry)
 
 
 def _function(

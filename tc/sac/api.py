@@ -28,14 +28,20 @@ from tc.sac.program import Program, traced
 from tc.sac.shape_functions import shape_module
 from tc.sac.text.parser import parse
 from tc.sac.text.printer import module_text
-from tc.source import ShownText, Source
+from tc.source import Origin, ShownText, Source
 from tc.stages import SAC_STAGES
 from tc.tuning.lookup import TunedOptions
 
 
+def _program(src: Text, entry: str | None) -> Program:
+    source = given_source(src)
+    return _checked(source.text, source.name, source.origin, entry)
+
+
 @lru_cache(maxsize=256)
-def _program(source: Source, entry: str | None) -> Program:
-    return Program.of(source, entry)
+def _checked(text: str, name: str, origin: Origin | None, entry: str | None) -> Program:
+    """The program of a source, read once where it is given again at one place."""
+    return Program.of(Source(text, name, origin), entry)
 
 
 @ends_at_caller
@@ -51,7 +57,7 @@ def interpret(src: Text, /, *inputs: Any, entry: str | None = None, **named: Any
     >>> tc.sac.interpret("{ [i] -> a[i] + 1 }", a=np.int32([1, 2]))
     array([2, 3], dtype=int32)
     """
-    program = _program(given_source(src), entry)
+    program = _program(src, entry)
     given = program.bound(inputs, named)
     results = program.interpreted(given)
     family, like = family_and_like([g.array for g in given])
@@ -79,7 +85,7 @@ def compile(
     >>> double(np.ones((1, 2), np.float32))
     array([[2., 2.]], dtype=float32)
     """
-    return _function(_program(given_source(src), entry), backend, options, check)
+    return _function(_program(src, entry), backend, options, check)
 
 
 def _function(
@@ -163,7 +169,7 @@ def explain(
         iv selects of b: shape(b) = [2] (C15)
     """
     check_stage(stage, SAC_STAGES)
-    function = _function(_program(given_source(src), entry), backend, options, check)
+    function = _function(_program(src, entry), backend, options, check)
     found = replace(function.explain(*inputs, **named), stage=stage)
     if found.trace is None and stage not in (None, "all", "ranges", *SAC_STAGES):
         raise runs_text(backend)
@@ -192,7 +198,7 @@ def demand(src: Text, level: str, *, entry: str | None = None) -> dict[str, str]
     """
     if level not in Level.__members__:
         raise InputError(f"the level {level!r} is none of F, S, D and N", rule="C25")
-    program = _program(given_source(src), entry)
+    program = _program(src, entry)
     found = traced(lambda: demand_of(program.module, program.definition, Level[level]))
     return {name: needed.name for name, needed in found.items()}
 
@@ -231,7 +237,7 @@ def shape_function(src: Text, *, entry: str | None = None) -> ShownText:
     int[.] plus_s(int[.] A) { return A; }
     <BLANKLINE>
     """
-    program = _program(given_source(src), entry)
+    program = _program(src, entry)
     made = traced(lambda: module_text(shape_module(program.module, program.definition)))
     return ShownText(made, "sac")
 
@@ -240,5 +246,5 @@ def lowered_call(
     src: Text, entry: str | None, /, *inputs: Any, **named: Any
 ) -> tuple[Compiled, list[Any]]:
     """The def of tc that serves these inputs, and the arrays that it is called with."""
-    function = Function(_program(given_source(src), entry), "interpret", None, None)
+    function = Function(_program(src, entry), "interpret", None, None)
     return function.lowered_call(inputs, named)

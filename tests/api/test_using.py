@@ -11,6 +11,8 @@ import pickle
 import re
 import sys
 import textwrap
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -312,6 +314,26 @@ def test_a_text_that_was_put_together_names_the_call() -> None:
     lines = Path(__file__).read_text(encoding="utf-8").split("\n")
     number = next(i for i, line in enumerate(lines, 1) if line.endswith("# the call that gives it"))
     assert f" --> <string>:2:8, given at {__file__}:{number}\n" in str(caught.value)
+
+
+@pytest.mark.parametrize("notation", ["tc", "sac"])
+def test_a_text_that_was_given_before_is_told_where_it_is_given(notation: str) -> None:
+    """Texts that were read are kept, but a message names the place of its own call."""
+    x = np.ones(3, np.float32)
+    texts = {
+        "tc": ["def f(float(N) x, float(M) y) -> (z)", "{ z(i) = x(i) + y(i) }"],
+        "sac": ["{ [i] ->", "x[i] + y[i] | [i] < [3] }"],
+    }
+    text = " ".join(texts[notation])
+    verbs: dict[str, Callable[..., Any]] = {"tc": tc.interpret, "sac": tc.sac.interpret}
+    assert np.array_equal(verbs[notation](text, x=x, y=x), x + x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((tc.TCWarning, tc.TCError)) as raised:
+            verbs[notation](text, x=x, y=x[1:])  # the second place
+    lines = Path(__file__).read_text(encoding="utf-8").split("\n")
+    number = next(i for i, line in enumerate(lines, 1) if line.endswith("# the second place"))
+    assert f", given at {__file__}:{number}\n" in str(raised.value)
 
 
 def test_where_a_text_stands_changes_nothing() -> None:
