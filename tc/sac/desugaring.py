@@ -3,6 +3,8 @@ comprehensions are with-loops whose default element has the shape of the last bo
 
 The shape of a body is `shape(e)` with stand-ins for the indices. `shape` needs no more than level S
 (C22), so no instance is computed, and the stand-ins serve by their shapes alone (C23).
+
+Long because loops, outlines and inferred bounds ask each other for expressions.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from tc.dtypes import SPELLINGS
 from tc.sac import ast
 from tc.sac.bindings import Bindings
 from tc.sac.dots import DotBuilder, has_dots, is_dot
 from tc.sac.levels.builtins import SELECTION, row_of
 from tc.sac.levels.demand import Demand, InputName, MeantName, Scope
 from tc.sac.levels.values import Level
+from tc.sac.names import inputs_of
 from tc.sac.trees import (
     assigned_names,
     children,
@@ -40,7 +44,7 @@ def desugared(module: ast.Module) -> ast.Module:
     definitions = {definition.name.text: definition for definition in module.definitions}
     rewriter = _Rewriter(Span(module.source, 0, 0), words, definitions)
     changed = tuple(replace(d, body=rewriter.body(d.body)) for d in module.definitions)
-    body = None if module.body is None else rewriter.body(module.body)
+    body = None if module.body is None else rewriter.expression(module.body)
     return ast.Module(module.source, changed, body)
 
 
@@ -103,6 +107,15 @@ class _Rewriter(DotBuilder):
         place = self._behind(body.statements, _Place([]))
         results = tuple(self.expr(result, place) for result in body.results)
         return ast.Body(tuple(place.block), results, span=body.span)
+
+    def expression(self, body: ast.Body) -> ast.Body:
+        """The body of a text that is an expression, whose free names are its inputs (C1): one that
+        no with-loop needs, such as that of the bound of a pattern without variables, is named by a
+        statement."""
+        found = self.body(body)
+        unused = [name for name in inputs_of(body) if name not in inputs_of(found)]
+        kept = (self.assign(self.name(self.fresh(name)), self.name(name)) for name in unused)
+        return replace(found, statements=(*kept, *found.statements))
 
     def _behind(self, statements: Sequence[ast.Statement], place: _Place) -> _Place:
         """The place behind statements, which are added to its block."""
@@ -195,7 +208,7 @@ class _Rewriter(DotBuilder):
 
     def outline(self, expr: ast.Expr, place: _Place, level: Level) -> ast.Expr:
         """An expression of the shape of another one at level S, of its type alone at N, for which
-        no body is computed; its type may be narrower, as bodies are left out."""
+        no body is computed. An integer type may be narrower, as bodies of integers are left out."""
         match expr:
             case ast.Name(text=text):
                 return place.by.get(text, expr)
@@ -224,17 +237,17 @@ class _Rewriter(DotBuilder):
                 assert found is not None
                 return found
             case ast.WithLoop(operation=ast.Genarray(shape=shape, default=default)):
-                element = self.outline(default, place, level)
+                element = self._beside(expr.parts, self.outline(default, place, level), place)
                 if level == N:
                     return element
                 return self.call("genarray", self._value(shape, place), element)
             case ast.WithLoop(operation=ast.Modarray(array=array)):
-                return self.outline(array, place, level)
+                return self._beside(expr.parts, self.outline(array, place, level), place)
             case ast.WithLoop(operation=ast.Fold(op=op, neutral=neutral)):
                 outline = self.outline(neutral, place, level)
                 if op in ("&&", "||"):  # of any neutral element, a condition
                     return ast.Unary("!", outline, span=self.span)
-                return outline
+                return self._beside(expr.parts, outline, place)
             case ast.Call(args=args):
                 changed = (
                     self._value(arg, place)
@@ -280,12 +293,14 @@ class _Rewriter(DotBuilder):
     def _outline_of_comprehension(
         self, expr: ast.Comprehension, place: _Place, level: Level
     ) -> ast.Expr:
-        last = expr.parts[-1]
+        *earlier, last = expr.parts
         if level == N:
             length = self.row((self.number(0),))
-            return self.outline(last.body, self._standing(last.pattern, length, place), N)
+            body = self.outline(last.body, self._standing(last.pattern, length, place), N)
+            return self._beside(earlier, body, place)
         lower, upper = self._bounds(last, place, self.row(()), self.row(()), is_last=True)
         body = self.outline(last.body, self._standing(last.pattern, upper, place), S)
+        body = self._beside(earlier, body, place)
         if not has_dots(last.pattern):
             return self.call("genarray", upper, body)
         element = self.held(body, "e", place)
@@ -293,6 +308,27 @@ class _Rewriter(DotBuilder):
         _, bound, taken = self.without_dots(last.pattern, lower, upper, element, [], inner, None)
         sizes = self.concat([self.vector(bound), self.rest_of(inner, taken)])
         return self.call("genarray", sizes, self.call("zero", element))
+
+    def _beside(
+        self, parts: Sequence[ast.Part | ast.LoopPart], outline: ast.Expr, place: _Place
+    ) -> ast.Expr:
+        """An outline whose type is that in which it meets the bodies of partitions, if those may be
+        floats: what is `double` beside integers may be `float` beside floats (C5)."""
+        length = self.row((self.number(0),))
+        types: dict[ast.Expr, None] = {}
+        for part in parts:
+            if _is_whole(part.body):
+                continue
+            inside = self._standing(_pattern(part), length, place)
+            if isinstance(part, ast.LoopPart):
+                for statement in part.statements:
+                    inside = self._with_values(statement, inside)
+            types.setdefault(self.outline(part.body, inside, N))
+        types.pop(outline, None)
+        for found in types:
+            yes, zero = ast.Bool(True, span=self.span), self.call("zero", found)
+            outline = ast.Conditional(yes, outline, zero, span=self.span)
+        return outline
 
     def _standing(self, pattern: ast.Pattern, upper: ast.Expr, place: _Place) -> _Place:
         """The place in a body whose index has zeros as stand-ins, for its shape alone."""
@@ -680,6 +716,18 @@ class _Search:
 
 def _pattern(part: ast.Part | ast.LoopPart) -> ast.Pattern:
     return part.pattern if isinstance(part, ast.Part) else part.generator.index
+
+
+def _is_whole(expr: ast.Expr) -> bool:
+    """Whether the text of an expression shows that its elements are integers or bools."""
+    match expr:
+        case ast.Number(text=text, value=value):
+            return isinstance(value, int) and (text[:2] in ("0x", "0X") or text[-1] not in "fFdD")
+        case ast.Bool() | ast.Unary(op="!"):
+            return True
+        case ast.Cast(spelling=spelling):
+            return not SPELLINGS[spelling].is_float
+    return False
 
 
 def _uses(expr: ast.Expr, names: frozenset[str]) -> bool:

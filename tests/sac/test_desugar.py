@@ -162,3 +162,37 @@ def test_bounds_are_inferred_from_any_array_whose_shape_no_index_decides(
     np.testing.assert_array_equal(tc.sac.interpret(text, given, entry=entry), due)
     plain = tc.sac.desugar(text)
     np.testing.assert_array_equal(tc.sac.interpret(plain, given, entry=entry), due)
+
+
+OUTLINES = [
+    ("{ [i] -> (with { ([0] <= [j] < [6]) : x; } : modarray(a) / 2.0)[i] | [i] < [3] }",
+     np.full(3, 0.25)),
+    ("{ [i] -> (with { ([0] <= [j] < [6]) { y = x + x; } : y; } : genarray([6], 1) / 2.0)[i] "
+     "| [i] < [3] }", np.full(3, 0.5)),
+    ("{ [i] -> { [j] -> x | [j] < [1]; [j] -> a[j] }[i] / 2.0 | [i] < [3] }", [0.25, -0.5, 2]),
+    ("{ [i] -> sqrt(with { ([0] <= [j] < [2]) : 2 * x; } : fold(+, i - i + 2)) | [i] < [2] }",
+     [2, 2]),
+    ("{ [i] -> [{ [j] -> { [k] -> x | [k] < [1]; [k] -> a[k] | [k] < [2] } | [j] < [1] } / 2.0] "
+     "| [i] < [1] }", [[[[0.25, -0.5]]]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "due"), OUTLINES)
+def test_an_outline_is_a_float_where_a_body_is(text: str, due: Any) -> None:
+    """C5: `double` beside integers would be `float` beside the floats of a partition."""
+    x = np.float32(0.5)
+    given = {name: {"a": A, "x": x}[name] for name in tc.sac.demand(text, "F")}
+    for program in (text, tc.sac.desugar(text)):
+        found = tc.sac.interpret(program, given)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, due)
+
+
+def test_an_input_of_which_no_with_loop_needs_anything_stays_one() -> None:
+    """C1: the free names of an expression are its inputs."""
+    text = "{ [.] -> a | [] < shape(t) }"
+    plain = tc.sac.desugar(text)
+    assert tc.sac.demand(plain, "F").keys() == tc.sac.demand(text, "F").keys() == {"a", "t"}
+    for program in (text, plain):
+        found = tc.sac.interpret(program, a=A, t=np.int32(7))
+        np.testing.assert_array_equal(found, A)

@@ -101,6 +101,36 @@ def test_what_no_result_needs_raises_nothing(text: str, due: int) -> None:
     assert found == due
 
 
+UNMATCHED = [
+    "int[*] f(int[2] u, int[*] x) { return x + 1; } "
+    "int[*] g(int[*] a, int[*] x) { return f(%s, x); }",
+    "int[*] f(int[n,n] u, int[*] x) { return x + 1; } "
+    "int[*] g(int[*] a, int[*] x) { return f(genarray(a, 0), x); }",
+    "int[*] f(int[+] u, int[n] x) { return x + 1; } "
+    "int[*] g(int[*] a, int[*] x) { return f(reshape(drop([2], a), [1]), x); }",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", UNMATCHED)
+@pytest.mark.parametrize("backend", ["interpret", "numba"])
+def test_an_argument_that_no_result_needs_is_not_computed_for_its_type(
+    text: str, backend: str
+) -> None:
+    """C6, C10: data decide its shape, and demand says that nothing of them is needed (C24)."""
+    text = text.replace("%s", "iota(a[0])")
+    assert tc.sac.demand(text, "F", entry="g") == {"a": "N", "x": "F"}
+    found = tc.sac.compile(text, entry="g", backend=backend)(np.int32([5, 3]), np.int32([1, 2]))
+    np.testing.assert_array_equal(found, [2, 3])
+
+
+def test_an_argument_that_no_result_needs_is_of_its_declared_shape() -> None:
+    """C6: shapes of the inputs show that this one is not."""
+    text = UNMATCHED[0].replace("%s", "a")
+    with pytest.raises(tc.RangeError) as caught:
+        tc.sac.interpret(text, np.int32([5, 3, 1]), np.int32([1, 2]), entry="g")
+    assert caught.value.rule == "C6"
+
+
 def test_the_index_decides_no_shape_of_the_last_partition() -> None:
     with pytest.raises(tc.CheckError, match="depends on the value of i") as caught:
         tc.sac.interpret("{ [i] -> take([i], v) | [i] < [3] }", v=np.zeros(4, np.int32))

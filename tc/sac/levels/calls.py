@@ -11,6 +11,7 @@ import numpy as np
 from tc.dtypes import FLOAT32, FLOAT64, INT32, SPELLINGS, Array, DType, join
 from tc.errors import CheckError, InputError, TCError
 from tc.sac import ast
+from tc.sac.levels.demand import Demand
 from tc.sac.levels.element_types import SIZE_TYPE, ElementType, check_fit
 from tc.sac.levels.values import (
     Environment,
@@ -19,6 +20,7 @@ from tc.sac.levels.values import (
     Shape,
     Value,
     blamed,
+    dependence,
     elements,
     shown,
 )
@@ -165,11 +167,39 @@ class Invocation:
         )
 
     @cached_property
+    def matched(self) -> Sequence[Argument]:
+        """The arguments whose shapes are matched with their types: all but those that no result
+        needs (C24) and whose shapes data decide, as what no result needs is not computed (C10)."""
+        if self.is_entry:
+            return self.parameters
+        needed = self._needed
+        return tuple(
+            each
+            for each in self.parameters
+            if each.parameter.name.text in needed or not _is_shape_of_data(each.given)
+        )
+
+    @property
+    def _needed(self) -> frozenset[str]:
+        """The parameters of which the results need anything, found once for each function."""
+        kept = self.env.frame.outermost.kept
+        name = self.definition.name.text
+        if ("needed", name) not in kept:
+            demand, unknown = Demand(self.env.context.functions), (None,) * len(self.args)
+            kept["needed", name] = frozenset(
+                parameter
+                for number in range(len(self.definition.types))
+                for parameter in demand.of_function(name, number, F, unknown)
+            )
+        found: frozenset[str] = kept["needed", name]
+        return found
+
+    @cached_property
     def sizes(self) -> dict[str, int | Shape]:
         """The sizes that the arguments fix. An argument whose shape cannot be told fixes none: it
         raises where its own parts are asked for."""
         known: dict[str, int | Shape] = {}
-        for argument in self.parameters:
+        for argument in self.matched:
             if isinstance(argument.parameter.type.sizes, str):
                 continue
             try:
@@ -185,7 +215,7 @@ class Invocation:
         """Checks all arguments against their declared types (C6)."""
         for argument in self.parameters:
             self.check_type(argument)
-        for argument in self.parameters:
+        for argument in self.matched:
             if argument.parameter.type.sizes == "+":
                 try:
                     shape = argument.given.shape
@@ -255,6 +285,14 @@ def sizes_told(declared: ast.Type, known: dict[str, int | Shape]) -> str:
             if text not in told:
                 told.append(text)
     return f", where {' and '.join(told)}" if told else ""
+
+
+def _is_shape_of_data(value: Value) -> bool:
+    """Whether the elements of an input decide the shape of a value."""
+    try:
+        return dependence(value, S) == F
+    except TCError:
+        return False
 
 
 def _converted(text: str, dtype: DType) -> str:
