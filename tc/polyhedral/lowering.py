@@ -33,6 +33,7 @@ from tc.polyhedral.rewrite.factoring import divide_last, factor
 from tc.polyhedral.rewrite.half_sums import accumulate_in_float
 from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.splitting import split
+from tc.polyhedral.rewrite.sums_in_place import sum_in_place
 from tc.polyhedral.schedule import Node, in_order, leaves
 from tc.polyhedral.scop.dependences import Dependences, compute_dependences
 from tc.polyhedral.scop.scop import Scop, build_scop
@@ -142,12 +143,12 @@ def _check_single(mapped: Node, dependences: Dependences, target: Target) -> Non
 def _rewrite(
     shaped: ShapedProgram, strides: Strides, options: Options, target: Target
 ) -> tuple[ShapedProgram, Strides]:
-    """The program factored, long reductions split, and adjacent dimensions joined; in any case
-    with sums of halves in floats."""
+    """The program with sums in place of what they become, factored, long reductions split, and
+    adjacent dimensions joined; in any case with sums of halves in floats."""
     if not options.schedule.rewrite:
         return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
-    shaped = linearise(shaped, limits)
+    shaped = linearise(sum_in_place(shaped), limits)
     if wanted.factor is not False:
         order = limits.factoring_all().order if wanted.factor else limits.order
         shaped = factor(shaped, order)
