@@ -209,6 +209,8 @@ def _parts(points: Points) -> Iterator[Points]:
 
 def point(points: Points, space: Space) -> dict[str, int] | None:
     """The lexicographically first point of a set that is bounded from below, None if empty."""
+    if not space.names and points.is_empty():
+        return None
     found: dict[str, int] = {}
     for name in space.names:
         number = smallest(points, space, name)

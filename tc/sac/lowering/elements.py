@@ -424,12 +424,13 @@ class Elements:
         return self.terms.choice(test, *self.fitted((then, otherwise), target))
 
     def least(self, term: Term) -> int:
-        """The least value of a bound."""
+        """The least value of a bound, under the conditions around it."""
         if term.kind == "number":
             return int(term.data)
-        form = self.terms.linear_form(term)
-        if form is not None:
-            return form.interval()[0]
+        if self.terms.linear_form(term) is not None:
+            low, _ = self.assumptions.interval(term)
+            assert low is not None
+            return low
         return self.measured(term, 0)
 
     def goes_below(self, term: Term, limit: int) -> bool:
@@ -448,12 +449,14 @@ class Elements:
         return term.kind != "number" and has_reads(term)
 
     def greatest(self, term: Term) -> int:
-        """The greatest value of a bound, where data decide that of the data at hand (C26)."""
+        """The greatest value of a bound under the conditions around it, where data decide that of
+        the data at hand (C26)."""
         if term.kind == "number":
             return int(term.data)
-        form = self.terms.linear_form(term)
-        if form is not None and not has_reads(term):
-            return form.interval()[1]
+        if self.terms.linear_form(term) is not None and not has_reads(term):
+            _, high = self.assumptions.interval(term)
+            assert high is not None
+            return high
         return self.measured(term, 1)
 
     def measured(self, term: Term, side: int, limit: int | None = None) -> int:

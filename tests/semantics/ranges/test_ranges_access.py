@@ -66,6 +66,17 @@ def test_a_constant_subscript_is_a_precondition() -> None:  # rule G6
         shape(text, N=3, M=2)
 
 
+@pytest.mark.parametrize(
+    "rhs", ["s > 0 ? a(5) : 1", "s <= 0 ? 1 : a(5)", "s > 0 ? 1 / (s - 1) : 1"]
+)
+def test_a_statement_without_indices_counts_its_guards(rhs: str) -> None:  # rule G6, Y6
+    text = f"def f(int(N) a, int s) -> (o) {{ o = {rhs} }}"
+    assert shape(text, N=3, s=0).shapes["o"] == ()
+    if "a(5)" in rhs:
+        with pytest.raises(RangeError, match=r"'a\(5\)' is 5, but a\.0 is N = 3"):
+            shape(text, N=3, s=1)
+
+
 def test_nothing_is_violated_where_nothing_runs() -> None:  # rule G6
     text = "def f(float(N) a, float(M) b) -> (o) { o(i) = a(i) * b(5) }"
     assert shape(text, N=0, M=1).shapes["o"] == (0,)
