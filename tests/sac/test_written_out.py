@@ -84,3 +84,22 @@ def test_subscripts_that_wrap_keep_their_casts() -> None:
     n = 2**30 + 1
     wrapped = [int(np.array(i * n).astype(np.int32)) % 4 for i in range(4)]
     np.testing.assert_array_equal(f(a, np.int32(n)), a[wrapped])
+
+
+def test_folds_have_the_axes_of_the_statements_that_read_them() -> None:
+    """Whatever the order in which a fold names the indices; and equal folds are one, in whatever
+    order those run."""
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(-9, 9, (2, 3, 9), np.int32)
+    f = tc.sac.compile(
+        "int[*], int[*] f(int[.,.] x, int[.,.] y) {\n"
+        "  return ({ [i,j] -> sum({ [k] -> x[j,k] * y[i,k] }) + 1 },\n"
+        "          { [j,i] -> sum({ [k] -> x[j,k] * y[i,k] }) - 1 }); }",
+        backend="interpret",
+    )
+    text = f.lowered(x, y).text
+    assert text.count("=!") == 1
+    assert "total(i, j) +=!" in text
+    one, other = f(x, y)
+    np.testing.assert_array_equal(one, (x @ y.T).T + 1)
+    np.testing.assert_array_equal(other, x @ y.T - 1)

@@ -115,7 +115,8 @@ class Assembly:
     statements: list[Statement]
     arrays: Sequence[NamedArray]
     """In the order of definition: a later one may use an earlier one."""
-    shared: dict[Any, Tensor] = field(default_factory=dict)
+    shared: dict[Any, tuple[Tensor, tuple[int, ...]]] = field(default_factory=dict)
+    """The tensors of terms, by `_canonical`; and the places there of the index of each axis."""
     names: dict[Tensor, str] = field(default_factory=dict)
 
     def assembled(self) -> list[Statement]:
@@ -142,12 +143,12 @@ class Assembly:
         users = [s for s in self.statements if self._uses(s, array)]
         if not users:
             return
-        tensor = None
+        stored_in = None
         if not self._is_inlined(array, users):
-            tensor = self._tensor_of(array)
+            stored_in = self._tensor_of(array)
         for statement in [s for s in self.statements if self._uses(s, array)]:
             while uses := self._uses(statement, array):
-                new = {use: self._element(array, tensor, use) for use in uses}
+                new = {use: self._element(array, stored_in, use) for use in uses}
                 statement.term = self.terms.replaced(statement.term, new)
 
     def _uses(self, statement: Statement, array: NamedArray) -> list[Term]:
@@ -155,10 +156,14 @@ class Assembly:
             return []
         return [n for n in walk([statement.term]) if n.kind == "use" and n.data is array]
 
-    def _element(self, array: NamedArray, tensor: Tensor | None, use: Term) -> Term:
-        if tensor is not None:
-            return self.terms.read(tensor, use.args)
-        return self.terms.replaced(array.term, dict(zip(array.variables, use.args, strict=True)))
+    def _element(
+        self, array: NamedArray, stored_in: tuple[Tensor, tuple[Term, ...]] | None, use: Term
+    ) -> Term:
+        at = dict(zip(array.variables, use.args, strict=True))
+        if stored_in is None:
+            return self.terms.replaced(array.term, at)
+        tensor, axes = stored_in
+        return self.terms.read(tensor, tuple(at[v] for v in axes))
 
     def _is_inlined(self, array: NamedArray, users: list[Statement]) -> bool:
         if array.is_read_apart:
@@ -176,11 +181,13 @@ class Assembly:
             return True
         return count <= MANY and is_small(array.term)
 
-    def _tensor_of(self, array: NamedArray) -> Tensor:
-        """The temporary of an array, or the result that is the array."""
-        canonical = self._canonical(array.term, array.variables)
-        if canonical in self.shared:
-            return self.shared[canonical]
+    def _tensor_of(self, array: NamedArray) -> tuple[Tensor, tuple[Term, ...]]:
+        """The temporary of an array, or the result that is the array, and the variables that its
+        axes are."""
+        key, ordered = self._canonical(array.term, array.variables)
+        if key in self.shared:
+            tensor, places = self.shared[key]
+            return tensor, tuple(ordered[k] for k in places)
         whole = next((s for s in self.statements if self._is_whole(s, array)), None)
         if whole is not None:
             whole.term = self.terms.replaced(
@@ -194,8 +201,8 @@ class Assembly:
                 array.name, dtype, shape, None if dtype.is_float else array.term.interval
             )
             self.statements.append(Statement(tensor, array.variables, "", (), None, array.term))
-        self.shared[canonical] = tensor
-        return tensor
+        self.shared[key] = tensor, tuple(map(ordered.index, array.variables))
+        return tensor, array.variables
 
     def _is_whole(self, statement: Statement, array: NamedArray) -> bool:
         """Whether a statement does no more than copy the array."""
@@ -208,10 +215,12 @@ class Assembly:
             and statement.target.dtype == array.term.type
         )
 
-    def _canonical(self, term: Term, variables: Sequence[Term]) -> Any:
-        """A key that is equal for terms that differ only in the names of their indices."""
-        standard = {v: self.terms.standard_index(place, v) for place, v in enumerate(variables)}
-        return self.terms.replaced(term, standard), tuple(standard.values())
+    def _canonical(self, term: Term, variables: Sequence[Term]) -> tuple[Any, tuple[Term, ...]]:
+        """A key that is equal for terms that differ only in the names of their indices, and the
+        variables in the order that the key has."""
+        ordered = tuple(dict.fromkeys((*_in_order(term, variables), *variables)))
+        standard = {v: self.terms.standard_index(place, v) for place, v in enumerate(ordered)}
+        return (self.terms.replaced(term, standard), tuple(standard.values())), ordered
 
     # --- folds ------------------------------------------------------------------------------------
 
@@ -230,19 +239,20 @@ class Assembly:
         new: dict[Term, Term] = {}
         made: list[Statement] = []
         for fold in folds:
-            free = tuple(n for n in _in_order(fold) if n in fold.free)
-            canonical = self._canonical(fold, free)
-            tensor = self.shared.get(canonical)
-            if tensor is None:
+            around = (*statement.indices, *statement.reduced)
+            free = tuple(v for v in around if v in fold.free)  # as the statement runs
+            key, ordered = self._canonical(fold, free)
+            if key not in self.shared:
                 op, bound, dtype = fold.data
                 shape = tuple(v.data[0].end for v in free)
                 tensor = Tensor(_fold_name(op), stored(dtype), shape)
                 guard, body = fold.args
                 found = Statement(tensor, free, op, bound, guard, body)
-                self.shared[canonical] = tensor
+                self.shared[key] = tensor, tuple(map(ordered.index, free))
                 self.statements.append(found)
                 made.append(found)
-            new[fold] = self.terms.read(tensor, free)
+            tensor, places = self.shared[key]
+            new[fold] = self.terms.read(tensor, tuple(ordered[k] for k in places))
         statement.term = self.terms.replaced(statement.term, new)
         if statement.guard is not None:
             statement.guard = self.terms.replaced(statement.guard, new)
@@ -293,8 +303,9 @@ def _outermost_folds(term: Term) -> list[Term]:
     return found
 
 
-def _in_order(term: Term) -> list[Term]:
-    """The indices of a term in the order of its text."""
+def _in_order(term: Term, variables: Sequence[Term]) -> list[Term]:
+    """Those of some indices that are in a term, in the order of its text."""
+    wanted = frozenset(variables)
     found: dict[Term, None] = {}
     seen: set[Term] = set()
 
@@ -302,7 +313,7 @@ def _in_order(term: Term) -> list[Term]:
         if node in seen:
             return
         seen.add(node)
-        if node.kind == "index":
+        if node in wanted:
             found[node] = None
         for arg in node.args:
             visit(arg)
