@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.backends import nvrtc
 from tc.backends.base import KernelText
+from tc.backends.call_memory import FailureRecord
 from tc.backends.clike.cuda_dialect import CUDA as CUDA_DIALECT
 from tc.backends.clike.cuda_dialect import FLAGS, cuda_for
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
@@ -14,7 +15,6 @@ from tc.backends.cuda_driver import INSTALL, DriverError, opened_driver
 from tc.backends.cuda_errors import NEWER_DRIVER, NEWER_NVRTC, OLDER_NVRTC, KernelOnDevice
 from tc.backends.cuda_kernel import CudaKernel, LaunchStep, steps_of
 from tc.backends.geometry import LaunchText
-from tc.backends.printing import values_of_fails
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
@@ -130,7 +130,7 @@ class CudaBackend:
             for launch in launches:
                 at.check_limits(launch, gpu)
             steps = steps_of(at, functions, launches, gpu, compile_text(text, gpu.arch))
-        return CudaKernel(text.source, at, steps, values_of_fails(*kernel.regions))
+        return CudaKernel(text.source, at, steps, FailureRecord.of(kernel))
 
 
 def _count() -> int:

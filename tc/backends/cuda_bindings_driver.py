@@ -22,6 +22,7 @@ from cuda.bindings import driver
 from tc.backends.cuda_driver import DriverError, Launcher, gpu_of
 from tc.backends.geometry import LaunchGeometry
 from tc.gpu import Gpu
+from tc.process.object_pool import ObjectPool
 from tc.runtime.loaded import WORD_BYTES
 
 _MAX_NAME_BYTES = 256  # bytes that the name of a device may have
@@ -87,16 +88,15 @@ class CudaBindingsDriver:
         extra = () if geometry.cooperative else (0,)
         function = driver.CUfunction(int(kernel))
         sizes = (*geometry.grid, *geometry.block, geometry.dynamic)
-        idle = [_Parameters(parameters, module)]
+        idle: ObjectPool[_Parameters] = ObjectPool()
+        new = partial(_Parameters, parameters, module)
+        idle.give_back(new())
 
         def launch(arguments: Sequence[int], stream: int) -> None:
-            try:
-                memory = idle.pop()
-            except IndexError:
-                memory = _Parameters(parameters, module)
+            memory = idle.take(new)
             memory.set(*arguments)
             (status,) = start(function, *sizes, stream, memory.pointers, *extra)
-            idle.append(memory)
+            idle.give_back(memory)
             if status:
                 raise _error(status)
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from tc.backends.geometry import LaunchGeometry
 from tc.errors import BackendError
 from tc.gpu import Gpu
+from tc.process.forks import check_not_forked
 from tc.process.uninterrupted import Lazy, load
 
 INSTALL = (
@@ -133,12 +134,7 @@ class OpenedDriver:
     version: tuple[int, int]
 
     def check_process(self) -> None:
-        if os.getpid() != self.process:
-            raise BackendError(
-                "this process was forked from one that has used CUDA, and CUDA's contexts are not "
-                "in it",
-                repair='multiprocessing.get_context("spawn"), or use backend="numba"',
-            )
+        check_not_forked(self.process, "CUDA", "CUDA's contexts")
 
 
 def opened_driver() -> OpenedDriver:

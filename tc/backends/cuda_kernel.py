@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tc.backends.call_memory import record_words
+from tc.backends.call_memory import FailureRecord
 from tc.backends.clike.printer import KernelFunction
 from tc.backends.cuda_driver import CudaDriver, DriverError, Launcher
 from tc.backends.cuda_errors import KernelOnDevice
@@ -40,14 +39,14 @@ class LaunchStep:
 @dataclass(frozen=True, eq=False)
 class CudaKernel:
     """Implements `DeviceKernel`, and `CompiledKernel` for arrays of the processor, which are copied
-    to the device and back. `values` is how many values a Fail of each site records.
+    to the device and back.
 
     The words of a call are the record of a failure, and one where blocks wait for each other."""
 
     source: str
     at: KernelOnDevice
     steps: tuple[LaunchStep, ...]
-    values: Mapping[int, int]
+    record: FailureRecord
 
     @property
     def kernel(self) -> Kernel:
@@ -59,11 +58,11 @@ class CudaKernel:
 
     @property
     def words(self) -> int:
-        return record_words(self.values) + any(step.waits for step in self.steps)
+        return self.record.words + any(step.waits for step in self.steps)
 
     @property
     def waits(self) -> bool:
-        return bool(self.values)
+        return bool(self.record.words)
 
     @property
     def copied(self) -> Copies | None:
@@ -90,10 +89,8 @@ class CudaKernel:
 
     def enqueue(self, pointers: Sequence[int], words: int | None, stream: int) -> Failure | None:
         at = self.at
-        opened, number = at.opened, at.place.number
-        if os.getpid() != opened.process:
-            opened.check_process()
-        driver = opened.driver
+        at.opened.check_process()
+        driver, number = at.opened.driver, at.place.number
         try:
             if driver.current() == number:
                 return self._enqueue(pointers, words, stream)
@@ -108,12 +105,12 @@ class CudaKernel:
             if words is not None:
                 arguments = [*arguments, words] if step.fails else [*arguments]
                 if step.waits:
-                    arguments.append(words + WORD_BYTES * record_words(self.values))
+                    arguments.append(words + self.record.nbytes)
             try:
                 step.launch(arguments, stream)
             except DriverError as error:
                 raise self.at.error(error, step.geometry, step.registers) from error
-        return self._failure(words, stream) if words is not None and self.values else None
+        return self._failure(words, stream) if words is not None and self.waits else None
 
     def run(
         self,
@@ -147,13 +144,12 @@ class CudaKernel:
 
     def _failure(self, words: int, stream: int) -> Failure | None:
         """The failure on record; the record is empty afterwards."""
-        found = np.empty(record_words(self.values), np.int64)
+        found = np.empty(self.record.words, np.int64)
         self._driver.copy_out(found.ctypes.data, words, found.nbytes, stream)
-        if not found[0]:
-            return None
-        self._driver.fill(words, bytes(found.nbytes), stream)
-        site = int(found[0]) - 1
-        return Failure(site, tuple(found[1 : 1 + self.values[site]].tolist()))
+        failure = self.record.failure(found.tolist())
+        if failure is not None:
+            self._driver.fill(words, bytes(found.nbytes), stream)
+        return failure
 
     @property
     def _driver(self) -> CudaDriver:

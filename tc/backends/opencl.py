@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tc.backends.base import KernelText
+from tc.backends.call_memory import FailureRecord
 from tc.backends.clike.opencl_dialect import EXACT_DIVISION, FLAGS, OPENCL
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
 from tc.backends.geometry import LaunchGeometry, LaunchText, MemorySpan
 from tc.backends.opencl_device import OpenCLDevice, check_drivers, opencl_device
 from tc.backends.opencl_kernel import OpenCLArraysKernel, OpenCLKernel
-from tc.backends.printing import product_text, values_of_fails
+from tc.backends.printing import product_text
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
@@ -70,8 +71,7 @@ class OpenCLBackend:
         functions, launches = functions_of(kernel, OPENCL), launches_of(kernel, OPENCL)
         _check(device, text, launches)
         program = _build(device, text) if functions else None
-        values = values_of_fails(*kernel.regions)
-        known = (functions, launches, values)
+        known = (functions, launches, FailureRecord.of(kernel))
         if place is not None:
             return OpenCLArraysKernel(kernel, text.source, device, place, program, *known)
         return OpenCLKernel(kernel, text.source, device, program, *known)

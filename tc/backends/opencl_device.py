@@ -9,6 +9,7 @@ from typing import Any
 
 from tc.errors import BackendError
 from tc.gpu import Gpu
+from tc.process.forks import check_not_forked
 from tc.process.uninterrupted import Lazy, load
 from tc.runtime.arrays.device_array import DeviceLocation
 
@@ -34,12 +35,7 @@ class OpenCLDevice:
 
     def check_process(self) -> None:
         """BackendError in a forked child, in which a driver would wait for ever."""
-        if os.getpid() != self.process:
-            raise BackendError(
-                "this process was forked from one that has used OpenCL, and the threads of "
-                "OpenCL's driver are not in it",
-                repair='multiprocessing.get_context("spawn"), or use backend="numba"',
-            )
+        check_not_forked(self.process, "OpenCL", "the threads of OpenCL's driver")
 
     @property
     def shares_memory(self) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tc.backends.call_memory import record_words
+from tc.backends.call_memory import FailureRecord
 from tc.backends.clike.printer import KernelFunction
 from tc.backends.geometry import (
     Extents,
@@ -21,9 +21,9 @@ from tc.backends.geometry import (
     has_contents,
 )
 from tc.backends.opencl_device import OpenCLDevice
-from tc.dtypes import Array
 from tc.errors import BackendError
 from tc.kernel.ir import Buffer, Failure, Kernel
+from tc.process.object_pool import ObjectPool
 from tc.runtime.arrays.device_array import DeviceArray, DeviceLocation
 from tc.runtime.arrays.opencl_arrays import alignment
 from tc.runtime.device_calls import Copies
@@ -33,9 +33,7 @@ from tc.runtime.loaded import WORD_BYTES
 @dataclass(frozen=True, eq=False)
 class OpenCLKernel:
     """Implements `CompiledKernel`. `program` is built, None where there is nothing to launch;
-    `values` is how many values a Fail of each site records. What a call needs beside arrays is in
-    `idle` between calls, once for each that runs at the same time. `place` is that of arrays of the
-    processor."""
+    `calls` are the `_Call`s that no call uses now. `place` is that of arrays of the processor."""
 
     kernel: Kernel
     source: str
@@ -43,8 +41,8 @@ class OpenCLKernel:
     program: Any
     functions: Sequence[KernelFunction]
     launches: Sequence[LaunchGeometry]
-    values: Mapping[int, int]
-    idle: list[_Call] = field(default_factory=list)
+    record: FailureRecord
+    calls: ObjectPool[_Call] = field(default_factory=ObjectPool)
     place: None = None
 
     @property
@@ -64,12 +62,9 @@ class OpenCLKernel:
         if not self.functions:
             return None
         with device_errors(self.device, self.kernel):
-            try:
-                call = self.idle.pop()
-            except IndexError:
-                call = _Call(self)
+            call = self.calls.take(lambda: _Call(self))
             failure = call.run(addresses)
-        self.idle.append(call)
+        self.calls.give_back(call)
         return failure
 
 
@@ -119,8 +114,8 @@ class _Call:
         self._functions = Functions(owner)
         self._buffers = owner.kernel.arguments
         self._kernel = owner.kernel
-        self._values = owner.values
-        self._words = np.zeros(record_words(owner.values), np.int64)
+        self._record = owner.record
+        self._words = np.zeros(owner.record.words, np.int64)
         self._status: Any = None
         if len(self._words):
             copied = flags.READ_WRITE | flags.COPY_HOST_PTR
@@ -183,11 +178,10 @@ class _Call:
         if self._status is None:
             return None
         self._cl.enqueue_copy(self._queue, self._words, self._status)
-        if not self._words[0]:
-            return None
-        failure = failure_of(self._words, self._values)
-        self._words[:] = 0
-        self._cl.enqueue_copy(self._queue, self._status, self._words)
+        failure = self._record.failure(self._words.tolist())
+        if failure is not None:
+            self._words[:] = 0
+            self._cl.enqueue_copy(self._queue, self._status, self._words)
         return failure
 
 
@@ -197,7 +191,7 @@ class _Call:
 @dataclass(frozen=True, eq=False)
 class OpenCLArraysKernel:
     """Implements `DeviceKernel` for arrays at `place`; its other fields are those of
-    `OpenCLKernel`. Functions are in `idle` between calls."""
+    `OpenCLKernel`. `idle` are the functions that no call uses now."""
 
     kernel: Kernel
     source: str
@@ -206,16 +200,16 @@ class OpenCLArraysKernel:
     program: Any
     functions: Sequence[KernelFunction]
     launches: Sequence[LaunchGeometry]
-    values: Mapping[int, int]
-    idle: list[Functions] = field(default_factory=list)
+    record: FailureRecord
+    idle: ObjectPool[Functions] = field(default_factory=ObjectPool)
 
     @property
     def words(self) -> int:
-        return record_words(self.values)
+        return self.record.words
 
     @property
     def waits(self) -> bool:
-        return bool(self.values)
+        return bool(self.record.words)
 
     def fill(self, pointer: DeviceArray, content: bytes, stream: Any) -> None:
         pattern = content if len(content) <= WORD_BYTES else bytes(WORD_BYTES)
@@ -245,12 +239,9 @@ class OpenCLArraysKernel:
         if not self.functions:
             return None
         with self._reported():
-            try:
-                functions = self.idle.pop()
-            except IndexError:
-                functions = Functions(self)
+            functions = self.idle.take(lambda: Functions(self))
             self._launch(functions, pointers, words, stream)
-            self.idle.append(functions)
+            self.idle.give_back(functions)
             return None if words is None else self._failure(words, stream)
 
     def _launch(
@@ -327,10 +318,10 @@ class OpenCLArraysKernel:
         found = np.empty(self.words, np.int64)
         self._keep_order(queue)
         self.device.library.enqueue_copy(queue, found, words.memory, src_offset=words.address)
-        if not found[0]:
-            return None
-        self.fill(words, bytes(found.nbytes), queue)
-        return failure_of(found, self.values)
+        failure = self.record.failure(found.tolist())
+        if failure is not None:
+            self.fill(words, bytes(found.nbytes), queue)
+        return failure
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
@@ -344,12 +335,6 @@ class OpenCLArraysKernel:
         flags = self.device.library.command_queue_properties
         if queue.properties & flags.OUT_OF_ORDER_EXEC_MODE_ENABLE:
             self.device.library.enqueue_barrier(queue)
-
-
-def failure_of(record: Array, values: Mapping[int, int]) -> Failure:
-    """The failure that stands in a record."""
-    site = int(record[0]) - 1
-    return Failure(site, tuple(record[1 : 1 + values[site]].tolist()))
 
 
 def _work_items(launch: LaunchGeometry) -> Extents:

@@ -177,6 +177,16 @@ def working_for(thread: int | None) -> Iterator[None]:
         _GATE.working_for.pop(here, None)
 
 
+def check_not_forked(opened_by: int, library: str, lost: str) -> None:
+    """BackendError where this is a forked child of the process `opened_by`, which has opened a
+    driver of a library; `lost` says what of the driver the child does not have."""
+    if os.getpid() != opened_by:
+        raise BackendError(
+            f"this process was forked from one that has used {library}, and {lost} are not in it",
+            repair='multiprocessing.get_context("spawn"), or use backend="numba"',
+        )
+
+
 def check_child() -> None:
     """BackendError in a forked process in which compiling would wait for ever."""
     if _GATE.blocked_by is not None:

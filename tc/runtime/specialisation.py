@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from tc.device import LINE
 from tc.dtypes import Array
 from tc.errors import AccessError, BackendError, InternalError, is_strict
 from tc.kernel.ir import Buffer, Failure, Kernel
+from tc.process.object_pool import ObjectPool
 from tc.runtime.arrays import address, empty
 from tc.runtime.device_frames import DeviceFrames
 from tc.runtime.fallback import Request, faults_of_run_reported, is_fault
@@ -42,21 +44,17 @@ class Temporaries:
     of a few calls is kept, so that later calls allocate nothing."""
 
     buffers: tuple[Buffer, ...]
-    spare: list[list[np.ndarray]] = field(default_factory=list)
+    spare: ObjectPool[list[np.ndarray]] = field(default_factory=partial(ObjectPool, _MAX_SPARE))
 
     @classmethod
     def of(cls, buffers: tuple[Buffer, ...]) -> Temporaries:
         return cls(tuple(b for b in buffers if b.role == "temporary"))
 
     def take(self) -> list[np.ndarray]:
-        try:
-            return self.spare.pop()
-        except IndexError:
-            return [empty(b.shape, b.dtype.numpy, LINE) for b in self.buffers]
+        return self.spare.take(lambda: [empty(b.shape, b.dtype.numpy, LINE) for b in self.buffers])
 
     def give_back(self, arrays: list[np.ndarray]) -> None:
-        if len(self.spare) < _MAX_SPARE:
-            self.spare.append(arrays)
+        self.spare.give_back(arrays)
 
 
 @dataclass(frozen=True, slots=True)

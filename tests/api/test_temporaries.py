@@ -43,8 +43,8 @@ def test_memory_is_taken_given_back_and_bounded() -> None:
     assert len({a.ctypes.data for arrays in taken for a in arrays}) == 18
     for arrays in taken:
         pool.give_back(arrays)
-    assert 1 <= len(pool.spare) < 9
-    kept = pool.spare[-1]
+    assert 1 <= len(pool.spare.idle) < 9
+    kept = pool.spare.idle[-1]
     assert pool.take() is kept
 
 

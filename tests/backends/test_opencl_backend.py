@@ -98,7 +98,7 @@ def test_memory_of_a_call_serves_the_next() -> None:
         given = case.inputs(np.random.default_rng(seed))
         _, found = run(compiled, arrays_of(case.kernel, given))
         np.testing.assert_array_equal(found["o"], case.formula(given)["o"])
-        assert len(compiled.idle) == 1
+        assert len(compiled.calls.idle) == 1
 
 
 @on_pocl

@@ -221,7 +221,8 @@ def test_without_memory_for_one_more_call_the_usual_way_is_taken(
         raise MemoryError
 
     function = repeating(ADD, A, B)
-    monkeypatch.setattr("tc.backends.call_memory.CallMemory", refuse)
+    monkeypatch.setattr("tc.backends.numba.backend.CallMemory", refuse)
+    monkeypatch.setattr("tc.backends.clike.backend.CallMemory", refuse)
     assert_computes(ADD, [A, B], function(A, B), A + 2 * B)
     assert served == [False]
 
@@ -441,7 +442,7 @@ def test_from_several_threads() -> None:
         thread.join()
     assert wrong == []
     assert function._entry is not None
-    assert len(function._entry.frames.idle) <= 4
+    assert len(function._entry.frames.pool.idle) <= 4
 
 
 def test_arrays_are_not_kept() -> None:
@@ -468,7 +469,7 @@ for _ in range(3):
     add(np.ones(3, np.float32))
 
 class Last:
-    def __del__(self, serve=add._entry.frames.idle[0].serve, write=os.write):
+    def __del__(self, serve=add._entry.frames.pool.idle[0].serve, write=os.write):
         write(1, serve.__name__.encode())
 
 sys.last = Last(), tc

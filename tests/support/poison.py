@@ -39,7 +39,7 @@ def poisoned(byte: int, allocate: Callable[..., Any] = empty) -> Iterator[None]:
 def forget_memory(function: Compiled) -> None:
     """The next call of a function allocates all its memory anew."""
     for special in function._specialiser.made.values():
-        special.temporaries.spare.clear()
+        special.temporaries.spare.idle.clear()
         match special.runner:
             case NumbaKernel(memory=memory) | CKernel(memory=memory):
                 memory.idle.clear()

@@ -52,4 +52,4 @@ def test_memory_of_earlier_calls_is_forgotten(backend: str) -> None:
 
 def kept(special: Any) -> list[Any]:
     runner = special.runner
-    return [*special.temporaries.spare, *runner.memory.idle]
+    return [*special.temporaries.spare.idle, *runner.memory.idle]

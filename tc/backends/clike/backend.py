@@ -9,19 +9,20 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tc.backends.base import KernelText
-from tc.backends.call_memory import MemoryPool
+from tc.backends.call_memory import CallMemory, FailureRecord
 from tc.backends.clike.c import C99
 from tc.backends.clike.printer import KernelFunction, functions_of, print_kernel, workspace_of
 from tc.backends.clike.types import VECTOR_PRAGMA
-from tc.backends.printing import values_of_fails
 from tc.device import Device, host
 from tc.errors import BackendError
 from tc.kernel.ir import Failure, Kernel
 from tc.process.forks import step
+from tc.process.object_pool import ObjectPool
 from tc.process.uninterrupted import run_program
 from tc.runtime.arrays import address
 
@@ -68,22 +69,25 @@ class CBackend:
         (printed,) = functions_of(text.kernel, C99)
         function = library[printed.name]
         function.restype = None
-        counts, size = values_of_fails(*text.kernel.regions), workspace_of(text.kernel).size
-        memory = MemoryPool(len(printed.arguments), counts, size, lambda: 1)
+        record, size = FailureRecord.of(text.kernel), workspace_of(text.kernel).size
+        new_memory = partial(CallMemory, len(printed.arguments), record, size, 1)
         pointers = len(printed.arguments) + printed.fails + printed.workspace
         function.argtypes = [ctypes.c_void_p] * pointers
-        return CKernel(text.kernel, text.source, function, printed, memory)
+        return CKernel(text.kernel, text.source, function, printed, new_memory)
 
 
 @dataclass(frozen=True, eq=False)
 class CKernel:
-    """Implements `CompiledKernel`; what the function takes behind the arrays is `printed`."""
+    """Implements `CompiledKernel`; what the function takes behind the arrays is `printed`.
+    `new_memory` makes what a call needs beside the arrays, and `memory` keeps it for later
+    calls."""
 
     kernel: Kernel
     source: str
     function: Callable[..., None]
     printed: KernelFunction
-    memory: MemoryPool
+    new_memory: Callable[[], CallMemory]
+    memory: ObjectPool[CallMemory] = field(default_factory=ObjectPool)
 
     def run(
         self,
@@ -94,7 +98,7 @@ class CKernel:
         if not (self.printed.fails or self.printed.workspace):
             self.function(*addresses)
             return None
-        memory = self.memory.take()
+        memory = self.memory.take(self.new_memory)
         status = (memory.failures,) if self.printed.fails else ()
         workspace = (address(memory.scratch),) if self.printed.workspace else ()
         self.function(*addresses, *status, *workspace)

@@ -8,23 +8,24 @@ same operations either way, so the result does not depend on the number of threa
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numba.core.errors import NumbaError
 
 from tc.backends.base import KernelText
-from tc.backends.call_memory import MemoryPool
+from tc.backends.call_memory import CallMemory, FailureRecord
 from tc.backends.numba.objects import machine_code
 from tc.backends.numba.printer import print_kernel
 from tc.backends.numba.traced_printer import is_vector_region
-from tc.backends.printing import shared_loop, values_of_fails
+from tc.backends.printing import shared_loop
 from tc.backends.scratch import scratch_layout
 from tc.device import Device, host
 from tc.errors import BackendError, InternalError
 from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Failure, Kernel
+from tc.process.object_pool import ObjectPool
 from tc.runtime.loaded import Direct
 from tc.runtime.object_files import LoadedCode
 from tc.runtime.thread_pool import Regions, perform, performer, pool, thread_count
@@ -61,9 +62,12 @@ class NumbaBackend:
             (place, _is_worth_sharing(text.kernel, i)) for i, place in enumerate(code.addresses)
         ]
         shared = any(pays for _, pays in regions)
-        counts, private = values_of_fails(*text.kernel.regions), scratch_layout(text.kernel).size
-        memory = MemoryPool(len(text.kernel.arguments), counts, private, thread_count)
-        return NumbaKernel(text.kernel, text.source, Regions(regions), shared, memory, code.owner)
+        buffers, private = len(text.kernel.arguments), scratch_layout(text.kernel).size
+        record = FailureRecord.of(text.kernel)
+        return NumbaKernel(
+            *(text.kernel, text.source, Regions(regions), shared, code.owner),
+            lambda: CallMemory(buffers, record, private, thread_count()),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,25 +75,26 @@ class NumbaKernel:
     """Implements `MachineKernel`.
 
     `regions` are those to run, with whether threads pay off for them; `shared` says whether they do
-    for any. `memory` has what calls need beside the arrays, and `owner` keeps the machine code
-    alive.
+    for any. `owner` keeps the machine code alive. `new_memory` makes what a call needs beside the
+    arrays, and `memory` keeps it for later calls.
     """
 
     kernel: Kernel
     source: str
     regions: Regions
     shared: bool
-    memory: MemoryPool
     owner: Any
+    new_memory: Callable[[], CallMemory]
+    memory: ObjectPool[CallMemory] = field(default_factory=ObjectPool)
 
     def run(self, addresses: Sequence[int], *, threads: int | None = None) -> Failure | None:
-        memory = self.memory.take()
+        memory = self.memory.take(self.new_memory)
         if isinstance(addresses, ctypes.Array):  # three times as fast as one by one
             ctypes.memmove(memory.arguments, addresses, ctypes.sizeof(addresses))
         else:
             memory.pack(memory.words, 0, *addresses)
         parts = memory.parts if threads is None else min(threads, memory.parts)
-        call = (self.regions, memory.arguments, memory.failures, self.memory.record)
+        call = (self.regions, memory.arguments, memory.failures, memory.record.nbytes)
         try:
             several = parts > 1 and self.shared
             failed = pool().perform(*call, parts) if several else perform(*call, 1, None)
@@ -100,7 +105,7 @@ class NumbaKernel:
         return failure
 
     def direct(self, *, threads: int | None = None) -> Direct | None:
-        memory = self.memory.new()
+        memory = self.new_memory()
         parts = memory.parts if threads is None else min(threads, memory.parts)
         launch = ready = 0
         if parts > 1 and self.shared:
@@ -112,7 +117,7 @@ class NumbaKernel:
             performer(),
             (
                 *(self.regions.address, len(self.regions.steps)),
-                *(memory.arguments, memory.failures, self.memory.record),
+                *(memory.arguments, memory.failures, memory.record.nbytes),
                 *(parts if launch else 1, launch),
             ),
             memory.arguments,

@@ -70,7 +70,7 @@ class HostEntry:
         for output, other, below, above in self.overlaps:
             if below < pointers[other] - pointers[output] < above:
                 return None
-        frame = self.frames.take()
+        frame = self.frames.pool.take(self.frames.new)
         if frame is None:
             return None
         if self.given:
@@ -182,8 +182,8 @@ def _fast_path(
 ) -> Callable[[tuple[Any, ...]], Any]:
     """The `fast_path` of a `HostEntry`: it gives what `HostEntry.serve` gives, with fewer tests, as
     a call has no numbers and no outputs."""
-    # what `CallFrames` does in few steps is done here in fewer: this is most of a small call's time
-    idle, take, finish = frames.idle, frames.take, frames.finish_at
+    # what `ObjectPool` does in few steps is done here in fewer: this is most of a small call's time
+    idle, new, finish = frames.pool.idle, frames.new, frames.finish_at
     first = makers[0] if len(makers) == 1 else None
 
     def serve(arrays: tuple[Any, ...]) -> Any:
@@ -195,7 +195,7 @@ def _fast_path(
         try:
             frame: GuardFrame | None = idle.pop()
         except IndexError:
-            frame = take()
+            frame = new()
         if frame is None:
             return None
         results: Any

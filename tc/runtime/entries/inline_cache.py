@@ -12,12 +12,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tc.dtypes import Array
 from tc.errors import BackendError, InputError
+from tc.process.object_pool import ObjectPool
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, CallGuard, GuardFrame, guard_of
 from tc.runtime.guards_llvm import frame_kind
@@ -38,15 +40,9 @@ class CallFrames:
     threads: int | None
     guard: CallGuard
     kind: type[GuardFrame] = field(default_factory=frame_kind)
-    idle: list[GuardFrame] = field(default_factory=list)
-
-    def take(self) -> GuardFrame | None:
-        """A frame that no other call has; None where there is no memory, and in a forked child
-        that cannot compile (`tc.process.forks`): the usual way tells if it needs as much."""
-        try:
-            return self.idle.pop()
-        except IndexError:
-            return self._new()
+    pool: ObjectPool[GuardFrame | None] = field(
+        default_factory=partial(ObjectPool, _MAX_IDLE_FRAMES)
+    )
 
     def run(self, frame: GuardFrame, addresses: Sequence[int]) -> None:
         """Runs a call with arrays at these addresses, which have been tested; raises AccessError as
@@ -68,15 +64,14 @@ class CallFrames:
             failure = self.runner.run(frame.addresses, threads=self.threads)
         elif status == FAILED and frame.direct:
             failure = frame.direct.take_failure()
-        self.give_back(frame)
+        self.pool.give_back(frame)
         if failure is not None:
             raise access_error(self.special.shaped, self.runner.kernel, failure)
 
-    def give_back(self, frame: GuardFrame) -> None:
-        if len(self.idle) < _MAX_IDLE_FRAMES:
-            self.idle.append(frame)
-
-    def _new(self) -> GuardFrame | None:
+    def new(self) -> GuardFrame | None:
+        """A frame for one more call at the same time; None where there is no memory, and in a
+        forked child that cannot compile (`tc.process.forks`): the usual way tells if it needs as
+        much."""
         special, runner, direct = self.special, self.runner, None
         try:
             temporaries = special.temporaries.take()
@@ -128,12 +123,12 @@ class CacheEntry:
             arrays = (*inputs, *outputs)
         else:
             return None
-        frame = frames.take()
+        frame = frames.pool.take(frames.new)
         if frame is None:
             return None
         status = frame.serve(*arrays)
         if status == DONE:
-            frames.give_back(frame)
+            frames.pool.give_back(frame)
         else:
             frames.finish(frame, status)
             if status == OTHER:
