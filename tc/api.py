@@ -26,9 +26,9 @@ from tc.runtime.sizes import CallSizes, as_collection, resolve_sizes, sizes_of_a
 from tc.runtime.specialisation import out_of_memory, start_warnings
 from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
-from tc.semantics.suggest import nearest
 from tc.source import Origin, Source
 from tc.tuning.lookup import TunedOptions, database_path, with_tuned_plan
+from tc.wording import nearest
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tc.errors import BackendError
+from tc.wording import closest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def _nearest(name: object) -> str:
     if found := re.fullmatch(r"(?:sm|compute)_?(\d{2,3})[a-z]?", str(name), re.IGNORECASE):
         older = [known for known in DATA_SHEETS if int(known[3:]) <= int(found[1])]
         return older[-1] if older else next(iter(DATA_SHEETS))
-    return difflib.get_close_matches(str(name), DATA_SHEETS, n=1, cutoff=0)[0]
+    return closest(str(name), DATA_SHEETS, cutoff=0) or next(iter(DATA_SHEETS))
 
 
 DATA_SHEETS: Mapping[str, Gpu] = {

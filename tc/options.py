@@ -8,7 +8,6 @@ GPU that they are for when they are used (`check_options`).
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import json
 import math
@@ -21,6 +20,7 @@ from tc.device import Device
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.plan import AXES, MAX_ACTION_NUMBER, Plan, coerced, shown
+from tc.wording import closest
 
 FUSIONS = ("auto", "max", "min", "preserve3coincident", "isl")
 VECTOR_BITS = (0, 128, 256, 512)
@@ -34,8 +34,7 @@ def _nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like a name; None where none is."""
     names = list(known)
     inside = [n for n in names if n in name.split("_")]
-    close = inside or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return close[0] if close else None
+    return inside[0] if inside else closest(name, names)
 
 
 _Kind = TypeVar("_Kind", bound=type)

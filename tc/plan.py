@@ -18,7 +18,6 @@ What the fields of actions can hold, and how values from elsewhere are read, sta
 
 from __future__ import annotations
 
-import difflib
 import json
 from ast import literal_eval
 from collections import Counter
@@ -27,6 +26,7 @@ from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, ClassVar, TypeAlias, get_args
 
 from tc.errors import BackendError
+from tc.wording import closest
 
 MAX_ACTION_NUMBER = 2**31 - 1
 """The largest number that a field of an action can have."""
@@ -534,10 +534,9 @@ class _Reader:
         if verb is None:
             first = next(iter(value))
             self.errors.append(f"no action {shown(first)}; there are {verbs}")
-            nearest = difflib.get_close_matches(str(first), _VERBS, 1)
-            if not nearest:
+            verb = closest(str(first), _VERBS)
+            if verb is None:
                 return None
-            verb = nearest[0]
             value = {verb: value[first], **{k: v for k, v in value.items() if k != first}}
         return self._fields(_VERBS[verb], value)
 
@@ -575,9 +574,9 @@ class _Reader:
         for key in value:
             if key not in known:
                 self.errors.append(f"{what} has no key {shown(key)}; there are {keys}")
-                nearest = difflib.get_close_matches(str(key), known, 1)
-                if nearest and nearest[0] not in found:
-                    found[nearest[0]] = value[key]
+                near = closest(str(key), known)
+                if near is not None and near not in found:
+                    found[near] = value[key]
         for key in required:
             if key not in found:
                 self.errors.append(f"{what} lacks the key {key!r}")

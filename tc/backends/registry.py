@@ -5,13 +5,13 @@ A new backend is one `register` call: nothing else names it.
 
 from __future__ import annotations
 
-import difflib
 import os
 from functools import cache
 
 from tc.backends.base import AnyBackend
 from tc.errors import BackendError
 from tc.process.uninterrupted import load
+from tc.wording import closest
 
 _BACKENDS: dict[str, str] = {
     "numba": "tc.backends.numba.backend:NumbaBackend",
@@ -119,5 +119,5 @@ def meant_by(name: object) -> str | None:
     """The backend that is meant, None where the name is like none."""
     word = str(name).lower().partition(":")[0]
     known = (*_BACKENDS, *_MEANT)
-    close = [word] if word in known else difflib.get_close_matches(word, known, n=1, cutoff=0.75)
-    return _MEANT.get(close[0], close[0]) if close else None
+    found = word if word in known else closest(word, known, cutoff=0.75)
+    return found and _MEANT.get(found, found)

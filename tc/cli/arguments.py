@@ -32,8 +32,8 @@ from tc.cli.values import FILLS, pairs_of, values_of
 from tc.errors import BackendError, InputError
 from tc.options import PRESETS, Options, options_json
 from tc.plan import Plan
-from tc.semantics.suggest import nearest
 from tc.source import ENCODING, Source, Span
+from tc.wording import nearest
 
 
 def pragma_values(callee: Callee, comment: str) -> dict[str, str]:

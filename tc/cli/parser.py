@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from tc.backends import registry
 from tc.cli.terminal import say, write
-from tc.semantics.suggest import nearest
+from tc.wording import nearest
 
 
 def name_list(text: str) -> list[str]:

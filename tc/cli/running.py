@@ -18,7 +18,7 @@ from tc.cli.values import pairs_of
 from tc.errors import InputError
 from tc.files import whole_file
 from tc.runtime import cache
-from tc.semantics.suggest import nearest
+from tc.wording import nearest
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -19,8 +19,8 @@ from numpy.lib.format import MAGIC_PREFIX, read_array
 from tc.cli.parser import UsageError
 from tc.dtypes import BOOL, FLOAT64, SPELLINGS, DType
 from tc.errors import InputError
-from tc.semantics.suggest import nearest
 from tc.source import Span
+from tc.wording import nearest
 
 FILLS = ("random", "zeros", "ones")
 

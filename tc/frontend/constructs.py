@@ -5,7 +5,6 @@ What they mean here is said where their text tells it, and otherwise the idiom i
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 
@@ -18,6 +17,7 @@ from tc.frontend.expression_parser import parse_part, starts_call_targets
 from tc.frontend.repairs import PYTHON_WORDS, from_python, one_line
 from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
 from tc.source import Edit
+from tc.wording import closest
 
 _LOOP = (
     "there are no loops: an index variable runs over its range by itself",
@@ -134,8 +134,7 @@ def _reduction_word(cursor: Cursor) -> ParseError | None:
     cause = f"there is no reduction '{one_line(span.text)}'; the operators are += *= min= max="
     if word in _OF_SEVERAL:
         return cursor.error(cause, span=span, idiom=_OF_SEVERAL[word])
-    near = difflib.get_close_matches(word, ("min", "max"), n=1, cutoff=0.75)
-    meant = _REDUCTIONS.get(word) or (near[0] if near else None)
+    meant = _REDUCTIONS.get(word) or closest(word, ("min", "max"), cutoff=0.75)
     if meant is None:
         return cursor.error(cause, span=span)
     return cursor.error(cause, span=span, paste=f"{meant}={'!' if marked else ''}")

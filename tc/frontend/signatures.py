@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
 from tc.frontend.ast import Name, Number, Param, Return, TensorType
@@ -11,6 +9,7 @@ from tc.frontend.constructs import dims_behind, name_before_type
 from tc.frontend.cursor import Cursor
 from tc.frontend.lexer import number_value
 from tc.frontend.tokens import PRECEDENCE, Kind
+from tc.wording import closest
 
 _ELSEWHERE = {
     "bool": "boolean",
@@ -200,8 +199,7 @@ def _nearest_type(name: str) -> str | None:
     """The type that a name is a misspelling of; other digits are another type."""
     digits = "".join(c for c in name if c.isdecimal())
     known = [t for t in SPELLINGS if "".join(c for c in t if c.isdecimal()) == digits]
-    near = difflib.get_close_matches(name, known, n=1)
-    return near[0] if near else None
+    return name if name in known else closest(name, known)
 
 
 def _several_words(cursor: Cursor) -> ParseError | None:

@@ -22,8 +22,8 @@ from tc.gradient.def_text import (
 )
 from tc.gradient.request import Batched, TextOrFunction, program_of
 from tc.semantics import program as p
-from tc.semantics.suggest import counted, listed, nearest
 from tc.source import ShownText
+from tc.wording import counted, listed, nearest
 
 InAxes: TypeAlias = int | Sequence[int | None] | Mapping[str, int | None]
 

@@ -15,8 +15,8 @@ from tc.gradient import terms as e
 from tc.gradient.adjoints import contributions
 from tc.semantics import program as p
 from tc.semantics.check.checker import check
-from tc.semantics.suggest import nearest
 from tc.source import Span
+from tc.wording import nearest
 
 
 class HasProgram(Protocol):

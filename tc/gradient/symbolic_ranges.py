@@ -22,8 +22,8 @@ from tc.semantics.ranges.derived_ranges import DerivedRanges, derive_ranges
 from tc.semantics.ranges.range_inference import RangeInference, infer_ranges
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.semantics.size_values import KnownSizes, evaluate
-from tc.semantics.suggest import nearest
 from tc.source import Span
+from tc.wording import nearest
 
 ATTEMPTS = 100
 """Random sizes that are tried before a search."""

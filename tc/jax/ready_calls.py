@@ -48,7 +48,7 @@ from tc.runtime.arrays import address
 from tc.runtime.loaded import WORD_BYTES, Direct, MachineKernel
 from tc.runtime.sizes import CallSizes
 from tc.runtime.specialisation import Specialisation, access_error, run_specialised
-from tc.semantics.suggest import counted
+from tc.wording import counted
 
 T = TypeVar("T")
 

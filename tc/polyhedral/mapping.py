@@ -14,7 +14,7 @@ from tc.polyhedral.schedule import Node, Sequence, in_order, leaves, sequence_of
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
 from tc.polyhedral.target import PartPlan, Target
-from tc.semantics.suggest import closest
+from tc.wording import closest
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from tc.runtime.arrays import NUMPY, family_of
 from tc.runtime.arrays.device_array import DeviceArray, DeviceLocation
 from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
-from tc.semantics.suggest import closest, counted
 from tc.source import Span
+from tc.wording import closest, counted
 
 NUMBERS = (int, float, np.generic)
 

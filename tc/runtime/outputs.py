@@ -27,8 +27,8 @@ from tc.runtime.arrays import NUMPY, family_of, overlaps, overlaps_on_device
 from tc.runtime.arrays.device_array import DeviceArray
 from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.program import Program, Read, walk
-from tc.semantics.suggest import counted, nearest
 from tc.source import Span
+from tc.wording import counted, nearest
 
 
 def bind_outputs(signature: Signature, outputs: object) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tc.runtime.arguments import NUMBERS, Parameter, Signature, fault, is_collec
 from tc.runtime.arrays.device_array import DeviceArray, DeviceLocation
 from tc.runtime.arrays.family import Family, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
-from tc.semantics.suggest import counted, nearest
+from tc.wording import counted, nearest
 
 EXAMPLE_SIZE = 64
 

@@ -10,8 +10,8 @@ from tc.sac import ast
 from tc.sac.program import Program
 from tc.sac.text.format import format_source
 from tc.sac.text.printer import printed
-from tc.semantics.suggest import listed, nearest
 from tc.source import Source, Span
+from tc.wording import listed, nearest
 
 ANY_SHAPE, NO_SCALAR = "*", "+"
 

@@ -11,8 +11,8 @@ from tc.errors import CheckError, Notes
 from tc.sac import ast
 from tc.sac.text import foreign
 from tc.sac.text.printer import printed
-from tc.semantics.suggest import counted, listed, nearest
 from tc.source import Edit
+from tc.wording import counted, listed, nearest
 
 ARITIES: Mapping[str, int] = {
     **{name: builtin.arity for name, builtin in BUILTINS.items()},

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tc.errors import InputError
-from tc.semantics.suggest import nearest
+from tc.wording import nearest
 
 _FLOATS = ("float16", "float32", "float64")
 

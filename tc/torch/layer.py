@@ -23,9 +23,9 @@ from tc.runtime.arguments import NUMBERS, Parameter, bind_call, fault, ranked, r
 from tc.runtime.sizes import EXAMPLE_SIZE
 from tc.semantics import program as p
 from tc.semantics.program import Literal, Program, Size
-from tc.semantics.suggest import counted, nearest
 from tc.source import Edit, Span, within
 from tc.torch.autocasting import cast, dtype_of
+from tc.wording import counted, nearest
 
 Start = Callable[[Any], Any]
 """What gives a tensor its first values."""

@@ -25,7 +25,6 @@ from tc.errors import InputError
 from tc.function import Compiled
 from tc.runtime.arguments import NUMBERS, fault, were_given
 from tc.runtime.arrays.family import type_name
-from tc.semantics.suggest import counted
 from tc.torch.modes import (
     PRIVATE,
     TENSORS,
@@ -43,6 +42,7 @@ from tc.torch.modes import (
 )
 from tc.torch.output_shapes import check_tensor, check_values, output_shapes, place_of, shapes_of
 from tc.torch.reverse import Differentiable, differentiable, is_zero, zeros
+from tc.wording import counted
 
 _NAME = "tc.torch.operations"
 

@@ -14,7 +14,7 @@ from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.loops import loop_name, name_of
 from tc.polyhedral.schedule import Member, Node, leaves, members
 from tc.polyhedral.target import Target
-from tc.semantics.suggest import closest
+from tc.wording import closest
 
 Actions: TypeAlias = "list[tuple[Action, ...]]"
 """The actions of each part."""

@@ -9,7 +9,7 @@ from tc.errors import BackendError
 from tc.polyhedral.rewrite.splitting import name_of_partial
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
-from tc.semantics.suggest import closest
+from tc.wording import closest
 
 
 def worthwhile(scop: Scop, most_bytes: int) -> Accept:

@@ -16,8 +16,9 @@ from tc.semantics.check.builder import Builder, CallFrame, Seen, declared
 from tc.semantics.check.declarations import CONCAT, MAX_JOINED, DefSignature
 from tc.semantics.check.statements import resolve_statement
 from tc.semantics.resolved import OPEN, Argument, Flat, FlatStatement, FlatTensor
-from tc.semantics.suggest import counted, element, nearest, one_line
+from tc.semantics.suggest import element, one_line
 from tc.source import Edit, Span
+from tc.wording import closest, counted, listed, nearest
 
 
 def argument(builder: Builder, arg: ast.Expr, call: ast.CallStatement, frame: CallFrame) -> str:
@@ -85,7 +86,7 @@ def check_counts(call: ast.CallStatement, callee: DefSignature) -> None:
     if len(call.args) != len(callee.params):
         wanted = ", ".join(suggest.one_line(param.span) for param in callee.params.values())
         raise CheckError(
-            f"'{name}' takes {suggest.counted(len(callee.params), 'argument')} and is given "
+            f"'{name}' takes {counted(len(callee.params), 'argument')} and is given "
             f"{len(call.args)}",
             rule="N4",
             span=call.span,
@@ -94,9 +95,9 @@ def check_counts(call: ast.CallStatement, callee: DefSignature) -> None:
         )
     if len(call.targets) != len(callee.returns):
         raise CheckError(
-            f"'{name}' returns {suggest.counted(len(callee.returns), 'tensor')}, "
-            f"{suggest.listed([*callee.returns])}, and the call has "
-            f"{suggest.counted(len(call.targets), 'target')}",
+            f"'{name}' returns {counted(len(callee.returns), 'tensor')}, "
+            f"{listed([*callee.returns])}, and the call has "
+            f"{counted(len(call.targets), 'target')}",
             rule="N4",
             span=call.targets[0].span.to(call.targets[-1].span),
             repair=f"write a target for each, as in {', '.join(callee.returns)} = {name}(...)",
@@ -197,7 +198,7 @@ def unknown_def(
         if len(defs[other].params) == len(call.args)
         and len(defs[other].returns) == len(call.targets)
     ]
-    near = suggest.nearest(name, (*known, CONCAT)) or suggest.closest(name, fitting)
+    near = nearest(name, (*known, CONCAT)) or closest(name, fitting)
     return CheckError(
         f"'{name}' is not a def of this text" + (f"; did you mean '{near}'?" if near else ""),
         rule="N4",
@@ -205,7 +206,7 @@ def unknown_def(
         paste=near,
         repair=None
         if near
-        else f"define it, or call {suggest.listed(known, 'or')}"
+        else f"define it, or call {listed(known, 'or')}"
         if known
         else f"write it: def {name}(...) -> (...) {{...}}",
     )
@@ -219,7 +220,7 @@ def _no_tensor(arg: ast.Expr, call: ast.CallStatement, signature: DefSignature) 
     if not all(name in signature.sizes or signature.is_tensor(name) for name in names):
         edits = ()  # of index variables there would be none here
     if isinstance(arg, ast.Name) and arg.text not in signature.sizes:
-        near = suggest.nearest(arg.text, signature.tensors())
+        near = nearest(arg.text, signature.tensors())
         return CheckError(
             f"'{text}' is no tensor of '{signature.name}'"
             + (f"; did you mean '{near}'?" if near else "")
@@ -227,7 +228,7 @@ def _no_tensor(arg: ast.Expr, call: ast.CallStatement, signature: DefSignature) 
             rule="N4",
             span=arg.span,
             paste=near,
-            repair=None if near else f"pass one of {suggest.listed(signature.tensors(), 'or')}",
+            repair=None if near else f"pass one of {listed(signature.tensors(), 'or')}",
         )
     if isinstance(arg, ast.Apply) and signature.is_tensor(arg.name.text):
         return CheckError(

@@ -13,7 +13,7 @@ from tc.semantics.check.calls import flatten, with_calls
 from tc.semantics.check.declarations import signatures
 from tc.semantics.check.name_errors import misspelt_index, products_meant
 from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
-from tc.semantics.suggest import listed, nearest, one_line
+from tc.semantics.suggest import one_line
 from tc.semantics.types.conversions import (
     INDEX,
     VALUE,
@@ -25,6 +25,7 @@ from tc.semantics.types.conversions import (
 )
 from tc.semantics.types.type_inference import infer_types, term_type
 from tc.source import Edit, Span, within
+from tc.wording import listed, nearest
 
 
 def check(module: ast.Module, entry: str | None = None) -> p.Program:

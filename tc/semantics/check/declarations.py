@@ -19,8 +19,9 @@ from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics.check.foreign_functions import is_foreign
 from tc.semantics.program import ProgramWarning
-from tc.semantics.suggest import before, indices, listed, nearest, one_line
+from tc.semantics.suggest import before, indices, one_line
 from tc.source import Edit, Span
+from tc.wording import listed, nearest
 
 
 def unknown_size(

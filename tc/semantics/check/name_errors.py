@@ -30,11 +30,7 @@ from tc.semantics.program import Expr, Index, Read, Unary, children
 from tc.semantics.resolved import FlatStatement, FlatTensor, is_use
 from tc.semantics.suggest import (
     before,
-    closest,
-    counted,
     element,
-    listed,
-    nearest,
     number_written,
     one_line,
     product_written,
@@ -42,6 +38,7 @@ from tc.semantics.suggest import (
     unused,
 )
 from tc.source import Edit, Span, within
+from tc.wording import closest, counted, listed, nearest
 
 
 def no_subscripts(expr: ast.Name, rank: int, scope: NameScope) -> NoReturn:

@@ -13,8 +13,9 @@ from tc.semantics import resolved as r
 from tc.semantics.check import name_errors
 from tc.semantics.check.builder import BindingValue, Findings, NameScope, Seen
 from tc.semantics.check.declarations import CONCAT, MIN_MAX, PAD
-from tc.semantics.suggest import counted, element, one_line
+from tc.semantics.suggest import element, one_line
 from tc.source import Span
+from tc.wording import counted
 
 _LOGICAL = frozenset(("&&", "||"))
 

@@ -25,18 +25,9 @@ from tc.semantics.check.resolve import (
     resolve_read,
 )
 from tc.semantics.check.whole_tensors import with_subscripts
-from tc.semantics.suggest import (
-    counted,
-    element,
-    listed,
-    nearest,
-    number_written,
-    one_line,
-    renamed_index,
-    respelled,
-    unused,
-)
+from tc.semantics.suggest import element, number_written, one_line, renamed_index, respelled, unused
 from tc.source import Edit, Span, within
+from tc.wording import counted, listed, nearest
 
 
 def resolve_bindings(

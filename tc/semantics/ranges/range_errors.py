@@ -36,8 +36,9 @@ from tc.semantics.ranges.rounds import (
 )
 from tc.semantics.ranges.symbolic import bounds_inside, to_text
 from tc.semantics.size_values import MAX_OFFSET, evaluate
-from tc.semantics.suggest import before, listed, number_written, one_line, respelled, unused
+from tc.semantics.suggest import before, number_written, one_line, respelled, unused
 from tc.source import Edit, Span, merged, within
+from tc.wording import listed
 
 
 def written_where(
