@@ -20,7 +20,7 @@ from tc.semantics import program as p
 from tc.semantics.affine import MAX_PIECES, pieces
 from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
 from tc.semantics.ranges.polynomials import ONE, constant, linear, to_expr, to_poly
-from tc.semantics.ranges.range_inference import RangeInference
+from tc.semantics.ranges.range_inference import RangeInference, fix_in_order
 from tc.semantics.ranges.symbolic import (
     ANY_SIZES,
     SignOfSizes,
@@ -103,8 +103,9 @@ class _Derivation:
     def derived(self) -> DerivedRanges:
         program = self.program
         self._add_declared()
-        while self._fix_next(waits=True) or self._fix_next(waits=False):
-            pass
+        fix_in_order(
+            program.statements, lambda s: s.target not in self.shapes, self._is_ready, self._fix
+        )
         if not program.tensors.keys() <= self.shapes.keys():
             raise NoDerivation
         for statement in program.statements:
@@ -121,24 +122,19 @@ class _Derivation:
 
     # --- shapes (G3) --------------------------------------------------------------------------
 
-    def _fix_next(self, waits: bool) -> bool:
-        """Lets the first statement that can fix the shape of its target do so."""
-        for statement in self.program.statements:
-            if statement.target in self.shapes:
-                continue
-            needed = self.inference.accesses[statement.name]
-            if waits and not self._is_ready(needed):
-                continue
-            found = self._resolve(statement, {})
-            if all(name in found for name in statement.outer):
-                self.ranges[statement.name] = found
-                self.shapes[statement.target] = tuple(_ends(found[v])[1] for v in statement.outer)
-                self.fixing.add(statement.name)
-                self._add_declared()
-                return True
-        return False
+    def _fix(self, statement: p.Statement) -> bool:
+        """Whether a statement fixes the shape of its target, which is known from then on."""
+        found = self._resolve(statement, {})
+        if any(name not in found for name in statement.outer):
+            return False
+        self.ranges[statement.name] = found
+        self.shapes[statement.target] = tuple(_ends(found[v])[1] for v in statement.outer)
+        self.fixing.add(statement.name)
+        self._add_declared()
+        return True
 
-    def _is_ready(self, needed: Accesses) -> bool:
+    def _is_ready(self, statement: p.Statement) -> bool:
+        needed = self.inference.accesses[statement.name]
         has_sizes = all(self._has_size(name) for name in needed.sizes)
         return needed.tensors <= self.shapes.keys() and has_sizes
 

@@ -11,7 +11,7 @@ ranges as expressions, `range_errors` says what is wrong, and `feasible_ranges` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.errors import InputError, RangeError
@@ -188,49 +188,58 @@ def _warnings(
 # --- shapes (G3) ------------------------------------------------------------------------------
 
 
-def _fix_shapes(shaping: Shaping, accesses: Mapping[str, Accesses]) -> Shaping:
-    """The shapes of all tensors: the first statement in text order that can fix one does, and
-    the search starts again; only when nothing moves may a statement that reads a tensor of
-    unknown shape go on without it."""
-    tried: set[str] = set()
-    while True:
-        fixed = _fix_next(shaping, accesses, tried) or _fix_next(shaping, accesses, None)
-        if fixed is None:
-            break
-        shaping = fixed
-    for name in shaping.program.tensors:
-        if name not in shaping.known.shapes:
-            raise _stuck(shaping, accesses)
-    return shaping
+def fix_in_order(
+    statements: Sequence[p.Statement],
+    is_open: Callable[[p.Statement], bool],
+    is_ready: Callable[[p.Statement], bool],
+    fix: Callable[[p.Statement], bool],
+) -> None:
+    """Lets statements fix the shapes of their targets, in the order of G3: the first open statement
+    in text order that can fix a shape does, and the search starts again.
 
-
-def _fix_next(
-    shaping: Shaping, accesses: Mapping[str, Accesses], tried: set[str] | None
-) -> Shaping | None:
-    """The shaping after the first statement that can fix a shape; None where none can.
-
-    Statements wait for the shapes that they read, unless `tried` is None. What does not wait and
-    fails will fail again, and is remembered in `tried`.
+    A statement that is not ready, as it reads a tensor of unknown shape, is tried only when nothing
+    moves otherwise. `fix` says whether the statement could; one that is ready and could not will
+    not later either.
     """
-    for statement in _open_statements(shaping):
-        found = accesses[statement.name]
-        if tried is not None:
-            if statement.name in tried or not _is_ready(found, shaping.known):
+    failed: set[str] = set()
+
+    def fixes_next(waits: bool) -> bool:
+        for statement in filter(is_open, statements):
+            if waits and (statement.name in failed or not is_ready(statement)):
                 continue
-            tried.add(statement.name)
+            if fix(statement):
+                return True
+            if waits:
+                failed.add(statement.name)
+        return False
+
+    while fixes_next(waits=True) or fixes_next(waits=False):
+        pass
+
+
+def _fix_shapes(shaping: Shaping, accesses: Mapping[str, Accesses]) -> Shaping:
+    """The shapes of all tensors."""
+
+    def fix(statement: p.Statement) -> bool:
+        nonlocal shaping
         try:
-            rounds = resolve(_situation(shaping, statement, found))
+            rounds = resolve(_situation(shaping, statement, accesses[statement.name]))
         except (NoRange, RangeError):
-            continue  # another statement may fix the shape, and this one fit it
-        if all(name in rounds.ranges for name in statement.outer):
-            return _with_shape(shaping, statement, rounds)
-    return None
+            return False  # another statement may fix the shape, and this one fit it
+        if any(name not in rounds.ranges for name in statement.outer):
+            return False
+        shaping = _with_shape(shaping, statement, rounds)
+        return True
 
-
-def _open_statements(shaping: Shaping) -> Iterator[p.Statement]:
-    for statement in shaping.program.statements:
-        if statement.target not in shaping.known.shapes:
-            yield statement
+    fix_in_order(
+        shaping.program.statements,
+        lambda s: s.target not in shaping.known.shapes,
+        lambda s: _is_ready(accesses[s.name], shaping.known),
+        fix,
+    )
+    if any(name not in shaping.known.shapes for name in shaping.program.tensors):
+        raise _stuck(shaping, accesses)
+    return shaping
 
 
 def _is_ready(accesses: Accesses, known: KnownSizes) -> bool:
@@ -281,7 +290,8 @@ def _stuck(shaping: Shaping, accesses: Mapping[str, Accesses]) -> RangeError:
     """The error of the statement to blame for a shape that nothing fixes: first one that has a
     wrong range, then one that waits for nothing, and mentions its open variables on the right."""
     candidates: list[tuple[int, int, RangeError]] = []
-    for position, statement in enumerate(_open_statements(shaping)):
+    open_ = [s for s in shaping.program.statements if s.target not in shaping.known.shapes]
+    for position, statement in enumerate(open_):
         found = accesses[statement.name]
         context = _situation(shaping, statement, found)
         try:
