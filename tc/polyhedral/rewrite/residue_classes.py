@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import count, pairwise
-from math import gcd, lcm, prod
+from itertools import chain, pairwise
+from math import prod
 
-from tc.affine.forms import Form
-from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, unused_name
+from tc.affine.forms import Form, constant_form
+from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import (
-    linear_expression,
+    cut,
+    is_walked,
+    period_of,
     quotients,
     simplified,
+    substituted,
     turning_points,
     values_where,
 )
@@ -51,15 +54,7 @@ def residue_classes(
     for part in parts:
         sizes[part.box] = max(part.instances, sizes.get(part.box, 0))
     parts.sort(key=lambda part: (-sizes[part.box], part.box))
-    taken = {s.name for s in rewriting.shaped.program.statements}
-    names = (name for n in count() if (name := f"{statement.name}.piece{n}") not in taken)
-    made = []
-    for number, part in enumerate(parts):
-        new = part.statement
-        new = replace(new, rhs=rewriting.again(new.rhs)) if number else new
-        new = new if number == len(parts) - 1 else replace(new, name=next(names))
-        made.append(rewriting.changed(new, part.ranges, old))
-    return made
+    return rewriting.pieces(old, [(part.statement, part.ranges) for part in parts])
 
 
 @dataclass(frozen=True)
@@ -127,13 +122,12 @@ class _Splitting:
             return found
         if any(True for v in done for _ in quotients(statement.rhs, v, self.known)):
             return None
-        self.is_of_use |= any(_is_walked(statement, v) for v in done)
+        self.is_of_use |= any(is_walked(statement, v) for v in done)
         return [part]
 
     def _period(self, part: _Part, variable: str) -> int | None:
         """The period of a variable's quotients, if there are any, and it is short."""
-        found = list(quotients(part.statement.rhs, variable, self.known))
-        period = lcm(*(m // gcd(m, form.terms[variable]) for form, m in found))
+        period = period_of(quotients(part.statement.rhs, variable, self.known), variable)
         is_short = 2 <= period <= self.limits.residues
         return period if is_short and 2 * period <= part.ranges[variable].extent else None
 
@@ -141,16 +135,17 @@ class _Splitting:
         """The classes of a left-hand variable, each cut where comparisons of it alone change; where
         sums are short all of them where one of them is."""
         found = [self._class(part, variable, outer, period, r) for r in range(period)]
-        ends = [sorted(_ends(each, outer, self.known)) for each in found]
+        wholes = [(each.ranges[outer].begin, each.ranges[outer].end) for each in found]
+        ends = [
+            cut(whole, turning_points(each.statement.rhs, outer, self.known))
+            for each, whole in zip(found, wholes, strict=True)
+        ]
         if part.terms <= self.limits.short:
-            ends = [sorted({end for own in ends for end in own})] * period
+            ends = [cut(whole, chain.from_iterable(ends)) for whole in wholes]
         for each, own in zip(found, ends, strict=True):
-            whole = each.ranges[outer]
-            for begin, end in pairwise(own):
-                low, high = max(begin, whole.begin), min(end, whole.end)
-                if low < high:
-                    ranges = {**each.ranges, outer: p.Range(low, high)}
-                    yield self._settled(_Part(each.statement, ranges))
+            for low, high in pairwise(own):
+                ranges = {**each.ranges, outer: p.Range(low, high)}
+                yield self._settled(_Part(each.statement, ranges))
 
     def _only_class(self, part: _Part, variable: str, outer: str, period: int) -> _Part | None:
         """The class of a reduction variable that adds something, where no other does."""
@@ -165,27 +160,11 @@ class _Splitting:
 
     def _class(self, part: _Part, variable: str, outer: str, period: int, residue: int) -> _Part:
         """The part where a variable is `period * outer + residue`."""
-        statement, whole = part.statement, part.ranges[variable]
-
-        def moved(node: p.Expr) -> p.Expr:
-            if not isinstance(node, p.Index) or node.name != variable:
-                return node
-            return linear_expression(Form(residue, {outer: period}), node)
-
-        def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(outer if name == variable else name for name in names)
-
+        whole, value = part.ranges[variable], Form(residue, {outer: period})
         first, last = (-((residue - end) // period) for end in (whole.begin, whole.end))
         ranges = {outer if v == variable else v: r for v, r in part.ranges.items()}
         ranges[outer] = p.Range(first, last)
-        new = replace(
-            statement,
-            rhs=rewrite(statement.rhs, moved),
-            subscripts=tuple(rewrite(subscript, moved) for subscript in statement.subscripts),
-            outer=renamed(statement.outer),
-            variables=renamed(statement.variables),
-        )
-        return self._settled(_Part(new, ranges))
+        return self._settled(_Part(substituted(part.statement, {variable: value}), ranges))
 
     def _settled(self, part: _Part) -> _Part:
         """A part without what its ranges decide, and without terms whose guard fails; a variable of
@@ -223,31 +202,11 @@ class _Splitting:
             single = single[1:]
         if not single:
             return part
-        values = {v: part.ranges[v].begin for v in single}
-
-        def settled(node: p.Expr) -> p.Expr:
-            if isinstance(node, p.Index) and node.name in values:
-                return linear_expression(Form(values[node.name], {}), node)
-            return node
-
-        left = tuple(v for v in statement.variables if v not in values)
-        ranges = {v: part.ranges[v] for v in left}
-        rhs = simplified(rewrite(statement.rhs, settled), self.known, box_of(ranges, left))
-        return _Part(replace(statement, rhs=rhs, variables=left), ranges)
-
-
-def _ends(part: _Part, variable: str, known: KnownSizes) -> set[int]:
-    """Where a variable's range begins and ends, and comparisons of it alone change."""
-    whole = part.ranges[variable]
-    found = turning_points(part.statement.rhs, variable, known)
-    return {whole.begin, whole.end, *(v for v in found if whole.begin < v < whole.end)}
-
-
-def _is_walked(statement: p.Statement, variable: str) -> bool:
-    """Whether a variable is in a last subscript."""
-    reads = (n.subscripts for n in p.walk(statement.rhs) if isinstance(n, p.Read))
-    last = (subscripts[-1] for subscripts in (statement.subscripts, *reads) if subscripts)
-    return any(variable in p.index_names(subscript) for subscript in last)
+        values = {v: constant_form(part.ranges[v].begin) for v in single}
+        new = substituted(statement, values)
+        ranges = {v: part.ranges[v] for v in new.variables}
+        rhs = simplified(new.rhs, self.known, box_of(ranges, new.variables))
+        return _Part(replace(new, rhs=rhs), ranges)
 
 
 def _zero(part: _Part) -> _Part:

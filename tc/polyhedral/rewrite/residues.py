@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import count
-from math import gcd, lcm
+from itertools import pairwise
 
 from tc.affine.forms import Form, LinearForm
 from tc.polyhedral.rewrite.residue_classes import residue_classes
-from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, unused_name
+from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import (
+    cut,
     first_beyond,
-    linear_expression,
+    is_walked,
+    period_of,
     quotients,
     simplified,
+    substituted,
     turning_points,
 )
 from tc.polyhedral.rewrite.thresholds import Thresholds
@@ -87,19 +89,19 @@ def _linearised(
     shaped = rewriting.shaped
     known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
     for variable in statement.variables:
-        if not _is_last(variable, statement.subscripts, reads):
+        if not is_walked(statement, variable):
             continue
         divided = list(quotients(statement.rhs, variable, known))
         ends = _ends(old, variable, divided, known) if divided else None
-        if ends is not None and len(ends) <= limits.pieces:
+        if ends is not None and len(ends) <= limits.pieces + 1:
             return _pieces(old, variable, ends, rewriting, known)
     for variable in statement.outer:
         ends = _turns(old, variable, known)
-        if 1 < len(ends) <= limits.pieces:
+        if 2 < len(ends) <= limits.pieces + 1:
             return _pieces(old, variable, ends, rewriting, known)
     with_periods = None
     for variable in statement.variables:
-        if with_periods is None and _is_last(variable, statement.subscripts, reads):
+        if with_periods is None and is_walked(statement, variable):
             divided = list(quotients(statement.rhs, variable, known))
             if divided:
                 with_periods = _periods(old, variable, divided, rewriting, known, limits)
@@ -120,12 +122,6 @@ def _fills_vectors(new: p.ShapedStatement, program: p.Program) -> bool:
     return extent & (extent - 1) == 0 and extent * bits >= MIN_VECTOR_BITS
 
 
-def _is_last(variable: str, target: tuple[p.Expr, ...], reads: list[p.Read]) -> bool:
-    """Whether memory is walked along a variable."""
-    last = [subscripts[-1] for subscripts in (target, *(r.subscripts for r in reads)) if subscripts]
-    return any(variable in p.index_names(subscript) for subscript in last)
-
-
 # --- pieces of a range ------------------------------------------------------------------------
 
 
@@ -135,10 +131,10 @@ def _ends(
     divided: list[tuple[LinearForm, int]],
     known: KnownSizes,
 ) -> list[int] | None:
-    """Where the pieces of a variable's range end, in each of which all quotients, and comparisons
-    of nothing else, have one value; None where they have not in any."""
+    """Where the pieces of a variable's range begin, and the last one ends, in each of which all
+    quotients, and comparisons of nothing else, have one value; None where they have not in any."""
     begin, end = old.ranges[variable].begin, old.ranges[variable].end
-    found = {end}
+    found = list(turning_points(old.statement.rhs, variable, known))
     for form, divisor in divided:
         factor = form.terms[variable]
         if any(c % divisor for name, c in form.terms.items() if name != variable):
@@ -147,21 +143,19 @@ def _ends(
         if last // divisor - first // divisor > end - begin:
             return None
         for quotient in range(first // divisor + 1, last // divisor + 1):
-            found.add(first_beyond(factor, form.constant - quotient * divisor))
-    found.update(turning_points(old.statement.rhs, variable, known))
-    return sorted(value for value in found if begin < value <= end)
+            found.append(first_beyond(factor, form.constant - quotient * divisor))
+    return cut((begin, end), found)
 
 
 def _turns(old: p.ShapedStatement, variable: str, known: KnownSizes) -> list[int]:
-    """Where the pieces of a variable's range end, in each of which choices that turn with nothing
-    else have one value: those between sides that both call functions that take many operations.
-    Of others the kernel's loops are cut, or masks are cheaper."""
-    begin, end = old.ranges[variable].begin, old.ranges[variable].end
-    found = {end}
+    """Where the pieces of a variable's range begin, and the last one ends, in each of which choices
+    that turn with nothing else have one value: those between sides that both call functions that
+    take many operations. Of others the kernel's loops are cut, or masks are cheaper."""
+    found: list[int] = []
     for node in p.walk(old.statement.rhs):
         if isinstance(node, p.Select) and all(map(_calls, (node.then, node.otherwise))):
-            found.update(turning_points(node.condition, variable, known))
-    return sorted(value for value in found if begin < value <= end)
+            found += turning_points(node.condition, variable, known)
+    return cut((old.ranges[variable].begin, old.ranges[variable].end), found)
 
 
 def _calls(expr: p.Expr) -> bool:
@@ -178,23 +172,18 @@ def _pieces(
 ) -> list[p.ShapedStatement] | None:
     """A statement over one piece of a variable's range after the other. Sums go on from piece to
     piece, unless they would be rounded between (Y8)."""
-    statement, begin, made = old.statement, old.ranges[variable].begin, []
+    statement, made = old.statement, []
     is_sum = variable in statement.reduction
-    taken = {s.name for s in rewriting.shaped.program.statements}
-    names = (name for n in count() if (name := f"{statement.name}.piece{n}") not in taken)
     if is_sum and rewriting.shaped.program.tensors[statement.target].dtype != statement.rhs.dtype:
         return None
-    for number, end in enumerate(ends):
+    for number, (begin, end) in enumerate(pairwise(ends)):
         ranges = {**old.ranges, variable: p.Range(begin, end)}
         rhs = simplified(statement.rhs, known, box_of(ranges, statement.variables))
-        piece = replace(statement, rhs=rewriting.again(rhs) if number else rhs)
+        piece = replace(statement, rhs=rhs)
         if number and is_sum:
             piece = replace(piece, init=False, continues="written")
-        if end != ends[-1]:
-            piece = replace(piece, name=next(names))
-        made.append(rewriting.changed(piece, ranges, old))
-        begin = end
-    return made
+        made.append((piece, ranges))
+    return rewriting.pieces(old, made)
 
 
 # --- a variable that becomes two --------------------------------------------------------------
@@ -210,7 +199,7 @@ def _periods(
 ) -> p.ShapedStatement | None:
     """A statement with `variable` = `outer` * period + `variable`, if no quotient of it is left."""
     statement, whole = old.statement, old.ranges[variable]
-    period = lcm(*(m // gcd(m, form.terms[variable]) for form, m in divided))
+    period = period_of(divided, variable)
     if whole.begin or whole.extent % period or not 2 <= period < whole.extent:
         return None
     taken = {*statement.variables, *rewriting.shaped.program.tensors}
@@ -218,31 +207,15 @@ def _periods(
     ranges = {**old.ranges, outer: p.Range(0, whole.extent // period)}
     ranges[variable] = p.Range(0, period)
 
-    def moved(node: p.Expr) -> p.Expr:
-        if not isinstance(node, p.Index) or node.name != variable:
-            return node
-        return linear_expression(Form(0, {outer: period, variable: 1}), node)
-
-    def doubled(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(x for v in names for x in ((outer, v) if v == variable else (v,)))
-
-    box = box_of(ranges, doubled(statement.variables))
-    rhs = simplified(rewrite(statement.rhs, moved), known, box)
-    if any(True for v in (variable, outer) for _ in quotients(rhs, v, known)):
+    new = substituted(statement, {variable: Form(0, {outer: period, variable: 1})})
+    new = replace(new, rhs=simplified(new.rhs, known, box_of(ranges, new.variables)))
+    if any(True for v in (variable, outer) for _ in quotients(new.rhs, v, known)):
         return None
-    target = tuple(rewrite(subscript, moved) for subscript in statement.subscripts)
-    read_at = (node.subscripts for node in p.walk(rhs) if isinstance(node, p.Read))
+    read_at = (node.subscripts for node in p.walk(new.rhs) if isinstance(node, p.Read))
     if period < limits.period and (
-        statement.reduction or not _in_steps(variable, (target, *read_at), known)
+        statement.reduction or not _in_steps(variable, (new.subscripts, *read_at), known)
     ):
         return None
-    new = replace(
-        statement,
-        rhs=rhs,
-        subscripts=target,
-        outer=doubled(statement.outer),
-        variables=doubled(statement.variables),
-    )
     return rewriting.changed(new, ranges, old)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from operator import is_
@@ -139,6 +139,20 @@ class Rewriting:
         statement = replace(old.statement, rhs=self.again(old.statement.rhs), init=False)
         statement = replace(statement, name=f"{statement.name}.{REST}", continues="written")
         return self.changed(statement, {**old.ranges, **ranges}, old)
+
+    def pieces(
+        self, old: p.ShapedStatement, pieces: Sequence[tuple[p.Statement, Mapping[str, p.Range]]]
+    ) -> list[p.ShapedStatement]:
+        """The statements that an old one has become, each over ranges of its own: the last one has
+        its name, the others new ones."""
+        taken = {s.name for s in self.shaped.program.statements}
+        names = (name for n in count() if (name := f"{old.statement.name}.piece{n}") not in taken)
+        made = []
+        for number, (piece, ranges) in enumerate(pieces):
+            new = replace(piece, rhs=self.again(piece.rhs)) if number else piece
+            new = new if number == len(pieces) - 1 else replace(new, name=next(names))
+            made.append(self.changed(new, ranges, old))
+        return made
 
     def changed(
         self, statement: p.Statement, ranges: Mapping[str, p.Range], old: p.ShapedStatement

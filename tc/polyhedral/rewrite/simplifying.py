@@ -1,11 +1,13 @@
-"""Integer expressions over a box of values: which quotients they have, and what is left of these
-and of comparisons where the box decides them.
+"""Integer expressions over a box of values: which quotients they have, where comparisons turn, what
+is left of both where the box decides them, and statements in which a variable is a form of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
+from math import gcd, lcm
 
 from tc.affine.forms import LinearForm, assembled, decide, split
 from tc.affine.intervals import Box
@@ -26,6 +28,17 @@ def quotients(expr: p.Expr, variable: str, known: KnownSizes) -> Iterator[tuple[
             divisor, form = evaluate(node.right, known), linear_form(node.left, known, exact=True)
             if divisor and divisor > 0 and form and form.terms.get(variable):
                 yield form, divisor
+
+
+def period_of(divided: Iterable[tuple[LinearForm, int]], variable: str) -> int:
+    """The least number by which a variable must grow for all of its quotients to grow by whole
+    numbers; 1 where there are none.
+
+    >>> from tc.affine.forms import Form
+    >>> period_of([(Form(0, {"x": 2}), 6), (Form(1, {"x": 1}), 2)], "x")
+    6
+    """
+    return lcm(*(m // gcd(m, form.terms[variable]) for form, m in divided))
 
 
 def first_beyond(factor: int, constant: int) -> int:
@@ -65,16 +78,25 @@ def values_where(
     if form is None or list(form.terms) != [variable]:
         return None
     assert isinstance(test, p.Compare)
-    begin, end = values
-    cuts = {begin, end, *(v for v in turning_points(test, variable, known) if begin < v < end)}
+    begin, _ = values
     parts = [
         (low, high)
-        for low, high in pairwise(sorted(cuts))
+        for low, high in pairwise(cut(values, turning_points(test, variable, known)))
         if _comparison(test, known, {variable: (low, high - 1)})
     ]
     if any(one[1] != other[0] for one, other in pairwise(parts)):
         return None
     return (parts[0][0], parts[-1][1]) if parts else (begin, begin)
+
+
+def cut(values: tuple[int, int], at: Iterable[int]) -> list[int]:
+    """Where the parts of a range begin that is cut at some values, and where the last one ends.
+
+    >>> cut((0, 9), (4, 2, -1, 9))
+    [0, 2, 4, 9]
+    """
+    begin, end = values
+    return sorted({begin, end, *(v for v in at if begin < v < end)})
 
 
 def turning_points(expr: p.Expr, variable: str, known: KnownSizes) -> Iterator[int]:
@@ -158,3 +180,33 @@ def linear_expression(form: LinearForm, like: p.Expr) -> p.Expr:
         return p.Binary(op, left, right, INT64, span=span)
 
     return assembled(form, term, number, binary)
+
+
+# --- statements -------------------------------------------------------------------------------
+
+
+def is_walked(statement: p.Statement, variable: str) -> bool:
+    """Whether memory is walked along a variable: it is in the last subscript of an access."""
+    reads = (n.subscripts for n in p.walk(statement.rhs) if isinstance(n, p.Read))
+    last = (subscripts[-1] for subscripts in (statement.subscripts, *reads) if subscripts)
+    return any(variable in p.index_names(subscript) for subscript in last)
+
+
+def substituted(statement: p.Statement, values: Mapping[str, LinearForm]) -> p.Statement:
+    """The statement in which some variables are forms of others, which take their places."""
+
+    def moved(node: p.Expr) -> p.Expr:
+        if isinstance(node, p.Index) and node.name in values:
+            return linear_expression(values[node.name], node)
+        return node
+
+    def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(new for v in names for new in (values[v].terms if v in values else (v,)))
+
+    return replace(
+        statement,
+        rhs=rewrite(statement.rhs, moved),
+        subscripts=tuple(rewrite(subscript, moved) for subscript in statement.subscripts),
+        outer=renamed(statement.outer),
+        variables=renamed(statement.variables),
+    )
