@@ -29,6 +29,7 @@ from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import check_schedule
 from tc.polyhedral.mapping import MappedTree, map_schedule
 from tc.polyhedral.rewrite.coalescing import Strides, coalesce
+from tc.polyhedral.rewrite.equal_temporaries import without_equal_temporaries
 from tc.polyhedral.rewrite.factoring import divide_last, factor
 from tc.polyhedral.rewrite.half_sums import accumulate_in_float
 from tc.polyhedral.rewrite.residues import linearise
@@ -143,12 +144,14 @@ def _check_single(mapped: Node, dependences: Dependences, target: Target) -> Non
 def _rewrite(
     shaped: ShapedProgram, strides: Strides, options: Options, target: Target
 ) -> tuple[ShapedProgram, Strides]:
-    """The program with sums in place of what they become, factored, long reductions split, and
-    adjacent dimensions joined; in any case with sums of halves in floats."""
+    """The program without temporaries that equal another tensor, with sums in place of what they
+    become, factored, long reductions split, and adjacent dimensions joined; in any case with sums
+    of halves in floats."""
     if not options.schedule.rewrite:
         return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
-    shaped = linearise(sum_in_place(shaped), limits)
+    shaped = sum_in_place(without_equal_temporaries(shaped))
+    shaped = linearise(shaped, limits)
     if wanted.factor is not False:
         order = limits.factoring_all().order if wanted.factor else limits.order
         shaped = factor(shaped, order)

@@ -6,10 +6,13 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import replace
 from itertools import chain, count
 from operator import is_
+from typing import TypeVar
 
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.source import Source, Span
+
+T = TypeVar("T")
 
 REST = "rest"
 """Behind the name of a statement: what is left of it (`Rewriting.apart`)."""
@@ -55,6 +58,25 @@ def unused_name(name: str, taken: Container[str]) -> str:
     """
     numbered = (f"{name}_{number}" for number in count(2))
     return next(free for free in chain((name,), numbered) if free not in taken)
+
+
+def writes_all(each: p.ShapedStatement, shaped: p.ShapedProgram) -> bool:
+    """Whether a statement without checks writes each element of its target at the place of its
+    indices."""
+    statement = each.statement
+    shape = shaped.shapes[statement.target]
+    return (
+        not each.checked
+        and all(isinstance(subscript, p.Index) for subscript in statement.subscripts)
+        and all(
+            (each.ranges[v].begin, each.ranges[v].end) == (0, size)
+            for v, size in zip(statement.outer, shape, strict=True)
+        )
+    )
+
+
+def _without(gone: Container[str], named: Mapping[str, T]) -> dict[str, T]:
+    return {name: each for name, each in named.items() if name not in gone}
 
 
 class Rewriting:
@@ -164,9 +186,11 @@ class Rewriting:
         self,
         change: Callable[[p.ShapedStatement], Iterable[p.ShapedStatement] | None],
         order: Callable[[list[p.ShapedStatement]], list[p.ShapedStatement]] = list,
+        gone: Collection[str] = (),
     ) -> p.ShapedProgram:
         """The program with each statement replaced by what `change` makes of it, None where it
-        stays, and all in another order; the very same where all do."""
+        stays, and all in another order; the very same where all do. The temporaries `gone` are
+        none any more."""
         made: list[p.ShapedStatement] = []
         for old in self.shaped.statements:
             new = change(old)
@@ -178,11 +202,13 @@ class Rewriting:
             shaped,
             program=replace(
                 program,
-                tensors={**program.tensors, **self._tensors},
-                temporaries=(*program.temporaries, *self._tensors),
+                tensors=_without(gone, {**program.tensors, **self._tensors}),
+                temporaries=tuple(
+                    name for name in (*program.temporaries, *self._tensors) if name not in gone
+                ),
                 statements=tuple(s.statement for s in statements),
             ),
-            shapes={**shaped.shapes, **self._shapes},
+            shapes=_without(gone, {**shaped.shapes, **self._shapes}),
             statements=statements,
         )
 

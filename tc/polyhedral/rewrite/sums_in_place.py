@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite
+from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, writes_all
 from tc.semantics import program as p
 from tc.semantics.program import ShapedProgram, ShapedStatement
 
@@ -51,17 +51,7 @@ def sum_in_place(shaped: ShapedProgram) -> ShapedProgram:
         target = places.get(statement.target, statement.target)
         return [rewriting.changed(replace(statement, target=target, rhs=rhs), old.ranges, old)]
 
-    made = rewriting.program(placed)
-    program = made.program
-    return replace(
-        made,
-        shapes={name: shape for name, shape in made.shapes.items() if name not in places},
-        program=replace(
-            program,
-            tensors={name: t for name, t in program.tensors.items() if name not in places},
-            temporaries=tuple(name for name in program.temporaries if name not in places),
-        ),
-    )
+    return rewriting.program(placed, gone=places.keys())
 
 
 def _places(shaped: ShapedProgram) -> dict[str, str]:
@@ -95,7 +85,7 @@ def _last(name: str, places: dict[str, str]) -> str:
 def _accumulates(writers: Sequence[ShapedStatement], shaped: ShapedProgram) -> bool:
     """Whether statements write all of a tensor, some of them as sums, without checks."""
     return any(each.statement.reduction for each in writers) and all(
-        _writes_all(each, shaped) for each in writers
+        writes_all(each, shaped) for each in writers
     )
 
 
@@ -103,7 +93,7 @@ def _becomes(name: str, reader: ShapedStatement, shaped: ShapedProgram) -> bool:
     """Whether a statement assigns all of a tensor like a temporary, each element from the one at
     its place."""
     statement, tensors = reader.statement, shaped.program.tensors
-    if statement.op != "=" or not _writes_all(reader, shaped):
+    if statement.op != "=" or not writes_all(reader, shaped):
         return False
     if shaped.shapes[statement.target] != shaped.shapes[name]:
         return False
@@ -114,18 +104,3 @@ def _becomes(name: str, reader: ShapedStatement, shaped: ShapedProgram) -> bool:
     if any(isinstance(n, p.Read) and n.tensor == name for n in subscripts):
         return False
     return all(r.subscripts == statement.subscripts for r in reads if r.tensor == name)
-
-
-def _writes_all(each: ShapedStatement, shaped: ShapedProgram) -> bool:
-    """Whether a statement without checks writes each element of its target at the place of its
-    indices."""
-    statement = each.statement
-    shape = shaped.shapes[statement.target]
-    return (
-        not each.checked
-        and all(isinstance(subscript, p.Index) for subscript in statement.subscripts)
-        and all(
-            (each.ranges[v].begin, each.ranges[v].end) == (0, size)
-            for v, size in zip(statement.outer, shape, strict=True)
-        )
-    )
