@@ -131,6 +131,25 @@ def test_an_argument_that_no_result_needs_is_of_its_declared_shape() -> None:
     assert caught.value.rule == "C6"
 
 
+@pytest.mark.parametrize(
+    ("body", "needed"),
+    [
+        ("with { ([0] <= [j] < [2]) { x = a[i]; y = i; } : y; } : fold(+, 0)", "a"),
+        ("with { ([0] <= [j] < [2]) { if (a[i] > 0) { y = b[i]; } else { y = 2; } } : y; } : "
+         "fold(+, 0)", "ab"),
+        ("with { ([0] <= [j] < [2]) { i = 0; x = a[i]; } : x; } : fold(+, b[i])", "b"),
+        ("with { ([0] <= [j] < [2]) : 1; } : modarray({ [k] -> a[i] | [k] < [2] })[0]", "a"),
+    ],
+)  # fmt: skip
+def test_demand_knows_what_bounds_an_index_in_a_with_loop(body: str, needed: str) -> None:
+    """C15, C24: selections in statements and operands of with-loops."""
+    text = f"{{ [i] -> {body} }}"
+    found = tc.sac.demand(text, "S")
+    assert {name for name, level in found.items() if level == "S"} == set(needed)
+    short = {name: np.zeros(3 if name in needed else 9, np.int32) for name in found}
+    assert tc.sac.compile(text).infer(short).shape == (3,)
+
+
 def test_the_index_decides_no_shape_of_the_last_partition() -> None:
     with pytest.raises(tc.CheckError, match="depends on the value of i") as caught:
         tc.sac.interpret("{ [i] -> take([i], v) | [i] < [3] }", v=np.zeros(4, np.int32))

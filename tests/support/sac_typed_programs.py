@@ -1214,7 +1214,10 @@ class _Writer:
                 made.append((name, value))
                 op = str(self.pick("+", "-", "*"))
                 right = self.expr((), depth - 1, scope)
-                (_, right), typ = self.meeting([e, right], keeps_bool=False)
+                (left, right), typ = self.meeting([e, right], keeps_bool=False)
+                if left is not e:  # the name of the text has no cast
+                    scope = scope.with_variable(Expr(name, e.shape, e.typ, _lookup(name), e.most))
+                    continue
                 if typ != e.typ and typ.is_weak:
                     typ = met(e.typ, right.typ, keeps_bool=False)
                 a, b = self.valued(e, typ), self.valued(right, typ)

@@ -15,7 +15,7 @@ from tc.sac.levels.builtins import SELECTION, row_of
 from tc.sac.levels.elementwise import CASTS, NEGATION, NOT, OPERATORS
 from tc.sac.levels.values import Level
 from tc.sac.names import inputs_of
-from tc.sac.trees import children, mapped, pattern_names
+from tc.sac.trees import assigned_names, children, mapped, operands, pattern_names
 
 N, D, S, F = Level.N, Level.D, Level.S, Level.F
 
@@ -223,12 +223,16 @@ class Demand:
         key = id(part), id(scope)
         if key not in self._scopes:
             self._kept += [part, scope]
-            pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
-            is_vector = isinstance(pattern, ast.VectorPattern)
-            index = {name: IndexName(part, scope, is_vector) for name in pattern_names(pattern)}
             statements = part.statements if isinstance(part, ast.LoopPart) else ()
-            self._scopes[key] = self.behind(statements, Scope(Bindings(index, scope.names)))
+            self._scopes[key] = self.behind(statements, self.index_scope(part, scope))
         return self._scopes[key]
+
+    def index_scope(self, part: ast.Part | ast.LoopPart, scope: Scope) -> Scope:
+        """The scope of the statements of a partition."""
+        pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
+        is_vector = isinstance(pattern, ast.VectorPattern)
+        index = {name: IndexName(part, scope, is_vector) for name in pattern_names(pattern)}
+        return Scope(Bindings(index, scope.names))
 
     def _identity(self, expr: ast.Expr, scope: Scope) -> object:
         """What is equal for expressions that are computed in the same way from the same names."""
@@ -487,16 +491,40 @@ class Demand:
             case ast.Call(function=function, args=args) if function.text == SELECTION:
                 if any(isinstance(k, ast.Name) and k.text in names for k in _flat(args[:1])):
                     found.append((args[1], scope))
-        if isinstance(expr, ast.Comprehension | ast.WithLoop):
-            for part in expr.parts:
-                for bound in _bounds(part):
-                    found += self._bounding(bound, names, scope)
-                pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
-                visible = names - pattern_names(pattern)
-                found += self._bounding(part.body, visible, self.body_scope(part, scope))
-            return found
         for child in children(expr):
             found += self._bounding(child, names, scope)
+        if not isinstance(expr, ast.Comprehension | ast.WithLoop):
+            return found
+        for part in expr.parts:
+            for bound in _bounds(part):
+                found += self._bounding(bound, names, scope)
+            pattern = part.pattern if isinstance(part, ast.Part) else part.generator.index
+            visible = names - pattern_names(pattern)
+            if isinstance(part, ast.LoopPart):
+                start = self.index_scope(part, scope)
+                found += self._bounding_in_block(part.statements, visible, start)
+                visible -= frozenset(assigned_names(part.statements))
+            found += self._bounding(part.body, visible, self.body_scope(part, scope))
+        for operand in operands(expr):
+            found += self._bounding(operand, names, scope)
+        return found
+
+    def _bounding_in_block(
+        self, statements: Sequence[ast.Statement], names: frozenset[str], scope: Scope
+    ) -> list[tuple[ast.Expr, Scope]]:
+        """The arrays of the selections in statements that bound a variable."""
+        found: list[tuple[ast.Expr, Scope]] = []
+        for statement in statements:
+            if not names:
+                break
+            if isinstance(statement, ast.Assign):
+                found += self._bounding(statement.value, names, scope)
+            else:
+                found += self._bounding(statement.condition, names, scope)
+                for branch in (statement.then, statement.otherwise):
+                    found += self._bounding_in_block(branch, names, scope)
+            scope = self.behind((statement,), scope)
+            names -= frozenset(assigned_names((statement,)))
         return found
 
     def _index_length(self, part: ast.Part | ast.LoopPart, scope: Scope) -> None:
