@@ -17,6 +17,7 @@ from tc.sac.levels.values import (
     Environment,
     Level,
     Needs,
+    NeedsIndexTerm,
     Shape,
     Value,
     blamed,
@@ -203,12 +204,13 @@ class Invocation:
             if isinstance(argument.parameter.type.sizes, str):
                 continue
             try:
-                shape = argument.given.shape
+                shape = _matched_shape(argument.parameter.type, argument.given)
             except TCError:
                 if self.is_entry:
                     raise
                 continue
-            self._match(argument, shape, known)
+            if shape is not None:
+                self._match(argument, shape, known)
         return known
 
     def check(self) -> None:
@@ -218,10 +220,11 @@ class Invocation:
         for argument in self.matched:
             if argument.parameter.type.sizes == "+":
                 try:
-                    shape = argument.given.shape
+                    shape = _matched_shape(argument.parameter.type, argument.given)
                 except TCError:
                     continue
-                self._match(argument, shape, {})
+                if shape is not None:
+                    self._match(argument, shape, {})
         _ = self.sizes
 
     def check_type(self, argument: Argument) -> None:
@@ -285,6 +288,23 @@ def sizes_told(declared: ast.Type, known: dict[str, int | Shape]) -> str:
             if text not in told:
                 told.append(text)
     return f", where {' and '.join(told)}" if told else ""
+
+
+def _matched_shape(declared: ast.Type, value: Value) -> Shape | None:
+    """The shape of a value for its declared type; None where a lowering does not know it, and the
+    type fixes no more than the rank, which is right."""
+    try:
+        return value.shape
+    except NeedsIndexTerm:
+        sizes, rank = declared.sizes, value.rank
+        if sizes == "+" and rank:
+            return None
+        is_open = all(
+            size.count is size.name is None for size in sizes if not isinstance(size, str)
+        )
+        if not isinstance(sizes, str) and is_open and rank == len(sizes):
+            return None
+        raise
 
 
 def _is_shape_of_data(value: Value) -> bool:
@@ -411,7 +431,9 @@ class Result(Value):
         check_fit(found, self.dtype)
         if self.declared.sizes == "*":
             return
-        shape = self.body.shape
+        shape = _matched_shape(self.declared, self.body)
+        if shape is None:
+            return
         known = dict(self.invocation.sizes)
         for result in self.invocation.results:
             if result is self:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, cast
 from tc.errors import TCError
 from tc.sac import ast
 from tc.sac.levels.builtins import SELECTION
-from tc.sac.levels.values import Environment, Shape, Value
+from tc.sac.levels.values import (
+    Environment,
+    Level,
+    NeedsIndexTerm,
+    Shape,
+    Value,
+    needs_unknown_index,
+)
 
 if TYPE_CHECKING:
     from tc.sac.levels.partitions import Partition
@@ -20,7 +27,8 @@ class FoundBound:
     vector, by the whole shape.
 
     `axis` counts from the front, or from the end where it is negative; it is None for a vector.
-    The array may be any whose shape is told without index values: `rank` is None for others."""
+    The array may be any whose shape is told without the values of the variables: `rank` is None for
+    others. A shape that an outer index of a lowering decides is a bound, too (C26)."""
 
     def __init__(self, name: str, array: Value, axis: int | None, array_text: str) -> None:
         self.name = name
@@ -36,6 +44,10 @@ class FoundBound:
             _ = self.array.shape
         except TCError:
             return None
+        except NeedsIndexTerm:
+            if needs_unknown_index(self.array, Level.S):
+                raise
+            rank = self.array.rank
         if self.axis is not None and not -rank <= self.axis < rank:
             return None
         return rank

@@ -17,6 +17,7 @@ from tc.sac.levels.values import (
     Environment,
     Level,
     Needs,
+    NeedsIndexTerm,
     Shape,
     Value,
     blamed,
@@ -291,7 +292,7 @@ class Choice(Value):
         """The shape or rank of a branch; None where it has none."""
         try:
             return branch.shape if level == S else branch.rank
-        except TCError:
+        except (TCError, NeedsIndexTerm):  # the branch that is taken asks again
             return None
 
 

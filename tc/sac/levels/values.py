@@ -52,6 +52,17 @@ class NeedsIndexValue(TCError):
         self.index = index
 
 
+class NeedsIndexTerm(Exception):
+    """The value of an index is asked for that a lowering knows as a term alone (C26).
+
+    This is no error of the program: nothing that does without a value which has none, as the shape
+    of a branch, may do without this one."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(index.name)
+        self.index = index
+
+
 @dataclass(frozen=True, slots=True)
 class Instance:
     """An index with its value, for messages: `at [i,j] = [0,2]`."""
@@ -321,6 +332,9 @@ class Index(Value):
     `owner` is the partition that it belongs to; `length` gives the length of an index vector, and
     is None for a scalar index, which is number `position` of the pattern."""
 
+    has_terms = False
+    """Whether a lowering has the value as terms."""
+
     def __init__(
         self,
         name: str,
@@ -388,6 +402,22 @@ def dependence(value: Value, level: Level) -> Level:
     return most
 
 
+def needs_unknown_index(value: Value, level: Level) -> bool:
+    """Whether a level of a value may follow from an index without a value or a length."""
+    stack: list[tuple[Value, Level]] = [(value, level)]
+    seen: set[tuple[int, Level]] = set()
+    while stack:
+        node, at = stack.pop()
+        if (id(node), at) in seen or at == Level.N:
+            continue
+        seen.add((id(node), at))
+        is_unknown = isinstance(node, Index) and not node.has_terms
+        if is_unknown and (at == Level.F or node.length == node.refuse):
+            return True
+        stack += node.needs(at)
+    return False
+
+
 def blamed(*causes: tuple[Value, Level]) -> type[TCError]:
     """The class of an error that follows from levels of these values: what only data show, what the
     shapes of the inputs make wrong, or what is wrong for all inputs."""
@@ -408,6 +438,7 @@ __all__ = [
     "Level",
     "Literal",
     "Needs",
+    "NeedsIndexTerm",
     "NeedsIndexValue",
     "Shape",
     "TCWarning",
@@ -415,5 +446,6 @@ __all__ = [
     "blamed",
     "dependence",
     "elements",
+    "needs_unknown_index",
     "shown",
 ]

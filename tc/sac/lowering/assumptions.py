@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from tc.sac.lowering.terms import Interval, Term, Terms
+from tc.sac.lowering.terms import Interval, Linear, Term, Terms
 
 _Parts: TypeAlias = frozenset[tuple[Term, int]]
 
@@ -49,6 +49,17 @@ class Assumptions:
         low, high = self.interval(term)
         return low is not None and high is not None and low >= 0 and high < size
 
+    def stays_below(self, term: Term, size: Term) -> bool:
+        """Whether an integer is sure to be from 0 up to, not including, `size`."""
+        if size.kind == "apply" and size.data == "min":
+            return all(self.stays_below(term, each) for each in size.args)
+        first, second = self.terms.linear_form(term), self.terms.linear_form(size)
+        if first is None or second is None:
+            return False
+        low, _ = self.interval(term)
+        _, high = self.interval(self.terms.linear(self.terms.difference(first, second)))
+        return low is not None and low >= 0 and high is not None and high < 0
+
     def interval(self, term: Term) -> tuple[int | None, int | None]:
         """The least and the greatest value of an integer under the conditions."""
         form = self.terms.linear_form(term)
@@ -82,7 +93,18 @@ class Assumptions:
         left, right = (self.terms.linear_form(arg) for arg in condition.args)
         if left is None or right is None:
             return
-        difference = self.terms.difference(left, right)
+        self._note(condition.data, self.terms.difference(left, right), facts)
+
+    def _note(self, op: str, difference: Linear, facts: dict[_Parts, Interval]) -> None:
+        """Notes that a difference is less than 0, or what else `op` says."""
+        for term, factor in difference.parts:
+            bounding = "min" if (factor < 0) == (op in ("<", "<=")) else "max"
+            if op != "==" and term.kind == "apply" and term.data == bounding:
+                rest = self.terms.difference(difference, Linear(((term, factor),), 0))
+                for arg in term.args:
+                    form = self.terms.linear_form(arg)
+                    if form is not None:
+                        self._note(op, self.terms.sum(rest, form, factor), facts)
         if not difference.parts:
             return
         parts, bound = frozenset(difference.parts), -difference.constant
@@ -90,7 +112,7 @@ class Assumptions:
         low, high = {
             "<": (-far, bound - 1), "<=": (-far, bound), ">": (bound + 1, far), ">=": (bound, far),
             "==": (bound, bound),
-        }[condition.data]  # fmt: skip
+        }[op]  # fmt: skip
         self._meet(parts, (low, high), facts)
         if len(parts) == 1:
             ((term, factor),) = parts

@@ -30,6 +30,7 @@ from tc.sac.levels.values import (
     Index,
     Input,
     Literal,
+    NeedsIndexTerm,
     NeedsIndexValue,
     Value,
 )
@@ -212,7 +213,16 @@ class Elements:
         """The element of an array at the index of a selection; what the index may leave is
         checked (C8)."""
         array, axes, at = value.array, value.axes, self._index_terms(value)
-        shape = array.shape
+        try:
+            shape = array.shape
+        except NeedsIndexTerm:
+            sizes = self.open_extents(array)
+            inside = (
+                self.assumptions.stays_below(k, sizes[a]) for a, k in zip(axes, at, strict=True)
+            )
+            if not all(inside):
+                raise
+            shape = tuple(map(self.greatest, sizes))
         rest = iter(enumerate(index))
         place: list[Term] = []
         inner: dict[int, Site] = {}
@@ -486,7 +496,7 @@ class Elements:
         apart."""
         try:
             return element(index)
-        except NeedsIndexValue as error:
+        except NeedsIndexTerm as error:
             terms = error.index.terms if isinstance(error.index, LoweredIndex) else ()
             variable = next(
                 (t for t in terms if t.kind != "number" and t.free <= frozenset(index)), None
@@ -505,6 +515,39 @@ class Elements:
             parts.append(self._by_instances(element, here))
         shifted = self.terms.arithmetic("-", index[at], self.terms.number(own.begin))
         return self.chosen(parts, shifted)
+
+    def open_extents(self, value: Value) -> list[Term]:
+        """The sizes of an array, of which an index around it may decide some."""
+        try:
+            return [self.terms.number(n) for n in value.shape]
+        except NeedsIndexTerm as error:
+            found = self._open_extents(value)
+            if found is None:
+                raise error
+            return found
+
+    def _open_extents(self, value: Value) -> list[Term] | None:
+        match value:
+            case ComprehensionValue() if len(value.parts) == 1:
+                return extents(self, value)
+            case Application() if value.row.is_elementwise:
+                found = [self.open_extents(arg) for arg in value.args if arg.rank]
+                return found[0] if all(each == found[0] for each in found) else None
+            case Application(row=row) if row.name in ("take", "drop"):
+                parts = _open_amounts(self, value)
+                if parts is None:
+                    return None
+                rest = value.args[1].shape[len(parts) :]
+                return [*(size for size, _ in parts), *map(self.terms.number, rest)]
+            case Argument():
+                return self.open_extents(value.given)
+            case Result():
+                return self.open_extents(value.body)
+            case CallValue():
+                return self.open_extents(value.result)
+            case Choice():
+                return self.open_extents(value.chosen)
+        return None
 
     def folded(self, op: str, value: Value, index: Sequence[Term], target: Type) -> Term:
         """An element of a body of a fold, in the type of the fold."""
@@ -537,7 +580,7 @@ class Elements:
         indices = [self.terms.index(*r) for r in ranges]
         try:
             guard, term = term_at(indices)
-        except NeedsIndexValue:
+        except NeedsIndexTerm:
             if count > MAX_INSTANCES:
                 raise
             written = self._written_out(op, ranges, term_at, type, neutral)
@@ -900,9 +943,9 @@ def _amounts(node: Application) -> tuple[int, ...]:
     return index_vector(node.args[0], "C9", what, node.spans[0])
 
 
-def _open_amounts(made: Elements, node: Application) -> list[Term] | None:
-    """The amounts of `take` or `drop` that an index around it decides, where they are known to lie
-    between 0 and the sizes of the array; else None."""
+def _open_amounts(made: Elements, node: Application) -> list[tuple[Term, Term]] | None:
+    """How many elements of each axis a `take` or `drop` leaves whose amounts an index around it
+    decides, and where they begin; None where an amount may be more than the array has."""
     counts, array = node.args
     if counts.rank:
         places: list[tuple[Term, ...]] = [(made.terms.number(k),) for k in range(counts.shape[0])]
@@ -910,22 +953,51 @@ def _open_amounts(made: Elements, node: Application) -> list[Term] | None:
         places = [()]
     amounts = [made.element(counts, place) for place in places]
     sizes = array.shape
-    if len(amounts) > len(sizes) or any(
-        made.least(amount) < 0 or made.greatest(amount) > size
-        for amount, size in zip(amounts, sizes, strict=False)
-    ):
+    if len(amounts) > len(sizes):
         return None
-    return amounts
+    found = []
+    for amount, extent in zip(amounts, sizes, strict=False):
+        if made.goes_below(amount, -extent) or made.goes_above(amount, extent):
+            return None
+        if isinstance(amount.type, DType) and amount.type != INT64:
+            amount = made.terms.cast(amount, INT32)  # which holds it, and what it leaves
+        zero, whole = made.terms.number(0), made.terms.number(extent)
+        behind = made.terms.arithmetic("+", whole, amount)
+        if not made.goes_below(amount, 0):
+            kept, from_end, from_start = amount, zero, amount
+        elif not made.goes_above(amount, 0):
+            kept, from_end, from_start = made.terms.negative(amount), behind, zero
+        else:
+            kept = made.terms.absolute(amount, amount.type)
+            is_negative = made.terms.compare("<", amount, zero)
+            from_end = made.terms.choice(is_negative, behind, zero)
+            from_start = made.terms.choice(is_negative, zero, amount)
+        if node.row.name == "take":
+            found.append((kept, from_end))
+        else:
+            found.append((made.terms.arithmetic("-", whole, kept), from_start))
+    return found
+
+
+def _begun(
+    made: Elements, index: Sequence[Term], parts: Sequence[tuple[Term, Term]]
+) -> Sequence[Term]:
+    """An index in the array of which each axis begins at the second term of its pair."""
+    moved = (
+        made.terms.arithmetic("+", k, begin) for k, (_, begin) in zip(index, parts, strict=False)
+    )
+    return (*moved, *index[len(parts) :])
 
 
 def _take(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
     shape = node.args[1].shape
     try:
         amounts = _amounts(node)
-    except NeedsIndexValue:
-        if _open_amounts(made, node) is None:
+    except NeedsIndexTerm:
+        parts = _open_amounts(made, node)
+        if parts is None:
             raise
-        return made.element(node.args[1], tuple(index))
+        return made.element(node.args[1], _begun(made, index, parts))
     by = [0 if k >= 0 else n + k for k, n in zip(amounts, shape, strict=False)]
     return made.element(node.args[1], _shifted(made, index, by))
 
@@ -933,14 +1005,11 @@ def _take(made: Elements, node: Application, index: Sequence[Term], _: Sites) ->
 def _drop(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
     try:
         amounts = _amounts(node)
-    except NeedsIndexValue:
-        terms = _open_amounts(made, node)
-        if terms is None:
+    except NeedsIndexTerm:
+        parts = _open_amounts(made, node)
+        if parts is None:
             raise
-        shifted = [
-            made.terms.arithmetic("+", k, amount) for k, amount in zip(index, terms, strict=False)
-        ]
-        return made.element(node.args[1], (*shifted, *index[len(terms) :]))
+        return made.element(node.args[1], _begun(made, index, parts))
     return made.element(node.args[1], _shifted(made, index, [max(k, 0) for k in amounts]))
 
 
@@ -961,7 +1030,7 @@ def _modarray(made: Elements, node: Application, index: Sequence[Term], _: Sites
     target = node.type.dtype
     try:
         place = [made.terms.number(k) for k in index_vector(at, "C8", "the index", node.spans[1])]
-    except NeedsIndexValue:
+    except NeedsIndexTerm:
         check_integers(at, "C8", "the index", node.spans[1])
         count = at.shape[0] if at.rank else 1
         place = [made.element(at, (made.terms.number(k),) if at.rank else ()) for k in range(count)]
@@ -1037,8 +1106,8 @@ def _fold(made: Elements, node: Application, _: Sequence[Term], __: Sites) -> Te
     names = made.axis_names(array)
     try:
         sizes = [made.terms.number(size) for size in array.shape]
-    except NeedsIndexValue:
-        sizes = open_extents(made, array)
+    except NeedsIndexTerm:
+        sizes = made.open_extents(array)
         for size in sizes:
             if made.goes_below(size, 0):
                 raise array.fault(RangeError, "C14", "a negative size") from None
@@ -1055,35 +1124,6 @@ def _fold(made: Elements, node: Application, _: Sequence[Term], __: Sites) -> Te
         return guard, folded_term(made, op, term, array, type)
 
     return made.fold(op, ranges, term_at, type, neutral_term(made, op, type))
-
-
-def open_extents(made: Elements, value: Value) -> list[Term]:
-    """The sizes of an array that an index around it decides."""
-    match value:
-        case ComprehensionValue() if len(value.parts) == 1:
-            return extents(made, value)
-        case Application() if value.row.is_elementwise:
-            for arg in value.args:
-                if arg.rank:
-                    try:
-                        return [made.terms.number(n) for n in arg.shape]
-                    except NeedsIndexValue:
-                        return open_extents(made, arg)
-        case Application(row=row) if row.name in ("take", "drop"):
-            amounts = _open_amounts(made, value)
-            if amounts is not None:
-                sizes = [made.terms.number(n) for n in value.args[1].shape]
-                if row.name == "drop":
-                    taken = zip(sizes, amounts, strict=False)
-                    amounts = [made.terms.arithmetic("-", n, k) for n, k in taken]
-                return [*amounts, *sizes[len(amounts) :]]
-        case Argument():
-            return open_extents(made, value.given)
-        case Result():
-            return open_extents(made, value.body)
-        case CallValue():
-            return open_extents(made, value.result)
-    return [made.terms.number(n) for n in value.shape]  # raises
 
 
 def folded_term(made: Elements, op: str, term: Term, value: Value, type: Type) -> Term:

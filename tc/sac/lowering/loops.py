@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
-from tc.dtypes import BOOL, Type
+from tc.dtypes import BOOL, Array, Type
 from tc.errors import RangeError
 from tc.sac.levels.element_types import check_fit
 from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop
 from tc.sac.levels.partitions import Partition, is_empty
-from tc.sac.levels.values import Index, NeedsIndexValue, Value, shown
+from tc.sac.levels.values import Index, NeedsIndexTerm, NeedsIndexValue, Value, shown
 from tc.sac.lowering.terms import Term
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 class LoweredIndex(Index):
     """An index whose elements are terms."""
 
+    has_terms = True
     terms: tuple[Term, ...] = ()
+
+    @cached_property
+    def value(self) -> Array:
+        raise NeedsIndexTerm(self)
 
 
 def array_element(
@@ -32,7 +38,7 @@ def array_element(
         check_fit(found, target)
     try:
         shape = loop.shape
-    except NeedsIndexValue:
+    except NeedsIndexTerm:
         if not isinstance(loop, ComprehensionValue) or len(loop.parts) > 1:
             raise
         return _open_element(made, loop, index)
@@ -85,10 +91,12 @@ def _bounds(made: Elements, part: Partition, side: str) -> list[Term]:
     """A bound as terms: numbers, unless an index around the loop decides it."""
     try:
         return [made.terms.number(k) for k in getattr(part, side)]
-    except NeedsIndexValue:
+    except NeedsIndexTerm as error:
         value = part.lower_value if side == "lower" else part.upper_value
         if value is None:
-            raise
+            if side == "lower" or part.has_upper:
+                raise
+            return _inferred(made, part, error)
     generator = part.generator
     assert generator is not None
     bound = generator.lower if side == "lower" else generator.upper
@@ -106,6 +114,40 @@ def _bounds(made: Elements, part: Partition, side: str) -> list[Term]:
             f"{part.length}",
         )
     return [made.terms.arithmetic("+", term, made.terms.number(step)) for term in found]
+
+
+def _inferred(made: Elements, part: Partition, error: NeedsIndexTerm) -> list[Term]:
+    """The upper bound that the selections in the body give where an index around the loop decides
+    the shapes of their arrays (C15). Raises the error where a variable has none."""
+    sizes: list[list[Term]] = [[] for _ in range(part.length)]
+    for bound in part.found:
+        if bound.rank is None:
+            continue
+        try:
+            shape = made.open_extents(bound.array)
+        except NeedsIndexValue:
+            raise error from None
+        if part.is_vector:
+            for own, size in zip(sizes, shape, strict=False):
+                own.append(size)
+        else:
+            assert bound.axis is not None
+            sizes[part.names.index(bound.name)].append(shape[bound.axis])
+    if not all(sizes):
+        raise error
+    if not part.is_last:
+        edge = part.loop.edge
+        for own, axis in zip(sizes, part.axes(len(edge)), strict=True):
+            own.append(made.terms.number(edge[axis]))
+    for name, own in zip(part.names, sizes, strict=False):
+        if len(set(own)) > 1:
+            texts = dict.fromkeys(b.text for b in part.found if b.name == name and b.rank)
+            part.env.context.warn(
+                part.span,
+                f"'{name}' is bounded by {' and by '.join(texts)}, which may differ; the lesser "
+                "one counts",
+            )
+    return [reduce(lambda a, b: made.terms.extreme("min", a, b), own) for own in sizes]
 
 
 def _from_part(
@@ -131,7 +173,7 @@ def _from_part(
         bounds = [
             (made.terms.number(k), made.terms.number(n)) for k, n in zip(lower, upper, strict=True)
         ]
-    except NeedsIndexValue:
+    except NeedsIndexTerm:
         bounds = list(zip(_bounds(made, part, "lower"), _bounds(made, part, "upper"), strict=True))
         made.check_inside(part, bounds, [shape[axis] for axis in axes])
     for k, (low, high) in zip(at, bounds, strict=True):

@@ -14,7 +14,15 @@ from tc.errors import TCError
 from tc.sac.levels.calls import Argument, CallValue, Result
 from tc.sac.levels.loops import ArrayLoop, ComprehensionValue
 from tc.sac.levels.selections import RowOfValues
-from tc.sac.levels.values import Context, Level, Shape, Value, dependence
+from tc.sac.levels.values import (
+    Context,
+    Level,
+    NeedsIndexTerm,
+    NeedsIndexValue,
+    Shape,
+    Value,
+    dependence,
+)
 from tc.sac.lowering.data_stages import ComputedStage, DataStage, RangeStage
 from tc.sac.lowering.def_text import Names, Statement, def_text
 from tc.sac.lowering.elements import Elements
@@ -117,6 +125,19 @@ def lower(
 ) -> LoweredDef:
     """The def of these results. Raises the errors of the levels, and NeedsIndexValue where a shape
     depends on an index in a way that no def says."""
+    try:
+        return _lowered(name, results, result_names, inputs, context)
+    except NeedsIndexTerm as error:
+        raise NeedsIndexValue(error.index) from None
+
+
+def _lowered(
+    name: str,
+    results: Sequence[Value],
+    result_names: Sequence[str],
+    inputs: Sequence[LoweredInput],
+    context: LoweringContext,
+) -> LoweredDef:
     names = Names({name})
     tensors = {
         given.name: Tensor(names.fresh(given.name), stored(given.type), given.shape)

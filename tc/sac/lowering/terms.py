@@ -213,11 +213,11 @@ class Terms:
         ):
             return None
         if term.data in "+-":
-            return self._sum(left, right, 1 if term.data == "+" else -1)
+            return self.sum(left, right, 1 if term.data == "+" else -1)
         if left.parts and right.parts:
             return None
         factor, other = (right, left) if left.parts else (left, right)
-        return self._sum(Linear((), 0), other, factor.constant)
+        return self.sum(Linear((), 0), other, factor.constant)
 
     def linear(self, form: Linear) -> Term:
         """The term of a linear form."""
@@ -229,9 +229,10 @@ class Terms:
         return self._term("linear", form, args, Weak.SIZE, form.interval())
 
     def difference(self, left: Linear, right: Linear) -> Linear:
-        return self._sum(left, right, -1)
+        return self.sum(left, right, -1)
 
-    def _sum(self, left: Linear, right: Linear, factor: int) -> Linear:
+    def sum(self, left: Linear, right: Linear, factor: int) -> Linear:
+        """`left + factor * right`."""
         parts = dict(left.parts)
         for term, times in right.parts:
             parts[term] = parts.get(term, 0) + factor * times
@@ -266,13 +267,13 @@ class Terms:
     def _whole(self, op: str, right: Term, first: Linear, second: Linear) -> Term | None:
         """Sums, products by numbers, and quotients by positive numbers of linear forms."""
         if op in "+-":
-            return self.linear(self._sum(first, second, 1 if op == "+" else -1))
+            return self.linear(self.sum(first, second, 1 if op == "+" else -1))
         if op == "*":
             if second.parts and not first.parts:
                 first, second = second, first
             if second.parts:
                 return None
-            return self.linear(self._sum(Linear((), 0), first, second.constant))
+            return self.linear(self.sum(Linear((), 0), first, second.constant))
         if second.parts or second.constant == 0:
             return None
         n = second.constant
@@ -294,14 +295,14 @@ class Terms:
             quotient = self._term(
                 "apply", "/", (self.linear(inner), right), Weak.SIZE, (low // n, high // n)
             )
-            return self.linear(self._sum(outer, Linear(((quotient, 1),), 0), 1))
+            return self.linear(self.sum(outer, Linear(((quotient, 1),), 0), 1))
         inside = inner if whole else first
         return self._term("apply", "%", (self.linear(inside), right), Weak.SIZE, (0, n - 1))
 
     def negative(self, operand: Term) -> Term:
         form = self.linear_form(operand)
         if form is not None and isinstance(operand.type, Weak):
-            return self.linear(self._sum(Linear((), 0), form, -1))
+            return self.linear(self.sum(Linear((), 0), form, -1))
         if operand.kind == "number" and isinstance(operand.data, float):
             return self.number(-operand.data, operand.type)
         type = promote(operand.type, operand.type)
@@ -332,7 +333,7 @@ class Terms:
     def compare(self, op: str, left: Term, right: Term) -> Term:
         first, second = self.linear_form(left), self.linear_form(right)
         if first is not None and second is not None:
-            difference = self._sum(first, second, -1)
+            difference = self.sum(first, second, -1)
             low, high = difference.interval()
             settled = _settled(op, low, high)
             if settled is not None:
@@ -523,7 +524,7 @@ class Terms:
                     form = self.linear_form(part)
                     if form is None:  # an integer of a tensor has come in
                         return self._unfolded(node, args)
-                    total = self._sum(total, form, factor)
+                    total = self.sum(total, form, factor)
                 return self.linear(total)
             case "read":
                 return self.read(node.data, args)
