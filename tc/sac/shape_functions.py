@@ -9,13 +9,16 @@ known is an array of zeros: `shape` needs no more than level S, so none is compu
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tc.sac import ast
 from tc.sac.builder import Builder
 from tc.sac.desugaring import desugared
 from tc.sac.levels.array_functions import FOLDS
 from tc.sac.levels.builtins import SELECTION, row_of
+from tc.sac.levels.calls import named_sizes
 from tc.sac.levels.demand import (
     BoundName,
     ChoiceName,
@@ -63,7 +66,7 @@ def shape_module(module: ast.Module, entry: ast.Definition | None) -> ast.Module
         if level != N
     )
     called = translation.called
-    kept = tuple(d for d in plain.definitions if d.name.text in called)
+    kept = tuple(translation.open(d) for d in plain.definitions if d.name.text in called)
     vector = _vector_type(translation.span)
 
     def made(results: tuple[ast.Expr, ...]) -> ast.Module:
@@ -104,7 +107,10 @@ class _Ranks(Demand):
     def rank(self, expr: ast.Expr, scope: Scope) -> int | None:
         match expr:
             case ast.WithLoop(operation=ast.Genarray(shape=shape, default=default)):
-                return self._added(self.length(shape, scope), self.rank(default, scope))
+                length = self.length(shape, scope)
+                if length is None:
+                    length = _pattern_length(expr, shape)
+                return self._added(length, self.rank(default, scope))
             case ast.WithLoop(operation=ast.Fold(neutral=neutral)):
                 return self.rank(neutral, scope)
             case ast.Call(function=ast.Name(text="genarray"), args=(shape, array)):
@@ -143,6 +149,15 @@ class _Ranks(Demand):
         return None if first is None or second is None else first + second
 
 
+def _pattern_length(loop: ast.WithLoop, shape: ast.Expr) -> int | None:
+    """The length of a vector that bounds a pattern of variables: theirs (C14)."""
+    for part in loop.parts:
+        index, upper = part.generator.index, part.generator.upper
+        if isinstance(index, ast.ScalarPattern) and upper is not None and upper.value == shape:
+            return len(index.entries)
+    return None
+
+
 class _Translation(Builder):
     def __init__(
         self,
@@ -150,7 +165,7 @@ class _Translation(Builder):
         functions: Mapping[str, ast.Definition],
         needed: Mapping[str, Level],
     ) -> None:
-        super().__init__(Span(source, 0, 0), set(re.findall(r"\w+", source.text)))
+        super().__init__(Span(source, 0, 0), set(_words(source.text)))
         self.functions = functions
         self.needed = needed
         self.statements: list[ast.Assign] = []
@@ -418,13 +433,60 @@ class _Translation(Builder):
                 from_text = function.text
                 if from_text in self.functions:
                     self.note_called(from_text)
-                elif from_text in ("shape", "dim") and not inner:
+                    needed = self.needed_by(from_text)
+                    given = (
+                        self.argument(arg, parameter.type, level, scope, inner)
+                        for arg, (parameter, level) in zip(args, needed, strict=True)
+                    )
+                    return ast.Call(function, tuple(given), span=expr.span)
+                if from_text in ("shape", "dim") and not inner:
                     if from_text == "shape":
                         return self.shape_of(args[0], scope)
                     return self.rank_of(args[0], scope)
             case ast.WithLoop():
                 return self.loop_value(expr, scope, inner)
         return mapped(expr, lambda child: self.value_of(child, scope, inner))
+
+    def needed_by(self, name: str) -> list[tuple[ast.Parameter, Level]]:
+        """The parameters of a function with what its value needs of each."""
+        definition = self.functions[name]
+        needed = self.ranks.of_function(name, 0, F, (None,) * len(definition.parameters))
+        return [(each, needed.get(each.name.text, N)) for each in definition.parameters]
+
+    def argument(
+        self,
+        arg: ast.Expr,
+        declared: ast.Type,
+        level: Level,
+        scope: Scope,
+        inner: frozenset[str],
+    ) -> ast.Expr:
+        """An argument of a call whose value needs this level of it: below F, an array of the
+        declared type that has no more in common with the argument."""
+        if level == F:
+            return self.value_of(arg, scope, inner)
+        zeros: ast.Expr = self.number(0)
+        if level != N and inner:
+            zeros = self.value_of(arg, scope, inner)
+        elif level == S:
+            zeros = self.call("genarray", self.shape_of(arg, scope), zeros)
+        elif level == D:
+            rank = self.row((self.rank_of(arg, scope),))
+            zeros = self.call("genarray", self.call("genarray", rank, self.number(1)), zeros)
+        return ast.Cast(declared.element, zeros, span=self.span)
+
+    def open(self, definition: ast.Definition) -> ast.Definition:
+        """A function that the shape calls, which takes an array of any shape where it needs nothing
+        of an argument, unless its text names a size of that."""
+        words = Counter(_words(definition.span.text))
+        parameters = []
+        for parameter, level in self.needed_by(definition.name.text):
+            declared = parameter.type
+            own = Counter(_words(declared.span.text))
+            if level == N and all(words[name] == own[name] for name, _ in named_sizes(declared)):
+                parameter = replace(parameter, type=replace(declared, sizes="*"))
+            parameters.append(parameter)
+        return replace(definition, parameters=tuple(parameters))
 
     def loop_value(self, loop: ast.WithLoop, scope: Scope, inner: frozenset[str]) -> ast.Expr:
         """A with-loop at level F."""
@@ -476,7 +538,7 @@ class _Translation(Builder):
         if name not in self.called:
             self.called.add(name)
             text = self.functions[name]
-            for word in _called_names(text):
+            for word in _words(text.span.text):
                 if word in self.functions:
                     self.note_called(word)
 
@@ -607,6 +669,5 @@ class _Translation(Builder):
         return self.of_calls[key]
 
 
-def _called_names(definition: ast.Definition) -> set[str]:
-    text = definition.span.text
-    return set(re.findall(r"\w+", text))
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)

@@ -411,9 +411,10 @@ def needs_unknown_index(value: Value, level: Level) -> bool:
         if (id(node), at) in seen or at == Level.N:
             continue
         seen.add((id(node), at))
-        is_unknown = isinstance(node, Index) and not node.has_terms
-        if is_unknown and (at == Level.F or node.length == node.refuse):
-            return True
+        if isinstance(node, Index) and not node.has_terms:
+            has_length = node.length != node.refuse
+            if at == Level.F or not has_length:
+                return True
         stack += node.needs(at)
     return False
 
