@@ -17,7 +17,7 @@ from tc.frontend.tokens import Kind, Token
 from tc.sac import ast
 from tc.sac.text import rejections
 from tc.sac.text.cursor import Cursor
-from tc.sac.text.rejections import Side
+from tc.sac.text.rejections.loops import Side
 from tc.sac.text.tokens import (
     ASSIGNMENTS,
     PREFIX_STRENGTH,
@@ -47,7 +47,7 @@ def parse(source: Source) -> ast.Module:
     parser = _Parser()
     definitions: list[ast.Definition] = []
     body = None
-    rejections.refuse_unsupported(cursor)
+    rejections.unsupported.refuse_unsupported(cursor)
     if _starts_definition(cursor):
         while not cursor.at_end:
             definitions.append(parser.definition(cursor))
@@ -71,17 +71,17 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
     # --- functions, types, statements -------------------------------------------------------------
 
     def definition(self, cursor: Cursor) -> ast.Definition:
-        rejections.refuse_unsupported(cursor)
+        rejections.unsupported.refuse_unsupported(cursor)
         if not _starts_definition(cursor):
-            raise rejections.no_definition(cursor)
+            raise rejections.statements.no_definition(cursor)
         start = cursor.token.start
         types = [self.type(cursor)]
         while cursor.accept(","):
             types.append(self.type(cursor))
-        rejections.refuse_operator_definition(cursor)
+        rejections.unsupported.refuse_operator_definition(cursor)
         name = cursor.name("a function")
         if cursor.at("="):
-            raise rejections.declared_variable(cursor, types, name)
+            raise rejections.unsupported.declared_variable(cursor, types, name)
         opening = cursor.expect("(", f"before the parameters of '{name.text}'")
         parameters: list[ast.Parameter] = []
         while not cursor.at(")") or parameters:
@@ -89,15 +89,15 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             if not cursor.accept(","):
                 break
         cursor.close_bracket(opening, "',' or ')' after the parameter")
-        rejections.refuse_constraint(cursor)
+        rejections.unsupported.refuse_constraint(cursor)
         brace = cursor.expect("{", f"before the statements of '{name.text}'")
         statements = tuple(self.statements(cursor, 0))
         results = self.results(cursor, name, brace)
         if not cursor.at("}"):
-            raise rejections.behind_return(cursor, name, brace)
+            raise rejections.statements.behind_return(cursor, name, brace)
         cursor.step()
         if len(results) != len(types):
-            raise rejections.result_count(cursor, name, types, results)
+            raise rejections.statements.result_count(cursor, name, types, results)
         body = ast.Body(statements, results, span=cursor.span(brace.start, cursor.previous_end))
         span = cursor.span(start, cursor.previous_end)
         return ast.Definition(tuple(types), name, tuple(parameters), body, span=span)
@@ -110,7 +110,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
 
     def type(self, cursor: Cursor) -> ast.Type:
         if not (cursor.token.kind is Kind.KEYWORD and cursor.token.text in SPELLINGS):
-            raise rejections.no_type(cursor)
+            raise rejections.statements.no_type(cursor)
         element = cursor.step()
         sizes: str | tuple[ast.Size, ...] = ()
         if cursor.at("["):
@@ -143,13 +143,13 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         elif token.kind is Kind.NAME:
             count = cursor.name("a size")
         else:
-            raise rejections.no_size(cursor)
+            raise rejections.statements.no_size(cursor)
         name = cursor.name("a vector of sizes") if cursor.accept(":") else None
         return ast.Size(count, name, span=cursor.span(token.start, cursor.previous_end))
 
     def statements(self, cursor: Cursor, nesting: int) -> Iterator[ast.Statement]:
         while True:
-            rejections.refuse_statement(cursor, self)
+            rejections.unsupported.refuse_statement(cursor, self)
             if cursor.at("if"):
                 yield self.choice(cursor, nesting)
             elif _starts_assignment(cursor):
@@ -192,17 +192,17 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         opening = cursor.expect("{", f"before the statements {what}")
         found = tuple(self.statements(cursor, self.nested(cursor, nesting)))
         if cursor.at("return"):
-            raise rejections.early_return(cursor)
+            raise rejections.statements.early_return(cursor)
         cursor.close_bracket(opening, "a statement or '}'")
         return found
 
     def end_of_statement(self, cursor: Cursor) -> None:
         if not cursor.accept(";"):
-            raise rejections.no_end(cursor, "';' after the statement")
+            raise rejections.statements.no_end(cursor, "';' after the statement")
 
     def results(self, cursor: Cursor, name: ast.Name, brace: Token) -> tuple[ast.Expr, ...]:
         if not cursor.at("return"):
-            raise rejections.no_return(cursor, name, brace)
+            raise rejections.statements.no_return(cursor, name, brace)
         cursor.step()
         if cursor.at("(") and cursor.behind(0).text in (";", "", "}"):
             opening = cursor.step()
@@ -211,22 +211,22 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         else:
             parts = [self.parse(cursor)]
             if cursor.at(","):
-                raise rejections.results_without_parentheses(cursor, parts[0], self)
+                raise rejections.statements.results_without_parentheses(cursor, parts[0], self)
         if not cursor.accept(";"):
-            raise rejections.no_end(cursor, "';' after the result")
+            raise rejections.statements.no_end(cursor, "';' after the result")
         return tuple(part.expr for part in parts)
 
     def expression_body(self, cursor: Cursor) -> ast.Body:
         start = cursor.token.start
         statements = tuple(self.statements(cursor, 0))
         if cursor.at("return"):
-            raise rejections.return_without_function(cursor)
+            raise rejections.statements.return_without_function(cursor)
         if cursor.token.kind is Kind.END:
-            raise rejections.no_result(cursor, statements)
+            raise rejections.statements.no_result(cursor, statements)
         result = self.parse(cursor)
         cursor.accept(";")
         if not cursor.at_end:
-            raise rejections.behind_expression(cursor)
+            raise rejections.statements.behind_expression(cursor)
         span = cursor.span(start, cursor.previous_end)
         return ast.Body(statements, (result.expr,), span=span)
 
@@ -260,14 +260,14 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         elif cursor.at("{"):
             found = self.comprehension(cursor, nesting)
         else:
-            raise rejections.no_expression(cursor)
+            raise rejections.expressions.no_expression(cursor)
         while cursor.at("["):
             found = self.selection(cursor, found, nesting)
-        rejections.refuse_member(cursor, found, self)
+        rejections.expressions.refuse_member(cursor, found, self)
         return found
 
     def named(self, cursor: Cursor, nesting: int) -> Parsed[ast.Expr]:
-        rejections.refuse_word(cursor, self)
+        rejections.expressions.refuse_word(cursor, self)
         name = cursor.name("a value")
         if not cursor.at("("):
             return _leaf(name)
@@ -277,7 +277,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         if not cursor.at(")"):
             parts = self.expressions(cursor, inside)
         if cursor.at("="):
-            raise rejections.named_argument(cursor, name, parts)
+            raise rejections.expressions.named_argument(cursor, name, parts)
         cursor.close_bracket(opening, "',' or ')'")
         span = cursor.span(name.span.start, cursor.previous_end)
         call = ast.Call(name, tuple(part.expr for part in parts), span=span)
@@ -291,10 +291,10 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         if token.text == "with":
             return self.with_loop(cursor, nesting)
         if token.text not in SPELLINGS:
-            raise rejections.word_in_expression(cursor)
+            raise rejections.expressions.word_in_expression(cursor)
         cursor.step()
         if not cursor.at("("):
-            raise rejections.no_cast(cursor, token, self)
+            raise rejections.expressions.no_cast(cursor, token, self)
         opening = cursor.step()
         operand = self.parse(cursor, self.nested(cursor, nesting))
         cursor.close_bracket(opening, "')' after the value of the cast")
@@ -306,11 +306,11 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         inside = self.nested(cursor, nesting)
         parts: list[Parsed[ast.Expr]] = []
         while not cursor.at("]") or parts:
-            rejections.refuse_dot_in_row(cursor)
+            rejections.expressions.refuse_dot_in_row(cursor)
             parts.append(self.parse(cursor, inside))
             if not cursor.accept(","):
                 break
-        rejections.refuse_list_comprehension(cursor, opening, parts, self)
+        rejections.expressions.refuse_list_comprehension(cursor, opening, parts, self)
         cursor.close_bracket(opening, "',' or ']'")
         span = cursor.span(opening.start, cursor.previous_end)
         row = ast.Row(tuple(part.expr for part in parts), span=span)
@@ -322,20 +322,20 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         parts: list[Parsed[ast.Expr]] = []
         items: list[ast.Expr | ast.Dot | ast.Dots] = []
         if cursor.at("]"):
-            raise rejections.empty_selection(cursor, opening)
+            raise rejections.expressions.empty_selection(cursor, opening)
         while True:
             if dot := _dot(cursor):
                 if isinstance(dot, ast.Dots) and any(isinstance(i, ast.Dots) for i in items):
-                    raise rejections.second_dots(cursor, dot, "selection")
+                    raise rejections.expressions.second_dots(cursor, dot, "selection")
                 items.append(dot)
-                rejections.refuse_spaced_dots(cursor, dot)
+                rejections.expressions.refuse_spaced_dots(cursor, dot)
             elif cursor.at(":"):
-                raise rejections.a_slice(cursor, array, opening, self)
+                raise rejections.expressions.a_slice(cursor, array, opening, self)
             else:
                 parts.append(self.parse(cursor, inside))
                 items.append(parts[-1].expr)
             if cursor.at(":"):
-                raise rejections.a_slice(cursor, array, opening, self)
+                raise rejections.expressions.a_slice(cursor, array, opening, self)
             if not cursor.accept(","):
                 break
         cursor.close_bracket(opening, "',' or ']'")
@@ -366,7 +366,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         pending: list[Pending[ast.Expr]],
         _nesting: int,
     ) -> ParseError | None:
-        return rejections.foreign_operator(cursor, operands, pending, self)
+        return rejections.expressions.foreign_operator(cursor, operands, pending, self)
 
     def regrouped(
         self, _cursor: Cursor, _left: Parsed[ast.Expr], _op: str
@@ -387,7 +387,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             parts.append(self.part(cursor, inside, heights))
             if not cursor.accept(";") or cursor.at("}"):
                 break
-        rejections.refuse_several_bodies(cursor)
+        rejections.unsupported.refuse_several_bodies(cursor)
         cursor.close_bracket(opening, "'|', ';' or '}' after the partition")
         span = cursor.span(opening.start, cursor.previous_end)
         comprehension = ast.Comprehension(tuple(parts), span=span)
@@ -397,13 +397,13 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         start = cursor.token.start
         pattern = _pattern(cursor, may_have_dots=True)
         if not cursor.accept("->"):
-            raise rejections.no_arrow(cursor)
+            raise rejections.loops.no_arrow(cursor)
         body = self.parse(cursor, nesting)
         heights.append(body)
         generator = None
         bar = cursor.token
         if cursor.accept("|"):
-            rejections.refuse_empty_generator(cursor, bar)
+            rejections.loops.refuse_empty_generator(cursor, bar)
             generator = self.generator(cursor, pattern, nesting, heights)
         span = cursor.span(start, cursor.previous_end)
         return ast.Part(pattern, body.expr, generator, span=span)
@@ -426,7 +426,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             None,
         )
         if written is None or not relations:
-            raise rejections.no_generator(cursor, pattern, index, sides, relations)
+            raise rejections.loops.no_generator(cursor, pattern, index, sides, relations)
         side = sides[written]
         assert isinstance(side, Parsed)
         index = _at(side.expr)
@@ -435,8 +435,8 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             lower = _bound(sides[0], relations[0])
         if written < len(relations):
             upper = _bound(sides[-1], relations[-1])
-        rejections.refuse_strict_dots(cursor, lower, upper, relations)
-        rejections.refuse_more_than_a_box(cursor)
+        rejections.loops.refuse_strict_dots(cursor, lower, upper, relations)
+        rejections.unsupported.refuse_more_than_a_box(cursor)
         return ast.Generator(
             lower, index, upper, span=cursor.span(sides[0].span.start, cursor.previous_end)
         )
@@ -450,7 +450,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         while len(sides) < 3 and cursor.token.text in RELATIONS:
             relations.append(cursor.step())
             sides.append(self.side(cursor, nesting, heights))
-        rejections.refuse_other_relations(cursor, sides, relations, self)
+        rejections.loops.refuse_other_relations(cursor, sides, relations, self)
         return sides, relations
 
     def side(self, cursor: Cursor, nesting: int, heights: list[Parsed[ast.Expr]]) -> Side:
@@ -470,7 +470,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             if not cursor.accept(";"):
                 break
         if not cursor.at("}"):
-            raise rejections.no_loop_part(cursor, opening)
+            raise rejections.loops.no_loop_part(cursor, opening)
         cursor.step()
         cursor.expect(":", "and an operation after the partitions of the with-loop")
         operation = self.operation(cursor, inside, heights)
@@ -490,11 +490,11 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         second = self.relation(cursor, "the index", pattern)
         upper = self.side(cursor, nesting, heights)
         bounds = _bound(lower, first), _bound(upper, second)
-        rejections.refuse_strict_dots(cursor, *bounds, [first, second])
+        rejections.loops.refuse_strict_dots(cursor, *bounds, [first, second])
         generator = ast.Generator(
             bounds[0], pattern, bounds[1], span=cursor.span(begin, cursor.previous_end)
         )
-        rejections.refuse_more_than_a_box(cursor)
+        rejections.unsupported.refuse_more_than_a_box(cursor)
         cursor.close_bracket(opening, "')' after the generator")
         statements: tuple[ast.Statement, ...] = ()
         if cursor.at("{"):
@@ -507,7 +507,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
 
     def relation(self, cursor: Cursor, what: str, pattern: ast.Pattern | None) -> Token:
         if cursor.token.text not in RELATIONS:
-            raise rejections.no_relation(cursor, what, pattern)
+            raise rejections.loops.no_relation(cursor, what, pattern)
         return cursor.step()
 
     def operation(
@@ -515,7 +515,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
     ) -> ast.Genarray | ast.Modarray | ast.Fold:
         name = cursor.token
         if not cursor.at_word("genarray", "modarray", "fold"):
-            raise rejections.no_operation(cursor)
+            raise rejections.loops.no_operation(cursor)
         cursor.step()
         opening = cursor.expect("(", f"after '{name.text}'")
         op = ""
@@ -526,7 +526,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         heights += args
         count = 2 if name.text == "genarray" else 1
         if len(args) != count:
-            raise rejections.operands_of(cursor, name)
+            raise rejections.loops.operands_of(cursor, name)
         cursor.close_bracket(opening, "')'")
         span = cursor.span(name.start, cursor.previous_end)
         if name.text == "genarray":
@@ -538,7 +538,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
     def fold_operator(self, cursor: Cursor) -> str:
         token = cursor.token
         if token.text not in FOLDS or token.kind not in (Kind.SIGN, Kind.NAME):
-            raise rejections.no_fold_operator(cursor, FOLDS)
+            raise rejections.loops.no_fold_operator(cursor, FOLDS)
         return cursor.step().text
 
 
@@ -569,7 +569,7 @@ def _pattern(cursor: Cursor, *, may_have_dots: bool) -> ast.Pattern:
         name = cursor.name("an index vector")
         return ast.VectorPattern(name, span=name.span)
     if not cursor.at("["):
-        raise rejections.no_pattern(cursor)
+        raise rejections.loops.no_pattern(cursor)
     return _scalar_pattern(cursor, may_have_dots)
 
 
@@ -580,19 +580,19 @@ def _scalar_pattern(cursor: Cursor, may_have_dots: bool) -> ast.ScalarPattern:
     while not cursor.at("]") or entries:
         if dot := _dot(cursor):
             if not may_have_dots:
-                raise rejections.dot_in_index(cursor, dot)
+                raise rejections.loops.dot_in_index(cursor, dot)
             if isinstance(dot, ast.Dots) and any(isinstance(e, ast.Dots) for e in entries):
-                raise rejections.second_dots(cursor, dot, "pattern")
-            rejections.refuse_spaced_dots(cursor, dot)
+                raise rejections.expressions.second_dots(cursor, dot, "pattern")
+            rejections.expressions.refuse_spaced_dots(cursor, dot)
             entries.append(dot)
         elif cursor.token.kind is Kind.NAME:
             name = cursor.name("an index")
             if name.text in seen:
-                raise rejections.doubled_index(cursor, name, opening)
+                raise rejections.loops.doubled_index(cursor, name, opening)
             seen.add(name.text)
             entries.append(name)
         else:
-            raise rejections.no_index(cursor)
+            raise rejections.loops.no_index(cursor)
         if not cursor.accept(","):
             break
     cursor.close_bracket(opening, "',' or ']' after the index")
