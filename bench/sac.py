@@ -212,9 +212,10 @@ def training() -> list[list[Any]]:
 
     torch.set_num_threads(1)
     rows = []
+    apart = tc.ScheduleOptions(fusion="min")
     for name, options in (
         ("default options", ONE),
-        ('fusion="min", as in the example', replace(cnn.APART, threads=1)),
+        ('fusion="min"', replace(ONE, schedule=apart)),
     ):
         own, other = cnn.compared_with_torch(100, options)
         times = measured({"tc": own, "torch": other}, 4.0)

@@ -20,8 +20,6 @@ TEXT = text_beside(__file__)
 WEIGHTS = {"k1": (6, 5, 5), "b1": (6,), "k2": (12, 6, 5, 5), "b2": (12,),
            "fc": (10, 12, 1, 4, 4), "b": (10,)}  # fmt: skip
 RATE = np.float32(0.05)
-APART = tc.Options(schedule=tc.ScheduleOptions(fusion="min"))
-"""How the gradient is scheduled: its statements take half the time when few of them share loops."""
 
 
 def weights() -> list[Any]:
@@ -67,7 +65,9 @@ def loss_with_numpy(x: Any, y: Any, *parameters: Any) -> Any:
 # --- a step of training ---------------------------------------------------------------------------
 
 
-def gradient(x: Any, y: Any, parameters: list[Any], options: tc.Options = APART) -> tc.Compiled:
+def gradient(
+    x: Any, y: Any, parameters: list[Any], options: tc.Options | None = None
+) -> tc.Compiled:
     """The gradient of the loss by the weights: a function of the inputs of the loss, and of 1."""
     loss = tc.sac.compile(TEXT, entry="loss").lowered(x, y, *parameters)
     return tc.compile(tc.grad(loss, list(WEIGHTS)), options=options)
@@ -118,7 +118,7 @@ def small() -> None:
 
 
 def compared_with_torch(
-    batch: int, options: tc.Options = APART
+    batch: int, options: tc.Options | None = None
 ) -> tuple[Callable[[], object], Callable[[], object]]:
     """A step, and that of torch, after one of each that are checked to lead to the same weights."""
     (x, y), own = pictures(batch), weights()
