@@ -394,7 +394,7 @@ class Elements:
 
     def axis_names(self, value: Value) -> list[str]:
         """What the indices of an array are called."""
-        if isinstance(value, ComprehensionValue) and not value.parts[-1].dots:
+        if isinstance(value, ComprehensionValue | ArrayLoop) and value.parts:
             part = value.parts[-1]
             if not part.has_dots:
                 names = index_names(part)
@@ -528,7 +528,7 @@ class Elements:
 
     def _open_extents(self, value: Value) -> list[Term] | None:
         match value:
-            case ComprehensionValue() if len(value.parts) == 1:
+            case ComprehensionValue() | ArrayLoop() if len(value.parts) == 1:
                 return extents(self, value)
             case Application() if value.row.is_elementwise:
                 found = [self.open_extents(arg) for arg in value.args if arg.rank]

@@ -39,35 +39,48 @@ def array_element(
     try:
         shape = loop.shape
     except NeedsIndexTerm:
-        if not isinstance(loop, ComprehensionValue) or len(loop.parts) > 1:
+        if len(loop.parts) > 1:
             raise
         return _open_element(made, loop, index)
     return _from_part(made, loop, 0, index, shape, target)
 
 
-def _open_element(made: Elements, loop: ComprehensionValue, index: tuple[Term, ...]) -> Term:
-    """The element of a comprehension whose size an index around it decides; the index that is
-    asked for lies in the result."""
-    part = loop.parts[0]
-    body_rank = part.body_rank
-    axes = part.axes(part.length + body_rank)
-    at, rest = _split(index, axes)
+def _open_element(
+    made: Elements, loop: ComprehensionValue | ArrayLoop, index: tuple[Term, ...]
+) -> Term:
+    """The element of an array whose size an index around it decides; the index that is asked for
+    lies in the result."""
+    part, target = loop.parts[0], loop.type.dtype
+    _ = extents(made, loop)
+    rank = loop.rank
+    at, rest = _split(index, part.axes(rank))
     lower = _bounds(made, part, "lower")
     condition = made.terms.number(True)
     for k, low in zip(at, lower, strict=True):
         condition = made.terms.both(condition, made.terms.compare("<=", low, k))
     if condition.kind == "number" and not condition.data:
-        return _zero(made, loop.type.dtype)
+        return _default(made, loop, index, target)
     with made.assumptions.of(condition):
-        body = body_at(made, part, at)
-        term = made.converted(body, rest, loop.type.dtype)
-    return made.choice_of(condition, term, _zero(made, loop.type.dtype), loop.type.dtype)
+        if isinstance(loop, ArrayLoop):
+            body = _body(made, part, at, loop.default.shape)
+        else:
+            body = body_at(made, part, at)
+        term = made.converted(body, rest, target)
+    return made.choice_of(condition, term, _default(made, loop, index, target), target)
 
 
-def extents(made: Elements, loop: ComprehensionValue) -> list[Term]:
-    """The sizes of a comprehension that an index around it, or data, decide, as terms."""
+def extents(made: Elements, loop: ComprehensionValue | ArrayLoop) -> list[Term]:
+    """The sizes of an array that an index around it, or data, decide, as terms. Raises
+    NeedsIndexTerm where its range leaves it for some of these (C12), or is not known to end where
+    a with-loop does."""
     part = loop.parts[-1]
     upper = _bounds(made, part, "upper")
+    if any(made.goes_below(low, 0) for low in _bounds(made, part, "lower")):
+        return [made.terms.number(n) for n in loop.shape]  # raises
+    if isinstance(loop, ArrayLoop):
+        if loop.sizes is None or vector_of(made, loop.sizes) != upper:
+            return [made.terms.number(n) for n in loop.shape]  # raises
+        return [*upper, *(made.terms.number(n) for n in loop.default.shape)]
     body = part.body_shape
     rank = len(upper) + len(body)
     placed = dict(zip(part.axes(rank), upper, strict=True))
@@ -75,6 +88,13 @@ def extents(made: Elements, loop: ComprehensionValue) -> list[Term]:
     return [
         placed[axis] if axis in placed else made.terms.number(next(rest)) for axis in range(rank)
     ]
+
+
+def vector_of(made: Elements, value: Value) -> list[Term]:
+    """The integers of an index, shape or bound vector as terms: a scalar n stands for [n] (C9)."""
+    if value.rank == 0:
+        return [made.element(value, ())]
+    return [made.element(value, (made.terms.number(k),)) for k in range(value.shape[0])]
 
 
 def _split(index: Sequence[Term], axes: Sequence[int]) -> tuple[list[Term], list[Term]]:
@@ -102,10 +122,7 @@ def _bounds(made: Elements, part: Partition, side: str) -> list[Term]:
     bound = generator.lower if side == "lower" else generator.upper
     assert bound is not None
     step = int(bound.strict) if side == "lower" else int(not bound.strict)
-    if value.rank == 0:
-        found = [made.element(value, ())]
-    else:
-        found = [made.element(value, (made.terms.number(k),)) for k in range(value.shape[0])]
+    found = vector_of(made, value)
     if len(found) != part.length:
         raise part.loop.fault(
             RangeError,

@@ -3,6 +3,7 @@ shapes, bounds and conditions on them need (C26)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from tc.dtypes import BOOL, Array, DType, Type, Weak
 from tc.errors import TCError
+from tc.sac.levels.applications import Application
 from tc.sac.levels.calls import Argument, CallValue, Result
 from tc.sac.levels.loops import ArrayLoop, ComprehensionValue
 from tc.sac.levels.selections import RowOfValues
@@ -67,6 +69,8 @@ class LoweringContext(Context):
         found: Shape
         if isinstance(value, RowOfValues) and not any(item.rank for item in value.items):
             found = tuple(self.integers(item)[0] for item in value.items)
+        elif (vector := _reshaped_vector(value)) is not None:
+            found = self.integers(vector)
         else:
             found = self._demanded(value, "integers", super().integers)
         if self._depth == 0 and value.rank <= 1 and id(value) not in self.known:
@@ -92,6 +96,16 @@ class LoweringContext(Context):
             if dependence(value, Level.F) == Level.F:
                 self.demands.append(Demanded(value, kind == "decides", found, dict(self.known)))
         return self.asked[key]
+
+
+def _reshaped_vector(value: Value) -> Value | None:
+    """The integers of which a vector is made by `reshape`, as desugared bounds are (C9): that these
+    are known is known where they stand elsewhere, too."""
+    if not isinstance(value, Application) or value.row.name != "reshape":
+        return None
+    array = value.args[1]
+    is_whole = array.rank <= 1 and value.shape == (math.prod(array.shape),)
+    return array if is_whole and array.type.is_integer and 0 not in array.shape else None
 
 
 @dataclass(frozen=True)
