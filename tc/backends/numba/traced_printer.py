@@ -47,8 +47,15 @@ MAX_NUMBA_LOCALS = 64
 
 
 def is_vector_region(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> bool:
-    """Whether a region is printed here: it has vectors, or bits, or private memory, or many
-    locals."""
+    """Whether a region is printed here: it has vectors, or bits, or private memory, or many locals;
+    or it has no loops, and others of the kernel are printed here, so that numba need not start for
+    it."""
+    if not any(isinstance(stmt, ir.For | ir.Grid) for stmt in ir.statements(region)):
+        return any(_is_traced(other, kernel) for other in kernel.regions)
+    return _is_traced(region, kernel)
+
+
+def _is_traced(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> bool:
     if any(is_private(kernel.buffer(name)) for name in used_buffers(region)):
         return True
     if sum(isinstance(stmt, ir.Let) for stmt in ir.statements(region)) > MAX_NUMBA_LOCALS:

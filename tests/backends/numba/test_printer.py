@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tc
 from tc.backends.numba.backend import NumbaBackend
 from tc.backends.numba.printer import print_kernel
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT32, UINT64
@@ -211,3 +212,32 @@ def test_too_deep_for_python_is_an_error_with_a_repair() -> None:
     with pytest.raises(BackendError, match="deep is nested too deeply for Python") as caught:
         backend.load(backend.emit(kernel))
     assert caught.value.repair == 'split the expression into several statements, or use backend="c"'
+
+
+@pytest.mark.parametrize(
+    ("head", "one", "value", "due"),
+    [
+        ("float s", "exp(s) / 2", np.float32(1), np.exp(1) / 2),
+        ("int s", "7 / s", np.int32(-2), -4),
+        ("int8 s", "float(s % int8(3))", np.int8(-7), 2),
+    ],
+)
+def test_regions_without_loops_are_traced_beside_others(
+    head: str, one: str, value: Any, due: float
+) -> None:
+    """Else numba would have to start for a number; one alone is printed for numba."""
+    f = tc.compile(f"def f({head}, float(N) a) -> (t, o) {{ t = {one}  o(i) = a(i) * a(i) }}")
+    a = np.arange(40, dtype=np.float32)
+    found, squares = f(value, a)
+    assert "@region" not in f.source(value, a)
+    np.testing.assert_allclose(found, due, rtol=1e-6)
+    np.testing.assert_array_equal(squares, a * a)
+    alone = tc.compile(f"def g({head}) -> (t) {{ t = {one} }}")
+    assert "@region" in alone.source(value)
+    np.testing.assert_allclose(alone(value), due, rtol=1e-6)
+
+
+def test_regions_without_loops_tell_their_faults_beside_others() -> None:
+    f = tc.compile("def f(int k, float(N) a) -> (t, o) { t = 7 / k  o(i) = a(i) * a(i) }")
+    with pytest.raises(tc.AccessError, match="k is 0"):
+        f(np.int32(0), np.ones(40, np.float32))
