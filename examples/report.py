@@ -44,7 +44,8 @@ def widened(value: Any) -> Any:
 
 def largest(error: np.ndarray, bound: np.ndarray) -> float:
     """The largest part of its bound that an error takes; 0 where all is exact."""
-    return float(np.divide(error, bound, out=np.zeros_like(error), where=bound > 0).max())
+    parts = np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
+    return float(parts.max(initial=0.0))
 
 
 def best(call: Callable[[], Any], rounds: int = 5) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 import tc.sac
+
+sys.path.append(str(Path(__file__).parents[1]))
+from report import best, largest, widened
 
 Call = Callable[..., Any]
 
@@ -49,26 +52,3 @@ def compare_times(title: str, own: Call, others: dict[str, Call]) -> None:
 
 def several(results: Any) -> tuple[Any, ...]:
     return tuple(results) if isinstance(results, tuple | list) else (results,)
-
-
-def widened(value: Any) -> Any:
-    """Floats in double precision; integers as they are."""
-    is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-    return value.astype(np.float64) if is_float else value
-
-
-def largest(error: np.ndarray, bound: np.ndarray) -> float:
-    """The largest part of its bound that an error takes; 0 where all is exact."""
-    parts = np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
-    return float(parts.max(initial=0.0))
-
-
-def best(call: Call, rounds: int = 5) -> float:
-    """The least seconds of a few calls, after one that may compile."""
-    call()
-    seconds = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - begin)
-    return min(seconds)

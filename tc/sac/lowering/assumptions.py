@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from tc.sac.lowering.terms import Interval, Linear, Term, Terms
+from tc.sac.lowering.terms import Interval, Linear, Term, Terms, is_floating
 
 _Parts: TypeAlias = frozenset[tuple[Term, int]]
 
@@ -128,3 +128,31 @@ def _conjuncts(condition: Term) -> list[Term]:
     if condition.kind == "apply" and condition.data == "&&":
         return [part for arg in condition.args for part in _conjuncts(arg)]
     return [condition]
+
+
+def is_safe(term: Term, assumptions: Assumptions) -> bool:
+    """Whether computing a term raises nothing, whatever the data and conditions around it."""
+    seen: set[Term] = set()
+    with assumptions.none():
+        stack = [term]
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node.kind == "read":
+                for subscript, size in zip(node.args, node.data.shape, strict=True):
+                    if not assumptions.stays_in(subscript, size):
+                        return False
+            elif node.kind == "use":
+                array = node.data
+                for axis, subscript in zip(array.variables, node.args, strict=True):
+                    if not assumptions.stays_in(subscript, axis.data[0].end):
+                        return False
+                stack.append(array.term)
+            elif node.kind == "apply" and node.data in ("/", "%") and not is_floating(node.type):
+                divisor = node.args[1].interval
+                if divisor is None or divisor[0] <= 0 <= divisor[1]:
+                    return False
+            stack.extend(node.args)
+    return True

@@ -12,6 +12,7 @@ from tc.sac.levels.element_types import check_fit
 from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop
 from tc.sac.levels.partitions import Partition, is_empty
 from tc.sac.levels.values import Index, NeedsIndexTerm, NeedsIndexValue, Value, shown
+from tc.sac.lowering.folds import fold, folded, joined, neutral_term
 from tc.sac.lowering.terms import Term
 
 if TYPE_CHECKING:
@@ -263,15 +264,15 @@ def fold_element(made: Elements, loop: FoldLoop, index: tuple[Term, ...]) -> Ter
     """The element of a fold of bodies, joined with the neutral element."""
     target = loop.type.dtype
     loop.check_fit()
-    total = made.folded(loop.op, loop.neutral, index if loop.neutral.rank else (), target)
-    neutral = made.neutral(loop.op, target)
+    total = folded(made, loop.op, loop.neutral, index if loop.neutral.rank else (), target)
+    neutral = neutral_term(made, loop.op, target)
     earlier: list[list[tuple[Term, Term]]] = []
     for part in loop.parts:
         bounds = list(zip(_bounds(made, part, "lower"), _bounds(made, part, "upper"), strict=True))
         bodies = _fold_of(made, loop, part, bounds, list(earlier), index, target, neutral)
         if bodies is not neutral:
             is_nothing = total.kind == "number" and total.data == neutral.data
-            total = bodies if is_nothing else made.joined(loop.op, total, bodies, target)
+            total = bodies if is_nothing else joined(made, loop.op, total, bodies, target)
         earlier.append(bounds)
     return total
 
@@ -314,9 +315,9 @@ def _fold_of(
                     f"{shown(loop.shape)}",
                     span=part.body.span,
                 )
-            return guard, made.folded(loop.op, body, index, target)
+            return guard, folded(made, loop.op, body, index, target)
 
-    return made.fold(loop.op, ranges, term_at, target, neutral)
+    return fold(made, loop.op, ranges, term_at, target, neutral)
 
 
 def index_names(part: Partition) -> list[str]:
