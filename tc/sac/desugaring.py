@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from tc.dtypes import SPELLINGS
 from tc.sac import ast
 from tc.sac.bindings import Bindings
 from tc.sac.dots import DotBuilder, has_dots, is_dot
@@ -317,18 +316,18 @@ class _Rewriter(DotBuilder):
         length = self.row((self.number(0),))
         types: dict[ast.Expr, None] = {}
         for part in parts:
-            if _is_whole(part.body):
+            if _is_weak(part.body):
                 continue
             inside = self._standing(_pattern(part), length, place)
             if isinstance(part, ast.LoopPart):
                 for statement in part.statements:
                     inside = self._with_values(statement, inside)
             types.setdefault(self.outline(part.body, inside, N))
-        types.pop(outline, None)
-        for found in types:
-            yes, zero = ast.Bool(True, span=self.span), self.call("zero", found)
-            outline = ast.Conditional(yes, outline, zero, span=self.span)
-        return outline
+        if not types.keys() - {outline}:
+            return outline
+        zeros = [self.call("zero", found) for found in (*types, outline)]
+        meeting = zeros[0] if len(types) == 1 else self.call("zero", self.row(zeros))
+        return ast.Conditional(ast.Bool(True, span=self.span), outline, meeting, span=self.span)
 
     def _standing(self, pattern: ast.Pattern, upper: ast.Expr, place: _Place) -> _Place:
         """The place in a body whose index has zeros as stand-ins, for its shape alone."""
@@ -718,16 +717,11 @@ def _pattern(part: ast.Part | ast.LoopPart) -> ast.Pattern:
     return part.pattern if isinstance(part, ast.Part) else part.generator.index
 
 
-def _is_whole(expr: ast.Expr) -> bool:
-    """Whether the text of an expression shows that its elements are integers or bools."""
-    match expr:
-        case ast.Number(text=text, value=value):
-            return isinstance(value, int) and (text[:2] in ("0x", "0X") or text[-1] not in "fFdD")
-        case ast.Bool() | ast.Unary(op="!"):
-            return True
-        case ast.Cast(spelling=spelling):
-            return not SPELLINGS[spelling].is_float
-    return False
+def _is_weak(expr: ast.Expr) -> bool:
+    """Whether an expression is an integer of the text that takes the type which it meets."""
+    if not isinstance(expr, ast.Number) or not isinstance(expr.value, int):
+        return False
+    return expr.text[:2] in ("0x", "0X") or expr.text[-1].isdecimal()
 
 
 def _uses(expr: ast.Expr, names: frozenset[str]) -> bool:

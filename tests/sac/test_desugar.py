@@ -174,6 +174,9 @@ OUTLINES = [
      [2, 2]),
     ("{ [i] -> [{ [j] -> { [k] -> x | [k] < [1]; [k] -> a[k] | [k] < [2] } | [j] < [1] } / 2.0] "
      "| [i] < [1] }", [[[[0.25, -0.5]]]]),
+    # the types of partitions meet in the order of the text, an integer with a float first
+    ("{ [i] -> minval({ [j] -> a | [j] < [0]; [j] -> x | [j] < [0]; [j] -> j | [j] < [0]; "
+     "[j] -> 0.25 | [j] < [2] }) | [i] < [2] }", [0.25, 0.25]),
 ]  # fmt: skip
 
 
