@@ -29,6 +29,7 @@ import numpy as np
 from tc.dtypes import Array
 from tc.process.uninterrupted import Lazy
 from tc.runtime.arrays.any_address import array_at
+from tc.runtime.loaded import direct_call
 from tc.runtime.object_files import lasting_code
 
 DTYPES = (
@@ -321,14 +322,7 @@ run:
   %rest = getelementptr i64, ptr %places, i64 %inputs
   call void @place(i64 %outputs, ptr %output_buffers, ptr %rest, ptr %addresses)
   %function = extractvalue %slot %memory, 2
-  %a0 = extractvalue %slot %memory, 3, 0
-  %a1 = extractvalue %slot %memory, 3, 1
-  %a2 = extractvalue %slot %memory, 3, 2
-  %a3 = extractvalue %slot %memory, 3, 3
-  %a4 = extractvalue %slot %memory, 3, 4
-  %a5 = extractvalue %slot %memory, 3, 5
-  %a6 = extractvalue %slot %memory, 3, 6
-  %failed = call i64 %function(i64 %a0, i64 %a1, i64 %a2, i64 %a3, i64 %a4, i64 %a5, i64 %a6)
+CALL_DIRECT
   %good = icmp eq i64 %failed, 0
   br i1 %good, label %done, label %bad
 bad:
@@ -519,6 +513,7 @@ def _compiled() -> tuple[int, ...]:
         ("LEAVE", _LEAVE if on_x86 else ""),
         ("SLOTS", str(SLOTS)),
         ("FACTOR", str(_FACTOR)),
+        ("CALL_DIRECT", direct_call("%slot %memory, 3")),
     ):
         text = text.replace(name, value)
     return lasting_code(text, "handle", "table", "publish", "serve", "fail")

@@ -18,7 +18,7 @@ from tc.runtime import loaded
 from tc.runtime.arrays import numpy_records
 from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, KIND, WORD, WRITABLE
 from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, ArraySpec, CallGuard, GuardFrame
-from tc.runtime.loaded import FAST_CALL, Direct, python_function
+from tc.runtime.loaded import Direct, direct_call, python_function, python_method
 from tc.runtime.object_files import lasting_code
 
 MACHINES = ("x86_64", "aarch64")
@@ -98,13 +98,8 @@ declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyErr_Occurred()
 declare i32 @memcmp(ptr, ptr, i64)
 
-@serve_name = internal constant [6 x i8] c"serve\\00"
-@run_name = internal constant [4 x i8] c"run\\00"
-
-; Python's PyMethodDef: name, function, flags, documentation; functions refer to it to their end
-@serving = global {{ ptr, ptr, i32, ptr }}
-    {{ ptr @serve_name, ptr @serve, i32 {FAST_CALL}, ptr null }}
-@running = global {{ ptr, ptr, i32, ptr }} {{ ptr @run_name, ptr @run, i32 {FAST_CALL}, ptr null }}
+{python_method("serving", "serve", "serve")}
+{python_method("running", "run", "run")}
 
 ; the arrays of a call are `arguments`; `self` is the address of a frame
 define ptr @serve(ptr %self, ptr %arguments, i64 %count) uwtable {{
@@ -180,15 +175,8 @@ start:
   %nothing = icmp eq ptr %function, null
   br i1 %nothing, label %end, label %run
 run:
-  %a0 = extractvalue %frame %words, 8, 0
-  %a1 = extractvalue %frame %words, 8, 1
-  %a2 = extractvalue %frame %words, 8, 2
-  %a3 = extractvalue %frame %words, 8, 3
-  %a4 = extractvalue %frame %words, 8, 4
-  %a5 = extractvalue %frame %words, 8, 5
-  %a6 = extractvalue %frame %words, 8, 6
   %thread = call ptr @PyEval_SaveThread()
-  %failed = call i64 %function(i64 %a0, i64 %a1, i64 %a2, i64 %a3, i64 %a4, i64 %a5, i64 %a6)
+{direct_call("%frame %words, 8")}
   call void @PyEval_RestoreThread(ptr %thread)
   %good = icmp eq i64 %failed, 0
   %ran = select i1 %good, i64 {DONE}, i64 {FAILED}

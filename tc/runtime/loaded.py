@@ -69,6 +69,16 @@ def python_function(method: int, of: int, keeps: object = None) -> Callable[...,
     return function
 
 
+def python_method(definition: str, name: str, function: str) -> str:
+    """The PyMethodDef `definition` of a `python_function` as LLVM text: the function is called
+    `name` in Python, and `function` in LLVM. Functions of Python refer to the PyMethodDef to their
+    end."""
+    return f"""@{definition}_name = internal constant [{len(name) + 1} x i8] c"{name}\\00"
+; Python's PyMethodDef: name, function, flags, documentation
+@{definition} = global {{ ptr, ptr, i32, ptr }}
+    {{ ptr @{definition}_name, ptr @{function}, i32 {FAST_CALL}, ptr null }}"""
+
+
 class CompiledKernel(Protocol):
     """A kernel ready to run; any number of threads may call `run` at the same time."""
 
@@ -111,6 +121,15 @@ class Direct:
     ready: int
     take_failure: Callable[[], Failure | None]
     owner: object
+
+
+def direct_call(arguments: str) -> str:
+    """Lines of LLVM text that run the %function of a `Direct` and define %failed; `arguments` is
+    the aggregate with the arguments of the function, and where they stand in it."""
+    places = range(len(PERFORM._argtypes_))
+    lines = [f"  %a{i} = extractvalue {arguments}, {i}" for i in places]
+    passed = ", ".join(f"i64 %a{i}" for i in places)
+    return "\n".join([*lines, f"  %failed = call i64 %function({passed})"])
 
 
 @runtime_checkable

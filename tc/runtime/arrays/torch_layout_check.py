@@ -19,7 +19,7 @@ from tc.process.uninterrupted import Lazy
 from tc.runtime import loaded
 from tc.runtime.arrays.layout_check import ArrayCheck, ArrayLayoutCheck, CallCheck, one_by_one
 from tc.runtime.arrays.torch_private import plain_of, plain_tensors_of, private_parts, usual_of
-from tc.runtime.loaded import FAST_CALL, python_function
+from tc.runtime.loaded import python_function, python_method
 from tc.runtime.object_files import lasting_code
 
 MACHINES = ("x86_64", "aarch64")
@@ -106,10 +106,7 @@ declare ptr @PyList_New(i64)
 declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare void @Py_DecRef(ptr)
 
-@name = internal constant [5 x i8] c"find\\00"
-
-; Python's PyMethodDef: name, function, flags, documentation; functions refer to it to their end
-@method = global {{ ptr, ptr, i32, ptr }} {{ ptr @name, ptr @find, i32 {FAST_CALL}, ptr null }}
+{python_method("method", "find", "find")}
 
 ; the tensors are `arguments`; `self` is the address of words
 define ptr @find(ptr %self, ptr %arguments, i64 %count) uwtable {{
