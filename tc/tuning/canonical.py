@@ -41,7 +41,7 @@ class Names:
     @classmethod
     def from_json(cls, text: object) -> Names:
         """What `to_json` has written; InputError for anything else."""
-        value = value_of(text, "names")
+        value = value_of(text, 'the text of "names"')
         if not isinstance(value, list) or len(value) != 2 or not _are_lists(value[1:]):
             raise InputError(f"names: {text!r:.60} are none")
         tensors, variables = value

@@ -35,13 +35,9 @@ from tc.tuning.known_plans import StoredPlan, known_plans, readable, stored_plan
 from tc.tuning.machines import PlanKey, base_of, device_value, versions
 from tc.tuning.problem import Problem, Trial
 from tc.tuning.rows import (
-    MAX_SECONDS,
-    is_moment,
-    is_number,
-    is_text,
-    is_versions,
+    check_measured,
+    is_time,
     number_of,
-    seconds_of,
     shapes_of,
     strides_of,
     value_of,
@@ -291,31 +287,33 @@ def _measurement(row: Sequence[Any]) -> Measurement:
     """The measurement of a row; TCError for a row of another form than tc writes."""
     problem, options, samples, failure, device, found, at, base, search, seed, confirmed, *_ = row
     for text, what in ((problem, "problem"), (options, "options"), (base or "{}", "base")):
-        value_of(text, what)
-    measurement = Measurement(
+        value_of(text, f'the text of "{what}"')
+    values = {
+        "seconds": value_of(samples, 'the text of "seconds"'),
+        "failure": failure,
+        "device": value_of(device, 'the text of "device"'),
+        "versions": value_of(found, 'the text of "versions"'),
+        "at": at,
+        "search": search,
+        "seed": value_of(seed, 'the text of "seed"'),
+        "confirmed": _FLAGS.get(confirmed) if type(confirmed) is int else None,
+    }
+    check_measured(values)
+    if not isinstance(values["device"], dict):  # its keys are those of its version
+        raise InputError('"device" is an object')
+    return Measurement(
         problem=Problem.from_json(problem),
-        trial=Trial(Options.from_json(options), seconds_of(samples), failure),
-        device=value_of(device, "device"),
-        versions=value_of(found, "versions"),
-        at=at,
+        trial=Trial(
+            Options.from_json(options),
+            tuple(map(float, values.pop("seconds"))),
+            values.pop("failure"),
+        ),
         base=Options() if base is None else Options.from_json(base),
-        search=search,
-        seed=value_of(seed, "seed"),
-        confirmed=bool(confirmed),
+        **values,
     )
-    for what, holds in (
-        ("failure", failure is None or is_text(failure)),
-        ("seconds", (failure is None) == bool(measurement.trial.seconds)),
-        ("device", isinstance(measurement.device, dict)),  # its keys are those of its version
-        ("versions", is_versions(measurement.versions)),
-        ("at", is_moment(at)),
-        ("search", is_text(search)),
-        ("seed", measurement.seed is None or type(measurement.seed) is int),
-        ("confirmed", type(confirmed) is int and confirmed in (0, 1)),
-    ):
-        if not holds:
-            raise InputError(f"{what}: it is not of the form that tc writes")
-    return measurement
+
+
+_FLAGS = {0: False, 1: True}
 
 
 def _remove_damaged(connection: Connection) -> None:
@@ -332,7 +330,7 @@ def _remove_damaged(connection: Connection) -> None:
             if not Names.from_json(names).are_like(Names.of(program)):
                 raise InputError("names: they are not those of the program")
             if (seconds is None) != (measurement.trial.failure is not None) or (
-                seconds is not None and not (is_number(seconds) and 0 < seconds < MAX_SECONDS)
+                seconds is not None and not is_time(seconds)
             ):
                 raise InputError("time: it is none")
         except TCError:

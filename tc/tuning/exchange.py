@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tc.backends import registry
@@ -13,7 +13,7 @@ from tc.options import Options
 from tc.tuning.database import Measurement
 from tc.tuning.machines import check_device_value
 from tc.tuning.problem import Problem, Trial
-from tc.tuning.rows import is_moment, is_number, is_versions
+from tc.tuning.rows import check_measured, value_of
 
 VERSION = 1
 """The version of the lines that tc writes and reads."""
@@ -21,12 +21,9 @@ VERSION = 1
 MAX_CHARACTERS = 1 << 24
 """Characters of a line."""
 
-_MAX_SECONDS = 10_000
 _PROBLEM = Problem.__slots__
-_KEYS = (
-    *("version", "problem", "device", "versions", "base", "options", "seconds", "failure"),
-    *("confirmed", "at", "search", "seed"),
-)
+_AS_THEY_ARE = ("device", "versions", "confirmed", "at", "search", "seed")
+_KEYS = ("version", "problem", "base", "options", "seconds", "failure", *_AS_THEY_ARE)
 
 
 class RefusedLine(NamedTuple):
@@ -70,14 +67,7 @@ def from_line(line: str) -> Measurement:
     """The measurement that `to_line` has written; TCError for anything else."""
     if len(line) > MAX_CHARACTERS:
         raise InputError(f"the line has {len(line)} characters, and may have {MAX_CHARACTERS}")
-    try:
-        line.encode()
-        values = json.loads(line, parse_constant=_no_number)
-    except UnicodeEncodeError as error:
-        raise InputError(f"the line is no text: {error.reason}") from error
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise InputError(f"the line is no JSON: {reason}") from error
+    values = value_of(line, "the line")
     found = _object(values, "a measurement", ("version",))
     version = found["version"]
     if type(version) is not int or version != VERSION:
@@ -87,21 +77,20 @@ def from_line(line: str) -> Measurement:
         )
     _object(values, "a measurement", _KEYS, _KEYS)
     problem = _object(found["problem"], "a problem", _PROBLEM, _PROBLEM)
+    check_measured(found)
     measurement = Measurement(
         problem=_problem(problem),
-        trial=_trial(found),
-        device=found["device"],
-        versions=found["versions"],
-        at=_checked(found, "at", is_moment, "seconds since 1970"),
+        trial=Trial(
+            Options.from_json(json.dumps(found["options"])),
+            tuple(map(float, found["seconds"])),
+            found["failure"],
+        ),
         base=Options.from_json(json.dumps(found["base"])),
-        search=_checked(found, "search", lambda text: isinstance(text, str), "a text"),
-        seed=_checked(found, "seed", lambda n: n is None or type(n) is int, "an integer, or null"),
-        confirmed=_checked(found, "confirmed", lambda b: isinstance(b, bool), "true or false"),
+        **{name: found[name] for name in _AS_THEY_ARE},
     )
     check_device_value(measurement.device)
     if not measurement.device["name"].isprintable():
         raise InputError("the name of a device is printable")
-    _checked(found, "versions", is_versions, "an object of texts")
     if measurement.base.plan is not None:
         raise InputError("the base of a search has no plan")
     if measurement.trial.options.plan is None and not measurement.confirmed:
@@ -140,20 +129,6 @@ def _same_names(what: str, names: Iterable[str], known: Iterable[str]) -> None:
         raise InputError(f"the {what} are of {said}, and not of {', '.join(wanted) or 'nothing'}")
 
 
-def _trial(values: Mapping[str, Any]) -> Trial:
-    options = Options.from_json(json.dumps(values["options"]))
-    failure, seconds = values["failure"], values["seconds"]
-    if not isinstance(seconds, list) or len(seconds) > _MAX_SECONDS:
-        raise InputError(f'"seconds" is a list of at most {_MAX_SECONDS} numbers')
-    if not all(is_number(each) and each > 0 for each in seconds):
-        raise InputError('"seconds" are numbers of more than 0')
-    if failure is not None and not isinstance(failure, str):
-        raise InputError('"failure" is a text, or null')
-    if (failure is None) != bool(seconds):
-        raise InputError('a trial has either "seconds" or a "failure"')
-    return Trial(options, tuple(map(float, seconds)), failure)
-
-
 def _object(
     values: object, what: str, needed: tuple[str, ...], known: tuple[str, ...] | None = None
 ) -> dict[str, Any]:
@@ -166,16 +141,3 @@ def _object(
     if unknown:
         raise InputError(f"{what} has no key {', '.join(map(repr, unknown))}")
     return values
-
-
-def _checked(
-    values: Mapping[str, Any], name: str, is_right: Callable[[Any], bool], what: str
-) -> Any:
-    value = values[name]
-    if not is_right(value):
-        raise InputError(f'"{name}" is {what}, and not {json.dumps(value)[:60]}')
-    return value
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number in JSON")

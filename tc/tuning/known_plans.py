@@ -264,7 +264,7 @@ def stored_plans(
     for found in known:
         why = found.why(shaped)
         try:
-            value_of(found.options, "options")
+            value_of(found.options, 'the text of "options"')
             theirs = Names.from_json(found.names)
             if not theirs.are_like(names):
                 raise InputError(f"names: {found.names!r:.60} are not those of the program")

@@ -1,22 +1,25 @@
-"""The contents of rows of the tuning database, read as data that anybody may have written.
+"""What was measured, in a row of the tuning database or a line of JSON, read as data that anybody
+may have written.
 
 A disk, or a hand, may have changed a row into anything that SQLite can hold. What is not of the
-form that tc writes is an InputError here, so that one such row is passed over, and no other.
+form that tc writes is an InputError here, so that one such row or line is passed over, and no
+other.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tc.errors import InputError
+from tc.plan import as_json
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 Strides: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
 
-LAST = 253402300800.0
+LAST_SECOND = 253402300800.0
 """The end of the year 9999, in seconds since 1970."""
 
 MAX_SECONDS = 1e9
@@ -25,23 +28,27 @@ MAX_SECONDS = 1e9
 READABLE = f"""
     typeof(time) IN ('real', 'integer', 'null')
     AND (time IS NULL OR time > 0 AND time < {MAX_SECONDS})
-    AND typeof(at) IN ('real', 'integer') AND at >= 0 AND at < {LAST}
+    AND typeof(at) IN ('real', 'integer') AND at >= 0 AND at < {LAST_SECOND}
     AND typeof(confirmed) = 'integer' AND confirmed IN (0, 1)
 """
 """In SQL: whether the numbers of a trial are such as tc writes."""
 
-_MOST = 2**63
+_MAX_INT64 = 2**63 - 1
+_MAX_TIMES = 10_000
 
 
-def value_of(text: object, what: str) -> Any:
-    """The value that a text of JSON is."""
+def value_of(text: object, subject: str) -> Any:
+    """The value that a text of JSON is; InputError, which names the `subject`, for other texts."""
     if not isinstance(text, str):
-        raise InputError(f"{what}: no text, but {type(text).__name__}")
+        raise InputError(f"{subject} is no text, but {type(text).__name__}")
     try:
         text.encode()
         return json.loads(text, parse_constant=_no_number)
+    except UnicodeEncodeError as error:
+        raise InputError(f"{subject} is no text: {error.reason}") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{what}: no JSON ({_reason(error)})") from error
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InputError(f"{subject} is no JSON: {reason}") from error
 
 
 def shapes_of(text: object, ranks: Sequence[int]) -> Shapes:
@@ -50,7 +57,7 @@ def shapes_of(text: object, ranks: Sequence[int]) -> Shapes:
     >>> shapes_of("[[2, 3], []]", (2, 0))
     ((2, 3), ())
     """
-    value = value_of(text, "shapes")
+    value = value_of(text, 'the text of "shapes"')
     shapes = [_whole_numbers(each, "shapes") for each in _list(value, "shapes")]
     if [len(shape) for shape in shapes] != [*ranks] or any(n < 0 for s in shapes for n in s):
         raise InputError(f"shapes: {text!r:.60} are not those of the inputs")
@@ -63,7 +70,7 @@ def strides_of(text: object, ranks: Sequence[int]) -> Strides:
     >>> strides_of("[[0, [1, 2]]]", (2, 0))
     ((0, (1, 2)),)
     """
-    value = value_of(text, "strides")
+    value = value_of(text, 'the text of "strides"')
     found = []
     for each in _list(value, "strides"):
         pair = _list(each, "strides")
@@ -73,14 +80,6 @@ def strides_of(text: object, ranks: Sequence[int]) -> Strides:
             raise InputError(f"strides: {text!r:.60} are not those of the inputs")
         found.append((place, steps))
     return tuple(found)
-
-
-def seconds_of(text: object) -> tuple[float, ...]:
-    """The times of calls."""
-    found = _list(value_of(text, "seconds"), "seconds")
-    if not all(is_number(each) and 0 < each < MAX_SECONDS for each in found):
-        raise InputError(f"seconds: {text!r:.60} are no times")
-    return tuple(map(float, found))
 
 
 def number_of(row: Sequence[object] | None) -> int:
@@ -97,19 +96,48 @@ def is_number(value: object) -> bool:
     return known and 0 <= value < math.inf  # type: ignore[operator]
 
 
-def is_moment(value: object) -> bool:
-    """Whether a value is seconds since 1970, until the year 9999."""
-    return is_number(value) and value < LAST  # type: ignore[operator]
+def is_time(value: object) -> bool:
+    """Whether a value is the seconds of a call."""
+    return is_number(value) and 0 < value < MAX_SECONDS  # type: ignore[operator]
 
 
-def is_text(value: object) -> bool:
+def _is_moment(value: object) -> bool:
+    return is_number(value) and value < LAST_SECOND  # type: ignore[operator]
+
+
+def _is_text(value: object) -> bool:
     """Whether a value is a text that can be written in UTF-8."""
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
-def is_versions(value: object) -> bool:
-    """Whether a value is names with versions."""
-    return isinstance(value, dict) and all(map(is_text, (*value, *value.values())))
+def _are_times(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= _MAX_TIMES and all(map(is_time, value))
+
+
+def _are_versions(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, (*value, *value.values())))
+
+
+_FIELDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "seconds": (_are_times, f"a list of at most {_MAX_TIMES} numbers of more than 0"),
+    "failure": (lambda value: value is None or _is_text(value), "a text, or null"),
+    "versions": (_are_versions, "an object of texts"),
+    "at": (_is_moment, "seconds since 1970"),
+    "search": (_is_text, "a text"),
+    "seed": (lambda value: value is None or type(value) is int, "an integer, or null"),
+    "confirmed": (lambda value: type(value) is bool, "true or false"),
+}
+"""Which values tc writes for each of these, and what such values are."""
+
+
+def check_measured(values: Mapping[str, object]) -> None:
+    """InputError where the values of a measurement beside its problem, its options and its device
+    are not such as tc writes."""
+    for name, (is_right, what) in _FIELDS.items():
+        if not is_right(values[name]):
+            raise InputError(f'"{name}" is {what}, and not {as_json(values[name])}')
+    if (values["failure"] is None) != bool(values["seconds"]):
+        raise InputError('a trial has either "seconds" or a "failure"')
 
 
 def _list(value: object, what: str) -> list[Any]:
@@ -120,16 +148,10 @@ def _list(value: object, what: str) -> list[Any]:
 
 def _whole_numbers(value: object, what: str) -> tuple[int, ...]:
     found = _list(value, what)
-    if not all(type(each) is int and -_MOST <= each < _MOST for each in found):
+    if not all(type(each) is int and -_MAX_INT64 - 1 <= each <= _MAX_INT64 for each in found):
         raise InputError(f"{what}: {value!r:.60} are no whole numbers")
     return tuple(found)
 
 
 def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no number in JSON")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, UnicodeEncodeError):
-        return "it is no text"
-    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
