@@ -282,7 +282,7 @@ def measure(threads: int, sizes: Sequence[int] = SIZES) -> Limits:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--step", type=int, default=1, help="measure each so many-th size")
+    parser.add_argument("--step", type=int, default=1, help="measure one size in this many")
     parser.add_argument("--niceness", type=int, default=0)
     chosen = parser.parse_args()
     hurry(os.getpid(), chosen.niceness)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tc.semantics.work import scaled
 
-_LEAST = 1e-3
+_SAMPLE_SECONDS = 1e-3
 """Seconds of one measurement: many times as long as a clock is wrong."""
 
 _MIN_SAMPLES = 3
@@ -48,7 +48,7 @@ def time_of(call: Callable[[], Any], seconds: float) -> CallTime:
     when its results are there, on a device too."""
     wait_for(call())
     once = _mean(call, 1)
-    calls = max(1, int(_LEAST / max(once, 1e-9)))
+    calls = max(1, int(_SAMPLE_SECONDS / max(once, 1e-9)))
     measured: list[float] = []
     end = time.perf_counter() + seconds
     while len(measured) < _MIN_SAMPLES or time.perf_counter() < end:

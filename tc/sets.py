@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Function: TypeAlias = isl.PwAff
     Points: TypeAlias = isl.Set
 
-QUOTA = 400_000
+QUOTA_OPERATIONS = 400_000
 """The number of operations of isl that one space may spend: some 100 ms."""
 
 _INT64_MAX = 2**63 - 1
@@ -45,7 +45,7 @@ class TooComplex(Exception):
 class Space:
     """The points of named integer variables, and the isl context in which they live."""
 
-    def __init__(self, names: tuple[str, ...], quota: int = QUOTA) -> None:
+    def __init__(self, names: tuple[str, ...], quota: int = QUOTA_OPERATIONS) -> None:
         load("islpy")  # `import tc` must not load it; most programs never come here
         import islpy
 

@@ -102,7 +102,7 @@ _CUDA_TEXT = "CudaText"
 def _decompressed(body: bytes) -> bytes:
     """At most as much as a whole directory of kernels holds, whatever the body says."""
     reader = zlib.decompressobj()
-    content = reader.decompress(body, disk.LIMIT)
+    content = reader.decompress(body, disk.LIMIT_BYTES)
     if not reader.eof or reader.unused_data:
         raise FormError("it goes on, or was cut off")
     return content

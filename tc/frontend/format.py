@@ -19,9 +19,9 @@ from tc.frontend.parser import parse
 from tc.frontend.tokens import ASSIGNMENTS, PRECEDENCE, PREFIX_PRECEDENCE, PREFIXES, Kind, Token
 from tc.source import Source
 
-BODY_INDENT = 2
-CONTINUATION_INDENT = 6
-MAX_ALIGNMENT = 40
+BODY_INDENT_COLUMNS = 2
+CONTINUATION_INDENT_COLUMNS = 6
+MAX_ALIGNMENT_COLUMNS = 40
 
 
 def format_source(source: Source) -> str:
@@ -61,10 +61,10 @@ def _definition(definition: Def, pieces: Sequence[Piece]) -> list[str]:
         begin = at
         while pieces[at].token.start < statement.span.end:
             at += 1
-        open_item(lines, pieces[begin], indent=BODY_INDENT, first=begin == opening)
+        open_item(lines, pieces[begin], indent=BODY_INDENT_COLUMNS, first=begin == opening)
         lines += _statement(statement, pieces[begin:at])
     closing = replace(pieces[-1], after_blank=False)
-    open_item(lines, closing, indent=BODY_INDENT, first=at == opening)
+    open_item(lines, closing, indent=BODY_INDENT_COLUMNS, first=at == opening)
     return [*lines, "}"]
 
 
@@ -73,7 +73,9 @@ def _header(pieces: Sequence[Piece]) -> list[str]:
     arrow_rank = _rank(1, -2)
     laid = [replace(p, rank=arrow_rank) if p.token.text == "->" else p for p in laid]
     alignment = len("def ") + len(pieces[1].token.text) + 1
-    return wrapped([laid], 0, alignment if alignment <= MAX_ALIGNMENT else CONTINUATION_INDENT)
+    if alignment > MAX_ALIGNMENT_COLUMNS:
+        alignment = CONTINUATION_INDENT_COLUMNS
+    return wrapped([laid], 0, alignment)
 
 
 def _statement(statement: Statement, pieces: Sequence[Piece]) -> list[str]:
@@ -86,7 +88,7 @@ def _statement(statement: Statement, pieces: Sequence[Piece]) -> list[str]:
         if piece.token.text in ("where", "<=>"):
             sections.append([])
         sections[-1].append(piece)
-    return wrapped(sections, BODY_INDENT, CONTINUATION_INDENT)
+    return wrapped(sections, BODY_INDENT_COLUMNS, CONTINUATION_INDENT_COLUMNS)
 
 
 def is_composite(bound: Expr) -> bool:

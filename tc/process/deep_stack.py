@@ -11,7 +11,7 @@ from tc.process import forks
 
 T = TypeVar("T")
 
-DEEP_LIMIT = 20_000
+DEEP_LIMIT_CALLS = 20_000
 """Nested calls of Python functions in the deep thread."""
 
 STACK_BYTES = 1 << 29
@@ -48,7 +48,7 @@ def with_deep_stack(work: Callable[[], T]) -> T:
 
     with _one_at_a_time:
         limit, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
-        sys.setrecursionlimit(max(limit, DEEP_LIMIT))
+        sys.setrecursionlimit(max(limit, DEEP_LIMIT_CALLS))
         try:
             thread = threading.Thread(target=run, name="tc deep stack", daemon=True)
             thread.start()

@@ -27,7 +27,7 @@ FORK_WAIT_SECONDS = 30.0
 
 _PACKAGES = ("tc", "numba", "llvmlite", "numpy", "scipy", "islpy")
 _PREFIXES = tuple(f"{name}." for name in _PACKAGES)
-_NAP = 0.002  # seconds between looks at what gives no signal
+_NAP_SECONDS = 0.002  # seconds between looks at what gives no signal
 
 _THREAD = "another thread of its parent was compiling"
 _IMPORT = "another thread of its parent was importing what tc needs"
@@ -86,7 +86,7 @@ class _Gate:
 
     def enter(self) -> None:
         while not self._entered():
-            time.sleep(_NAP)
+            time.sleep(_NAP_SECONDS)
 
     def leave(self) -> None:
         here = threading.get_ident()
@@ -260,7 +260,7 @@ def _wait(condition: Callable[[], bool], end: float) -> bool:
     while not condition():
         if time.monotonic() > end:
             return False
-        time.sleep(_NAP)
+        time.sleep(_NAP_SECONDS)
     return True
 
 

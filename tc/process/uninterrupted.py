@@ -31,7 +31,7 @@ from tc.process.forks import step
 
 T = TypeVar("T")
 
-_STACK = 32 << 20  # bytes of the helper's stack: LLVM needs more than some systems give a thread
+_STACK_BYTES = 32 << 20  # of the helper: LLVM needs more than some systems give a thread
 _NO_THREAD = ("can't start new thread", "can't create new thread")
 
 
@@ -224,7 +224,7 @@ class _Helper(Generic[T]):
         more threads, or the process ends."""
         try:
             with _STARTING[0]:
-                _USUAL.append(threading.stack_size(_STACK))
+                _USUAL.append(threading.stack_size(_STACK_BYTES))
                 try:
                     threading.Thread(
                         target=self._run, name="tc compiles", daemon=self.daemon

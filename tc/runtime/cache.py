@@ -40,14 +40,14 @@ from tc.errors import TCError, render
 from tc.files import TEMPORARY, whole_file
 from tc.process.call_sites import warn
 
-__all__ = ["LIMIT", "KernelStore", "Report", "disable", "enable", "enable_in_memory", "store"]
+__all__ = ["LIMIT_BYTES", "KernelStore", "Report", "disable", "enable", "enable_in_memory", "store"]
 
 
 def __dir__() -> list[str]:
     return sorted((*__all__, *(name for name in globals() if name.startswith("_"))))
 
 
-LIMIT = 256_000_000
+LIMIT_BYTES = 256_000_000
 """The default bound on the sizes of all entries together, in bytes."""
 
 VARIABLE = "TC_CACHE_DIR"
@@ -59,7 +59,7 @@ ROOT = os.path.dirname(os.path.dirname(__file__))
 _MAGIC = b"tc kernel 2\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 _ENTRY = ".kernel"
-_ABANDONED = 3600.0  # seconds after which a temporary file has lost its writer
+_ABANDONED_SECONDS = 3600.0  # seconds after which a temporary file has lost its writer
 _KEPT_SHARE = 7 / 8  # of the limit, once the oldest entries have been removed
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _HOMELESS = "~"  # where directories would be that depend on a home, without one
@@ -92,7 +92,7 @@ class KernelStore:
     Nothing that is found on the disk raises an error.
     """
 
-    def __init__(self, directory: Path, limit: int = LIMIT) -> None:
+    def __init__(self, directory: Path, limit: int = LIMIT_BYTES) -> None:
         self.directory = directory
         self.limit = limit
         self._checked = False
@@ -106,7 +106,7 @@ class KernelStore:
             return None
         path = self._path(key)
         try:
-            data = _opened(key, _read(path, max(self.limit, LIMIT)))
+            data = _opened(key, _read(path, max(self.limit, LIMIT_BYTES)))
         except (OSError, MemoryError):
             return None
         with contextlib.suppress(OSError):
@@ -175,7 +175,7 @@ class KernelStore:
             files = sorted(self._known(), key=lambda known: known[0].st_mtime)
             self._size = sum(info.st_size for info, _ in files)
             wanted = self.limit if self._size + size <= self.limit else self.limit * _KEPT_SHARE
-            abandoned = time.time() - _ABANDONED
+            abandoned = time.time() - _ABANDONED_SECONDS
             for info, entry in files:
                 if entry.name.endswith(TEMPORARY):
                     remove = info.st_mtime < abandoned
@@ -225,7 +225,7 @@ _lookups = (0, 0)
 _noted = threading.local()
 
 
-def enable(directory: str | os.PathLike[str] | None = None, *, limit: int = LIMIT) -> None:
+def enable(directory: str | os.PathLike[str] | None = None, *, limit: int = LIMIT_BYTES) -> None:
     """Keeps kernels on disk from now on, as a new process does: at most `limit` bytes in
     `directory`, by default in the directory that TC_CACHE_DIR names, or in the user's cache
     directory."""

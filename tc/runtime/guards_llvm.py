@@ -16,9 +16,9 @@ from tc.dtypes import Array
 from tc.process.uninterrupted import Lazy
 from tc.runtime import loaded
 from tc.runtime.arrays import numpy_records
-from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, KIND, WORD, WRITABLE
+from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, KIND, WRITABLE
 from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, ArraySpec, CallGuard, GuardFrame
-from tc.runtime.loaded import Direct, direct_call, python_function, python_method
+from tc.runtime.loaded import WORD_BYTES, Direct, direct_call, python_function, python_method
 from tc.runtime.object_files import lasting_code
 
 MACHINES = ("x86_64", "aarch64")
@@ -57,7 +57,7 @@ class NativeGuardFrame(GuardFrame):
             *(guard.inputs, len(guard.specs), ctypes.addressof(self.addresses)),
         )
         place = ctypes.addressof(self.words)
-        always = place + WORD  # the address of a word that is not 0
+        always = place + WORD_BYTES  # the address of a word that is not 0
         self.words[_READY] = direct.ready if direct and direct.ready else always
         if direct:
             self.words[_READY + 1 :] = [direct.function, *direct.arguments]
@@ -157,7 +157,7 @@ end:
   ret ptr %result
 }}
 
-; whether a call with so many arguments may run now
+; whether a call with `count` arguments may run now
 define internal i1 @may_run(%frame %words, i64 %count) {{
   %wanted = extractvalue %frame %words, 4
   %complete = icmp eq i64 %count, %wanted
@@ -276,7 +276,7 @@ no:
 }}
 
 define internal i1 @same(ptr %left, ptr %right, i64 %count) {{
-  %bytes = mul i64 %count, {WORD}
+  %bytes = mul i64 %count, {WORD_BYTES}
   %order = call i32 @memcmp(ptr %left, ptr %right, i64 %bytes)
   %equal = icmp eq i32 %order, 0
   ret i1 %equal

@@ -215,7 +215,7 @@ def _new_lock() -> ctypes.c_void_p:
     return lock
 
 
-_MODES = 512
+_MODES_BYTES = 512
 """Bytes that hold the floating-point modes, on any system."""
 
 
@@ -224,7 +224,7 @@ def _modes() -> list[Callable[[], object]]:
     library = ctypes.CDLL(None) if os.name == "posix" else None
     if not hasattr(library, "fegetenv"):
         return []
-    modes = ctypes.create_string_buffer(_MODES)
+    modes = ctypes.create_string_buffer(_MODES_BYTES)
     library.fegetenv(modes)  # type: ignore[union-attr]
     return [partial(library.fesetenv, modes)]  # type: ignore[union-attr]
 
@@ -412,7 +412,7 @@ def _start_threads(function: int, number: int) -> int:
 
 _SHARED_UNTIL_END = 0x100 | 0x4000  # CLONE_VM | CLONE_VFORK
 _ANY_CHILD = 0x40000000  # __WALL
-_STACK = 1 << 16
+_STACK_BYTES = 1 << 16
 
 
 def _is_filtered() -> bool:
@@ -434,8 +434,8 @@ def _survives(attempt: int) -> bool:
     this one, which waits. Its end sends no signal, as the user's handlers would take that for one
     of their own children.
     """
-    stack = ctypes.create_string_buffer(_STACK)
-    top = (ctypes.addressof(stack) + _STACK) & ~0xFF
+    stack = ctypes.create_string_buffer(_STACK_BYTES)
+    top = (ctypes.addressof(stack) + _STACK_BYTES) & ~0xFF
     clone = _library().clone
     with without_signals():
         child = clone(ctypes.c_void_p(attempt), ctypes.c_void_p(top), _SHARED_UNTIL_END, None)

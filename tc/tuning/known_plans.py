@@ -24,7 +24,7 @@ from tc.tuning.rows import READABLE, Shapes, Strides, number_of, shapes_of, stri
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-FARTHEST = 4
+MAX_SIZE_RATIO = 4
 """How many times larger or smaller than that of a call an extent may be, so that plans are tried at
 it: further away the chooser knows better."""
 
@@ -242,7 +242,7 @@ def _distances(call: CanonicalCall, shapes: Sequence[Shapes]) -> Iterator[float 
         ratios = np.where(theirs == ours, 1.0, theirs / ours)
         steps = np.abs(np.log2(ratios))
     for far, farthest in zip(steps.sum(axis=-1), steps.max(axis=-1, initial=0.0), strict=True):
-        yield float(far) if farthest <= log2(FARTHEST) else None
+        yield float(far) if farthest <= log2(MAX_SIZE_RATIO) else None
 
 
 def _orders(strides: Iterable[tuple[int, Iterable[int]]]) -> dict[int, list[int]]:

@@ -20,7 +20,7 @@ from tc.tuning.canonical import CanonicalCall, as_json
 
 _ESTIMATES = ("gflops", "gbytes")
 _PACKAGES = ("numpy", "numba", "llvmlite", "islpy")
-_SECONDS = 10.0
+_COMPILER_SECONDS = 10.0
 _KINDS: Mapping[str, type[Device] | type[Gpu]] = {"processor": Device, "gpu": Gpu}
 
 
@@ -111,7 +111,9 @@ def _compiler_version(backend: str) -> str:
     if program is None:
         return ""
     try:
-        done = run_program([program, "--version"], seconds=_SECONDS, environment=os.environ)
+        done = run_program(
+            [program, "--version"], seconds=_COMPILER_SECONDS, environment=os.environ
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.partition("\n")[0]

@@ -46,20 +46,20 @@ from tc.tuning.measuring.compiling import (
 from tc.tuning.measuring.fork_server import Task
 from tc.tuning.measuring.profiling import Session
 from tc.tuning.measuring.references import Reference
-from tc.tuning.measuring.workers import Outcome, Worker, WorkerLost
+from tc.tuning.measuring.workers import Outcome, Worker
 from tc.tuning.problem import Problem, Trial
 
 _SERIAL = ("c",)
 """Backends whose kernels run on one thread."""
 
-_NOISE = 0.01
+_NOISE_SHARE = 0.01
 """The part of a time that is not told from noise."""
 
 _TRIES = 3
 """How often the default is tried: without it there is no search, and others may end a process."""
 
 _ROUNDS = 11
-_WON = 9
+_WON_ROUNDS = 9
 """Rounds in which two candidates are timed in turns, and in how many of them the new one has to be
 ahead."""
 
@@ -123,7 +123,7 @@ class PairedTiming:
         False
         """
         ahead = sum(a < b for a, b in zip(self.new, self.old, strict=True))
-        return self.ratio < 1 - _NOISE and ahead >= _WON
+        return self.ratio < 1 - _NOISE_SHARE and ahead >= _WON_ROUNDS
 
 
 class Measurer:
@@ -359,16 +359,13 @@ class Measurer:
         if self._beside is None:
             self._compilers.pause()
         try:
-            try:
-                return self._profiler.run(task)
-            except WorkerLost:
-                return self._profiler.run(task)
-        except WorkerLost as error:
-            self._stopper.check()
-            return Outcome({}, failure=str(error))
+            outcome = self._profiler.run_twice(task)
         finally:
             if self._beside is None:
                 self._compilers.resume()
+        if outcome.failure is not None:
+            self._stopper.check()
+        return outcome
 
     def _end_workers(self, _: object) -> None:
         self._compilers.close()

@@ -33,10 +33,10 @@ __all__ = [
     "tune",
 ]
 
-KNOWN_PLANS = 4
+MAX_KNOWN_PLANS = 4
 """Plans of the database that are tried first."""
 
-GENERATION = 20
+GENERATION_CANDIDATES = 20
 """Candidates of a generation, of searches that have none of their own."""
 
 _PATIENCE_SECONDS = 5.0
@@ -78,7 +78,8 @@ class Budget:
     def candidates(self) -> float:
         """The most that are measured, beside the default."""
         bounds = [math.inf if self.max_candidates is None else self.max_candidates]
-        bounds.append(math.inf if self.generations is None else self.generations * GENERATION)
+        if self.generations is not None:
+            bounds.append(self.generations * GENERATION_CANDIDATES)
         return min(bounds)
 
 
@@ -242,7 +243,7 @@ def _known(
         found = database.plans(problem, backend.device(), base)
     except InputError:  # told of when the first trial is kept
         return []
-    options = (each.options for each in islice(found, KNOWN_PLANS))
+    options = (each.options for each in islice(found, MAX_KNOWN_PLANS))
     return [each for each in options if each is not None]
 
 

@@ -334,7 +334,7 @@ def test_clear_and_report(store: KernelStore) -> None:
         store.put(digest(name), b"code")
     (store.directory / "notes.txt").write_text("the user's own")
     report = store.report()
-    assert (report.entries, report.limit, report.fault) == (2, cache.LIMIT, None)
+    assert (report.entries, report.limit, report.fault) == (2, cache.LIMIT_BYTES, None)
     assert report.size == sum(p.stat().st_size for p in store.directory.glob("*.kernel"))
     assert store.clear() == 2
     assert [path.name for path in store.directory.iterdir()] == ["notes.txt"]

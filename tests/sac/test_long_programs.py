@@ -34,7 +34,7 @@ def test_assignments_in_a_row(count: int) -> None:
 
 
 def test_what_cannot_be_followed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deep_stack, "DEEP_LIMIT", 1500)
+    monkeypatch.setattr(deep_stack, "DEEP_LIMIT_CALLS", 1500)
     text, a = assignments(500), np.int32([1])
     for verb in (
         lambda: tc.sac.interpret(text, a=a),
@@ -47,7 +47,7 @@ def test_what_cannot_be_followed_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_demands_and_shapes_follow_no_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Statements are taken in their order, however many there are."""
-    monkeypatch.setattr(deep_stack, "DEEP_LIMIT", 900)
+    monkeypatch.setattr(deep_stack, "DEEP_LIMIT_CALLS", 900)
     text = assignments(4000)
     assert tc.sac.demand(text, "F") == {"a": "F"}
     assert tc.sac.interpret(tc.sac.shape_function(text), np.int32([2, 3])).tolist() == [2, 3]

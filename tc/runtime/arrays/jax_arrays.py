@@ -15,7 +15,7 @@ from tc.runtime.arrays.cuda_arrays import view_of_interface
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation
 from tc.runtime.arrays.family import DeviceOps, Family, Refusal, first_line
 
-JAX_ALIGNMENT = 64
+JAX_ALIGNMENT_BYTES = 64
 """Arrays of a lower alignment are copied by jax."""
 
 ADAPTER = "tc.jax.primitive"
@@ -75,7 +75,7 @@ def jax_family(jax: Any) -> Family:
         view,
         cast,
         convert,
-        JAX_ALIGNMENT,
+        JAX_ALIGNMENT_BYTES,
         to_host=_TO_HOST,
         devices=devices,
     )

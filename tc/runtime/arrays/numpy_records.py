@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-WORD = 8
-"""Bytes of a pointer, and of a number of elements."""
+from tc.runtime.loaded import WORD_BYTES
 
 _START = object.__basicsize__
 
-KIND = _START - WORD
+KIND = _START - WORD_BYTES
 """Where in an object its type stands."""
 
-DATA, RANK, SHAPE, STRIDES, _BASE, DTYPE, FLAGS, _END = (_START + WORD * i for i in range(8))
+DATA, RANK, SHAPE, STRIDES, _BASE, DTYPE, FLAGS, _END = (_START + WORD_BYTES * i for i in range(8))
 """Where in an array its fields stand, each in a word: the rank and the flags are an int, the others
 pointers. Records are at least so long as `_END`."""
 
@@ -38,7 +37,7 @@ def is_known() -> bool:
     readonly.flags.writeable = False
     unaligned = np.zeros(17, np.uint8)[1:].view(np.int32)
     arrays = (readonly, readonly.T, unaligned, np.zeros((0, 1, 2), np.int8), np.array(1.5, "f4"))
-    return ctypes.sizeof(ctypes.c_void_p) == WORD and all(map(is_laid_out, arrays))
+    return ctypes.sizeof(ctypes.c_void_p) == WORD_BYTES and all(map(is_laid_out, arrays))
 
 
 def is_laid_out(array: np.ndarray[Any, Any]) -> bool:

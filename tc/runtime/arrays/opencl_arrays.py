@@ -15,7 +15,7 @@ from tc.runtime.arrays.cuda_arrays import no_host_arrays
 from tc.runtime.arrays.device_array import OPENCL, DeviceArray, DeviceLocation, on_device
 from tc.runtime.arrays.family import DeviceOps, Family, Refusal, first_line
 
-_BITS = 8
+_BITS_PER_BYTE = 8
 
 
 def opencl_family(library: Any) -> Family:
@@ -76,7 +76,7 @@ def opencl_family(library: Any) -> Family:
 
 def alignment(device: Any) -> int:
     """The bytes of which a part of a buffer begins at a multiple."""
-    return int(device.mem_base_addr_align) // _BITS
+    return int(device.mem_base_addr_align) // _BITS_PER_BYTE
 
 
 def _view(library: Any, array: Any) -> DeviceArray:

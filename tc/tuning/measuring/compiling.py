@@ -7,10 +7,8 @@ a process of its own, which may crash or hang.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import pickle
-import queue
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
@@ -24,14 +22,12 @@ from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.options import Options
 from tc.pipeline import compile_for, shape_program
+from tc.process.object_pool import ObjectPool
 from tc.runtime import cache as disk
 from tc.runtime.loaded import CompiledKernel
 from tc.tuning.measuring.fork_server import Task
-from tc.tuning.measuring.workers import Outcome, Worker, WorkerLost
+from tc.tuning.measuring.workers import Outcome, Worker
 from tc.tuning.problem import Problem
-
-_TRIES = 2
-"""Processes that may be lost over one candidate; others are to blame for the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +67,7 @@ class Compilers:
 
     def __init__(self, backend: str) -> None:
         self._backend = backend
-        self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        self._idle: ObjectPool[Worker] = ObjectPool()
         self._all: list[Worker] = []
         self._closed = False
 
@@ -97,21 +93,13 @@ class Compilers:
             worker.close()
 
     def _run(self, task: Task) -> Outcome:
-        worker = self._worker()
+        worker = self._idle.take(self._new_worker)
         try:
-            for left in reversed(range(_TRIES)):
-                try:
-                    return worker.run(task)
-                except WorkerLost as error:
-                    if not left or self._closed:
-                        return Outcome({}, failure=str(error))
+            return worker.run_twice(task)
         finally:
-            self._idle.put(worker)
-        raise AssertionError
+            self._idle.give_back(worker)
 
-    def _worker(self) -> Worker:
-        with contextlib.suppress(queue.Empty):
-            return self._idle.get_nowait()
+    def _new_worker(self) -> Worker:
         worker = Worker(f"{__name__}:warm_up", [self._backend])
         self._all.append(worker)
         if self._closed:

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, BinaryIO, NoReturn
 
-_TICK = 0.5  # seconds between looks at who started this
-_GRACE = 2.0  # seconds that a child may take to end after its answer
+_TICK_SECONDS = 0.5  # seconds between looks at who started this
+_GRACE_SECONDS = 2.0  # seconds that a child may take to end after its answer
 _KEPT_BYTES = 4096  # bytes of what a child has printed
-_PIECE = 1 << 16
+_PIECE_BYTES = 1 << 16
 _LENGTH = struct.Struct("<Q")
 _PR_SET_PDEATHSIG = 1
 
@@ -43,10 +43,6 @@ class Task:
     The call may run for `seconds`, not counting pauses, take `memory` bytes more than at its start
     (None: no limit), and print `printed` bytes. `processors` are the processors that the call runs
     on, None for all.
-
-    It may run for `seconds`, not counting those in which it was paused, take `memory` bytes more
-    than when it starts (None: as many as there are), and print `printed` bytes. `processors` are
-    those that it runs on, None for all.
     """
 
     function: str
@@ -153,7 +149,7 @@ class _Server:
 
     def next_message(self) -> Any:
         """The next message; `END` where no sender is left."""
-        while not select.select([0], [], [], _TICK)[0]:
+        while not select.select([0], [], [], _TICK_SECONDS)[0]:
             if os.getppid() != self.parent:
                 return END
         said = receive(0)
@@ -199,7 +195,7 @@ class _Child:
     def watched(self, server: _Server) -> ChildReport:
         """Until it ends, by itself or not; EOFError where nobody is left to take the report."""
         while True:
-            self._take_noise_and(server, wait := min(_TICK, max(self._remaining(), 0)))
+            self._take_noise_and(server, wait := min(_TICK_SECONDS, max(self._remaining(), 0)))
             if self.status is not None:
                 break
             if wait == 0 or self.printed > self.task.printed:
@@ -248,13 +244,13 @@ class _Child:
         if self.noise in ready:
             self._read_noise()
         if self.answer in ready:
-            part = os.read(self.answer, _PIECE)
+            part = os.read(self.answer, _PIECE_BYTES)
             self.parts.append(part)
             if not part:
                 self._end()
 
     def _read_noise(self) -> None:
-        part = os.read(self.noise, _PIECE)
+        part = os.read(self.noise, _PIECE_BYTES)
         if not part:
             self.open.remove(self.noise)
         self.printed += len(part)
@@ -263,7 +259,7 @@ class _Child:
     def _end(self) -> None:
         """Waits for the end of a child that has closed its pipe, and kills a child whose end
         hangs."""
-        deadline = time.monotonic() + _GRACE
+        deadline = time.monotonic() + _GRACE_SECONDS
         while time.monotonic() < deadline:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:

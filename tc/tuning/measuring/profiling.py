@@ -26,7 +26,7 @@ from tc.tuning.measuring.compiling import CompiledCandidate, loaded
 from tc.tuning.measuring.references import Reference
 from tc.tuning.problem import WRONG, Problem
 
-_BLOCK = 1 << 20
+_BLOCK_ELEMENTS = 1 << 20
 """Elements that are compared at a time."""
 
 
@@ -57,8 +57,8 @@ def difference(name: str, actual: Array, expected: Array, bounds: Array) -> str 
     bounds = np.broadcast_to(bounds, expected.shape)
     flat = actual.reshape(-1), expected.reshape(-1), bounds.reshape(-1)
     wrong, first = 0, -1
-    for start in range(0, expected.size, _BLOCK):
-        bad = ~is_within(*(array[start : start + _BLOCK] for array in flat))
+    for start in range(0, expected.size, _BLOCK_ELEMENTS):
+        bad = ~is_within(*(array[start : start + _BLOCK_ELEMENTS] for array in flat))
         if bad.any():
             first = start + int(bad.argmax()) if first < 0 else first
             wrong += int(bad.sum())
@@ -72,7 +72,7 @@ def difference(name: str, actual: Array, expected: Array, bounds: Array) -> str 
 
 
 _FORBIDDEN, _READ_ONLY = 0, mmap.PROT_READ
-_ZONE = 1 << 20
+_ZONE_BYTES = 1 << 20
 """The bytes on either side of an array that nobody may touch: many, so that accesses whole rows
 beyond the array are noticed, too."""
 
@@ -86,11 +86,11 @@ def bytes_at_edge(size: int, *, before: bool, alignment: int = 1) -> Array:
     """
     page = mmap.PAGESIZE
     inner = -(-size // page) * page
-    memory = mmap.mmap(-1, inner + 2 * _ZONE)
+    memory = mmap.mmap(-1, inner + 2 * _ZONE_BYTES)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    _protect(start, _ZONE, _FORBIDDEN)
-    _protect(start + _ZONE + inner, _ZONE, _FORBIDDEN)
-    offset = _ZONE if before else _ZONE + (inner - size) // alignment * alignment
+    _protect(start, _ZONE_BYTES, _FORBIDDEN)
+    _protect(start + _ZONE_BYTES + inner, _ZONE_BYTES, _FORBIDDEN)
+    offset = _ZONE_BYTES if before else _ZONE_BYTES + (inner - size) // alignment * alignment
     return np.frombuffer(memory, np.uint8, size, offset)
 
 
@@ -110,7 +110,7 @@ def _protect(start: int, size: int, rights: int) -> None:
 _POISONS = (0xFF, 0x7F)
 """NaN of all float types, -1, and true; of other numbers, about the largest."""
 
-_SAMPLE = 5e-5
+_SAMPLE_SECONDS = 5e-5
 """Seconds that a sample takes at least: short calls are timed several at a time."""
 
 _MAX_SAMPLES = 50
@@ -154,7 +154,7 @@ def profile(
     for reference in others:
         for before in (False, True):
             run.checked(run.between_pages(reference, before=before), reference)
-    count = _calls_in(_SAMPLE, min(_once(usual.call), _once(usual.call)))
+    count = _calls_in(_SAMPLE_SECONDS, min(_once(usual.call), _once(usual.call)))
     samples = list(_samples(usual.call, count, budget))
     run.checked(usual, first)
     return {"seconds": samples}, []

@@ -132,7 +132,7 @@ def _with_variable(expr: p.Expr, read: p.Read) -> p.Expr:
             return expr
 
 
-_ODD = 0.1
+_MAX_ODD_SHARE = 0.1
 """The share of results that are no numbers, or may be anything, from which other inputs are tried:
 they tell nothing of a candidate."""
 
@@ -171,7 +171,7 @@ class _Values:
         another where all elements of an input are equal, and anything is right where results are
         no numbers."""
         several = (array for array in self.inputs.values() if array.size > 1)
-        return self.odd > _ODD or any(bool((a == a.flat[0]).all()) for a in several)
+        return self.odd > _MAX_ODD_SHARE or any(bool((a == a.flat[0]).all()) for a in several)
 
 
 def prepare(
@@ -211,7 +211,7 @@ def _drawn(problem: Problem, shaped: ShapedProgram, seed: int) -> _Values:
         except AccessError as error:
             failure = error
             continue
-        if found[-1].odd <= _ODD:
+        if found[-1].odd <= _MAX_ODD_SHARE:
             break
     if not found:
         raise InputError(

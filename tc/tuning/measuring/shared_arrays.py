@@ -13,7 +13,7 @@ import numpy as np
 
 from tc.dtypes import Array
 
-_ALIGNMENT = 64
+_ALIGNMENT_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def write(descriptor: int, arrays: Mapping[str, Array]) -> dict[str, ArrayPlace]
     """
     places = {}
     for name, array in arrays.items():
-        start = -(-os.fstat(descriptor).st_size // _ALIGNMENT) * _ALIGNMENT
+        start = -(-os.fstat(descriptor).st_size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
         places[name] = ArrayPlace(array.dtype.str, array.shape, start)
         content = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         while content:

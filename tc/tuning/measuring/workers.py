@@ -38,8 +38,8 @@ _BOOT = (
     "import json, sys; given = json.loads(sys.argv[1]); sys.path[:] = given.pop('path'); "
     "from tc.tuning.measuring.fork_server import main; main(**given)"
 )
-_PATIENCE_SECONDS = 0.5  # seconds that a server may take to end by itself
-_LAST = 200  # characters of what was printed
+_SERVER_END_SECONDS = 0.5  # seconds that a server may take to end by itself
+_PRINTED_CHARACTERS = 200  # characters of what was printed
 
 
 class WorkerLost(Exception):
@@ -84,6 +84,17 @@ class Worker:
             except (EOFError, OSError, pickle.UnpicklingError) as error:
                 self._end()
                 raise WorkerLost("the process that watches over it was ended") from error
+
+    def run_twice(self, task: Task) -> Outcome:
+        """The outcome of a task, which is begun once more where its server is lost, as others may
+        be to blame; a failure where that is lost, too, or the worker is closed."""
+        for left in (1, 0):
+            try:
+                return self.run(task)
+            except WorkerLost as error:
+                if not left or self._closed:
+                    return Outcome({}, failure=str(error))
+        raise AssertionError
 
     def stop(self) -> None:
         """Ends the task that runs now, if any."""
@@ -164,7 +175,7 @@ class Worker:
             with contextlib.suppress(OSError):
                 process.stdin.close()
         try:
-            process.wait(_PATIENCE_SECONDS)
+            process.wait(_SERVER_END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -188,7 +199,7 @@ _SESSION = 3  # of the fields behind the name of a process
 
 def outcome_of(task: Task, report: ChildReport) -> Outcome:
     """What a report says of a task."""
-    printed = " ".join(report.printed.split())[-_LAST:]
+    printed = " ".join(report.printed.split())[-_PRINTED_CHARACTERS:]
     said = f'; it has printed "{printed}"' if printed else ""
     if report.late:
         return Outcome({}, failure=f"it has not ended after {task.seconds:g} s{said}")

@@ -18,12 +18,13 @@ from typing import Any, TextIO
 
 from tc.errors import BackendError, InputError
 from tc.files import whole_file
+from tc.plan import shortened
 from tc.process.uninterrupted import load
 from tc.tuning.problem import Trial
 from tc.tuning.tuner import Budget, Told, TuningResult
 
-_REASONS = 6
-_MAX_CHARACTERS = 110  # characters of a reason
+_MAX_REASONS = 6
+_MAX_REASON_CHARACTERS = 110  # characters of a reason
 
 
 def report(result: TuningResult) -> str:
@@ -58,14 +59,10 @@ def failures(result: TuningResult) -> Iterator[str]:
         counts[kind] += 1
         told.setdefault(kind, reason)
     ranked = counts.most_common()
-    for kind, count in ranked[:_REASONS]:
-        yield f"{count:>10}  {_short(told[kind])}"
-    if others := sum(count for _, count in ranked[_REASONS:]):
+    for kind, count in ranked[:_MAX_REASONS]:
+        yield f"{count:>10}  {shortened(told[kind], _MAX_REASON_CHARACTERS)}"
+    if others := sum(count for _, count in ranked[_MAX_REASONS:]):
         yield f"{others:>10}  for other reasons"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 3]}..."
 
 
 def _timed(seconds: tuple[float, ...]) -> str:
@@ -79,10 +76,10 @@ def _timed(seconds: tuple[float, ...]) -> str:
     return f"{milliseconds(middle)} ({milliseconds(ordered[0])} to {milliseconds(ordered[-1])})"
 
 
-_PLAIN = 5.0
+_LINE_SECONDS = 5.0
 """Seconds between plain lines."""
 
-_WIDTH = 24
+_BAR_CHARACTERS = 24
 
 
 def milliseconds(seconds: float) -> str:
@@ -164,7 +161,7 @@ def _table_lines(standing: Standing, stream: TextIO) -> Iterator[Told]:
         nonlocal last, best
         standing.found = found
         now = standing.clock()
-        if now - last >= _PLAIN or found.best.options != best:
+        if now - last >= _LINE_SECONDS or found.best.options != best:
             last, best = now, found.best.options
             print(f"tune: {standing}", file=stream, flush=True)
 
@@ -181,7 +178,7 @@ class _Line:
     def __rich__(self) -> object:
         bars, tables, texts = (load(f"rich.{name}") for name in ("progress_bar", "table", "text"))
         line = tables.Table.grid(padding=(0, 1))
-        bar = bars.ProgressBar(total=1.0, completed=self.standing.share, width=_WIDTH)
+        bar = bars.ProgressBar(total=1.0, completed=self.standing.share, width=_BAR_CHARACTERS)
         line.add_row(bar, texts.Text(str(self.standing)))
         return line
 
@@ -196,8 +193,8 @@ def _bar(standing: Standing, stream: TextIO) -> Iterator[Told]:
         yield told
 
 
-_SIZE = (8.0, 4.5)  # inches
-_DOTS = 150  # an inch
+_PICTURE_INCHES = (8.0, 4.5)  # inches
+_DOTS_PER_INCH = 150  # an inch
 _SUFFIXES = (".pdf", ".png", ".svg")
 
 
@@ -223,7 +220,9 @@ def check_picture(path: Path) -> None:
 
 def draw(result: TuningResult, path: Path) -> None:
     """Writes the picture of a search; InputError where it cannot be written."""
-    figure = load("matplotlib.figure").Figure(_SIZE, dpi=_DOTS, layout="constrained")
+    figure = load("matplotlib.figure").Figure(
+        _PICTURE_INCHES, dpi=_DOTS_PER_INCH, layout="constrained"
+    )
     axes = figure.add_subplot()
     pairs = list(zip(result.moments, result.trials, strict=True))
     ran = [(moment.seconds, 1e3 * t.time) for moment, t in pairs if t.failure is None]
