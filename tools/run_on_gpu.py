@@ -216,7 +216,7 @@ def run_here(chosen: Sequence[str], backend: str) -> bool:
 
 
 def run_apart(chosen: Sequence[str], backend: str, most: int) -> list[str]:
-    """The same in other processes; the names of those that failed. As there may be many, it has an end."""
+    """The names of the programs that failed in other processes, at most `most` of them."""
     failed, left = [], list(chosen)
     while left and len(failed) < most:
         done = 0

@@ -39,7 +39,7 @@ def select(families: Sequence[str], words: Sequence[str]) -> list[Program]:
 
 
 def some_of_each(programs: Sequence[Program], count: int, seed: int) -> list[Program]:
-    """So many programs of each family as a seed draws them, in the order that they had.
+    """`count` programs of each family as a seed draws them, in the order that they had.
 
     >>> drawn = some_of_each(select(["sums", "thin"], []), 2, seed=7)
     >>> [program.family for program in drawn]

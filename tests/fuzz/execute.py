@@ -17,7 +17,7 @@ import numpy as np
 
 from tests.fuzz import arrays, brute
 from tests.fuzz.model import ENTRY, Case, dtype_of
-from tests.support.bounds import is_within
+from tests.support.bounds import difference, is_within
 
 Array = np.ndarray[Any, Any]
 RUN_TIME = ("G7", "Y4")  # of two failures in one program either may come first
@@ -235,25 +235,6 @@ def compare_refusals(found: Refusal, expected: Expected | Refusal) -> Verdict:
     if not same or found.kind != expected.kind:
         return Verdict("other refusal", f"{found.text}\ninterpret: {expected.text}", found.rule)
     return Verdict("refused", found.text, found.rule)
-
-
-def difference(found: Any, want: Any, bound: Any) -> str:
-    """Where an array is out of its bound; "" where it is not."""
-    found, want = np.asarray(found), np.asarray(want)
-    if found.shape != want.shape or found.dtype != want.dtype:
-        return f"{found.dtype}{found.shape} for {want.dtype}{want.shape}"
-    bounds = np.broadcast_to(np.asarray(bound, np.float64), want.shape)
-    if np.isnan(bounds).any():
-        return "the bound is NaN"
-    with np.errstate(all="ignore"):
-        bad = ~is_within(found, want, bounds)
-    if not bad.any():
-        return ""
-    at = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
-    return (
-        f"{int(bad.sum())} of {bad.size} elements, first at {list(at)}: {found[at]!r}, "
-        f"interpret gives {want[at]!r} within {float(bounds[at])!r}"
-    )
 
 
 def call(

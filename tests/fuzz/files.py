@@ -1,6 +1,6 @@
 """Failing runs as files that a person can read: a header of comments, then the program.
 
-# wrong: o: 1 of 4 elements, first at [0] ...
+# wrong: o: 1 of 4 elements are out of bounds, first at [0] ...
 # backend: numba
 # seed: 17
 # input a: float32 4,3 ones axes 1,0 steps 1,-2

@@ -29,7 +29,7 @@ from tests.fuzz.strategies import small_case
 from tests.gradient.differences import Arrays, along, cotangents, forward
 from tests.gradient.pairs import as_double
 from tests.gradient.tangents_of import directions
-from tests.support.bounds import is_within
+from tests.support.bounds import as_tuple, difference
 from tests.support.campaigns import Campaign, Passed, parser_of, run_campaign
 
 ENTRY = "f"
@@ -195,23 +195,27 @@ def assert_bounded(text: str, known: Arrays, weights: Arrays, backend: str) -> N
     args = {n: np.asarray(full[n]).astype(program.tensors[n].dtype.name) for n in program.inputs}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bounds = tc.error_bound(gradient, args)
-        double = as_double(gradient)
         wide = {n: v.astype("float64") if v.dtype.kind == "f" else v for n, v in args.items()}
-        wanted = forward(double, wide)
-        made = tc.compile(gradient, backend=backend)(args)
-        reference = tc.interpret(gradient, args)
-    several = len(program.outputs) > 1
-    made, bounds, reference = (x if several else [x] for x in (made, bounds, reference))
-    for name, value, bound, same in zip(program.outputs, made, bounds, reference, strict=True):
-        value = np.asarray(value)
-        if not np.all(is_within(value, np.asarray(same), np.asarray(bound))):
-            raise Unlike(f"{name} by {backend} is not within the bound of the interpreter's")
+        wanted = forward(as_double(gradient), wide)
+        made = as_tuple(tc.compile(gradient, backend=backend)(args))
+        bounds = bounds_checked(f"by {backend}", gradient, args, made)
+    for name, value, bound in zip(program.outputs, map(np.asarray, made), bounds, strict=True):
         exact = np.asarray(wanted[name])
         sure = np.isfinite(exact) & np.isfinite(value)
         apart = np.abs(value.astype("float64") - exact)
         if not np.all((apart <= bound) | ~sure):
             raise Passed("beyond the bound of float64's")
+
+
+def bounds_checked(what: str, text: str, args: Arrays, made: Any) -> tuple[Any, ...]:
+    """The bounds of a text's results; Unlike where these are not within the bounds of what the
+    interpreter gives."""
+    names, bounds = _program(text, None).outputs, as_tuple(tc.error_bound(text, args))
+    reference = as_tuple(tc.interpret(text, args))
+    for name, value, same, bound in zip(names, as_tuple(made), reference, bounds, strict=True):
+        if said := difference(value, same, bound):
+            raise Unlike(f"{what}: {name}: {said}")
+    return bounds
 
 
 EXTREMES_EVERY, FIRST_OF_EXTREMES = 8, 5

@@ -22,17 +22,16 @@ from tests.fuzz.model import Case
 from tests.gradient.campaign import (
     ENTRY,
     GradientCampaign,
-    Unlike,
     apart,
     as_given,
     assert_alike,
+    bounds_checked,
     derived,
     derived_for,
     weights_of,
 )
 from tests.gradient.differences import Arrays, forward
 from tests.gradient.pairs import as_double
-from tests.support.bounds import is_within
 from tests.support.campaigns import Passed, parser_of, run_campaign
 
 
@@ -113,12 +112,7 @@ def assert_compiled(case: Case, text: str, known: Arrays, what: str) -> None:
             made = tc.compile(text, backend=backend, options=options)(args)
     except tc.BackendError as error:
         raise Passed("options for another device") from error
-    bounds, reference = tc.error_bound(text, args), tc.interpret(text, args)
-    several = len(program.outputs) > 1
-    made, bounds, reference = (x if several else [x] for x in (made, bounds, reference))
-    for name, value, bound, same in zip(program.outputs, made, bounds, reference, strict=True):
-        if not np.all(is_within(np.asarray(value), np.asarray(same), np.asarray(bound))):
-            raise Unlike(f"{what}: {name} by {backend}, {case.options}, {case.device}")
+    bounds_checked(f"{what} by {backend}, {case.options}, {case.device}", text, args, made)
 
 
 def judge(case: Case, number: int) -> Iterator[str]:

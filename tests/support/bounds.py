@@ -28,21 +28,34 @@ def assert_computes(text: str, inputs: Any, found: Any, expected: Any = None, **
 
 
 def assert_within(actual: Any, expected: Any, bound: Any = 0.0) -> None:
-    """Fails unless `actual` has the shape and dtype of `expected`, and each element is within
-    the bound (R5) of the expected one: NaN equals NaN, an infinity only the same infinity, and
-    an infinite bound allows any value. Bounds broadcast; a bound of NaN is a mistake."""
+    """Fails unless `difference` finds none."""
+    said = difference(actual, expected, bound)
+    assert not said, said
+
+
+def difference(actual: Any, expected: Any, bound: Any = 0.0) -> str:
+    """Where `actual` is not within the bound (R5) of the expected array; "" where it is.
+
+    Both have the same shape and dtype. NaN equals NaN, an infinity only the same infinity, and an
+    infinite bound allows any value. Bounds broadcast; a bound of NaN is a mistake.
+    """
     actual, expected = np.asarray(actual), np.asarray(expected)
-    assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
-    assert actual.dtype == expected.dtype, f"dtype {actual.dtype}, expected {expected.dtype}"
+    if actual.shape != expected.shape:
+        return f"shape {actual.shape}, expected {expected.shape}"
+    if actual.dtype != expected.dtype:
+        return f"dtype {actual.dtype}, expected {expected.dtype}"
     bounds = np.broadcast_to(np.asarray(bound, np.float64), expected.shape)
-    assert not np.isnan(bounds).any(), "the bound is NaN"
-    bad = ~is_within(actual, expected, bounds)
-    if bad.any():
-        index = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
-        raise AssertionError(
-            f"{int(bad.sum())} of {bad.size} elements are out of bounds, first at {list(index)}:"
-            f" {actual[index]!r}, expected {expected[index]!r} within {bounds[index]!r}"
-        )
+    if np.isnan(bounds).any():
+        return "the bound is NaN"
+    with np.errstate(all="ignore"):
+        bad = ~is_within(actual, expected, bounds)
+    if not bad.any():
+        return ""
+    index = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
+    return (
+        f"{int(bad.sum())} of {bad.size} elements are out of bounds, first at {list(index)}:"
+        f" {actual[index]!r}, expected {expected[index]!r} within {bounds[index]!r}"
+    )
 
 
 def is_within(actual: Any, expected: Any, bounds: Any) -> Any:

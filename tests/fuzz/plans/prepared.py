@@ -16,13 +16,13 @@ from tests.fuzz.execute import (
     Expected,
     Refusal,
     device_of,
-    difference,
     expectation,
     options_of,
     quiet,
     run_of,
 )
 from tests.fuzz.model import ENTRY, Case
+from tests.support.bounds import difference
 
 Array = np.ndarray[Any, Any]
 
