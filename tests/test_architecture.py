@@ -81,7 +81,8 @@ def test_what_lowers_knows_no_pass() -> None:
 # --- what texts refer to ----------------------------------------------------------------------
 
 REFERENCE = re.compile(
-    r"`((?!build/)[a-z_]+/[a-z0-9_./]*\.(?:py|md|txt)|(?:tests|spec)/[a-z_/]*|tc(?:\.[a-z_]\w*)+)`"
+    r"`((?!build/)[a-z_]+/[a-z0-9_./]*\.(?:py|md|txt)|(?:tests|spec)/[a-z_/]*"
+    r"|tc(?:\.[a-z_]\w*)+(?:\.[A-Z]\w*)?)`"
 )
 
 

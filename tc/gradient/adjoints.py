@@ -44,7 +44,7 @@ def check_derived(found: Contribution) -> None:
         raise GradError(cause, rule="D10", span=found.underived.span)
 
 
-def gathered(found: Iterable[Contribution]) -> list[Contribution]:
+def merged(found: Iterable[Contribution]) -> list[Contribution]:
     """The contributions, in which contributions to one element under one condition are added."""
     kept: list[Contribution] = []
     for new in found:
@@ -321,7 +321,7 @@ def tangent(
 
     terms: list[_Term] = []
     asked = contributions(e.rebuilt(expr, hide), weight(_TANGENT), value=value)
-    for found in gathered(each for each in asked if each.adjoint != e.ZERO):
+    for found in merged(each for each in asked if each.adjoint != e.ZERO):
         whole = show(found.read)
         if isinstance(whole, p.Select):
             own = _padded(whole, names, dtype)

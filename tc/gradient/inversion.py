@@ -1,8 +1,9 @@
 """Subscripts solved for the index variables of a statement, exactly, over the integers (D5, D6).
 
 The instances that read an element are the solutions of linear equations. A quotient and a remainder
-are variables of their own, and an equation more. A subscript that is not linear stays as a
-condition on the element, which is always right (D13)."""
+are variables of their own, and an equation more. A subscript that is not linear, as that of a
+gather `T(I(n))`, stays as a condition on the element, `I(n) == x`, which is always right (D13).
+"""
 
 from __future__ import annotations
 

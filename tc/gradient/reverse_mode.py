@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tc.dtypes import FLOAT16, FLOAT64, DType
 from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
-from tc.gradient.adjoints import Contribution, branches, check_derived, contributions, gathered
+from tc.gradient.adjoints import Contribution, branches, check_derived, contributions, merged
 from tc.gradient.call_free_def import CallFreeDef, call_free
 from tc.gradient.def_text import Comprehension, ExprBounds, FreshNames, reads_of
 from tc.gradient.gradient_def import EACH_VERSION, Derivation
@@ -206,7 +206,7 @@ class _Reverse:
         held = value if is_held else None
         found = [
             each
-            for each in gathered(contributions(line.rhs, adjoint, guard, value, held))
+            for each in merged(contributions(line.rhs, adjoint, guard, value, held))
             if each.read.tensor in self.active and not e.is_number(each.adjoint, 0)
         ]
         for each in found:
