@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -77,3 +78,8 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
         assert actual == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="torch is not installed")

@@ -18,11 +18,6 @@ BACKENDS = ["numba", NEEDS_C, "interpret"]
 
 
 @pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="torch is not installed")
-
-
-@pytest.fixture
 def jax() -> Any:
     return pytest.importorskip("jax", reason="jax is not installed")
 

@@ -91,11 +91,6 @@ def test_address() -> None:
 # --- torch ------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="torch is not installed")
-
-
 def test_torch(torch: Any, backend: str) -> None:
     a, b = torch.from_numpy(A), torch.from_numpy(B)
     function = tc.compile(MM, backend=backend)

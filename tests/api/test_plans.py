@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tc
 from tc import cache
 from tc.plan import ACTIONS, Bind, Fuse, Part, Promote, Reorder, Separate, Sink, Split, Tile
-from tests.support.bounds import assert_within
+from tests.support.tunings import assert_multiplies, operands
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 SIZES = {"M": 64, "K": 48, "N": 40}
@@ -31,15 +30,6 @@ EVERY = (
     Bind("i", "parallel"),
 )
 TILED = tc.Plan((Part(("S0.init", "S0"), (Tile("i", (16,)), Bind("i div 16", "parallel"))),))
-
-
-def operands(m: int = 64, k: int = 48, n: int = 40) -> tuple[Any, Any]:
-    rng = np.random.default_rng(0)
-    return rng.random((m, k), np.float32), rng.random((k, n), np.float32)
-
-
-def assert_right(f: tc.Compiled, *inputs: Any) -> None:
-    assert_within(f(*inputs), tc.interpret(MM, *inputs), tc.error_bound(MM, *inputs))
 
 
 # --- values -----------------------------------------------------------------------------------
@@ -139,36 +129,36 @@ def test_every_way_in_takes_it() -> None:
     options, a = tc.Options(plan=TILED), operands()
     compiled = tc.compile(MM, options=options)
     defined = tc.define(MM, options=options).mm
-    assert_right(compiled, *a)
-    assert_right(defined, *a)
+    assert_multiplies(compiled, *a)
+    assert_multiplies(defined, *a)
     shown = str(tc.explain(MM, SIZES, options=options, stage="source"))
     assert compiled.source(*a).rstrip("\n") == shown != str(tc.explain(MM, SIZES, stage="source"))
     assert compiled.explain(*a).stages["plan"] == str(TILED)
     emitted = tc.emit(MM, SIZES, options=options, backend="numba")
     assert str(emitted) != str(tc.emit(MM, SIZES, backend="numba"))
-    assert_right(pickle.loads(pickle.dumps(compiled)), *a)
+    assert_multiplies(pickle.loads(pickle.dumps(compiled)), *a)
 
 
 def test_the_interpreter_takes_no_notice() -> None:
     nonsense = tc.Options(plan=tc.Plan((Part(("S7",)),)))
-    assert_right(tc.compile(MM, backend="interpret", options=nonsense), *operands())
+    assert_multiplies(tc.compile(MM, backend="interpret", options=nonsense), *operands())
 
 
 def test_one_plan_at_every_size() -> None:
     f = tc.compile(MM, options=tc.Options(plan=TILED))
     for m, k, n in ((64, 48, 40), (1, 1, 1), (17, 5, 3), (16, 300, 16)):
-        assert_right(f, *operands(m, k, n))
+        assert_multiplies(f, *operands(m, k, n))
     for m, k, n in ((0, 3, 4), (3, 0, 4), (3, 4, 0)):
-        assert_right(f, *operands(m, k, n))
+        assert_multiplies(f, *operands(m, k, n))
 
 
 def test_a_size_at_which_it_cannot_be_done() -> None:
     whole = Part(("S0.init", "S0"), (Promote("C", "register"),))
     f = tc.compile(MM, options=tc.Options(plan=tc.Plan((whole,))))
-    assert_right(f, *operands(8, 5, 8))
+    assert_multiplies(f, *operands(8, 5, 8))
     with pytest.raises(tc.BackendError, match=r"64 x 128 elements, 32768 bytes"):
         f(*operands(64, 5, 128))
-    assert_right(f, *operands(8, 7, 8))
+    assert_multiplies(f, *operands(8, 7, 8))
 
 
 def test_plans_have_kernels_of_their_own(tmp_path: Path) -> None:

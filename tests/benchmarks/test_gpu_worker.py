@@ -104,11 +104,6 @@ def test_the_kernel_of_the_limit_has_nothing_but_registers() -> None:
 
 
 @pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="torch is not installed")
-
-
-@pytest.fixture
 def device(torch: Any) -> Iterator[GpuDevice]:
     """The processor, by a clock that goes on by itself."""
     enabled = torch.is_grad_enabled()

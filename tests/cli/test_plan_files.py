@@ -11,17 +11,9 @@ import pytest
 import tc
 from tc.cli import main
 
-MM = "def mm(float(M,K) A, float(K,N) B) -> (C) {\n  C(i,j) +=! A(i,k) * B(k,j)\n}\n"
 SIZES = ["M=20", "K=30", "N=40"]
 RIGHT = "C: float32 20x40, min 30, mean 30, max 30"
 VALUES = ["A=ones:20x30", "B=ones:30x40"]
-
-
-@pytest.fixture
-def mm(tmp_path: Path) -> str:
-    path = tmp_path / "mm.tc"
-    path.write_text(MM)
-    return str(path)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -21,13 +21,6 @@ SCALE = "def scale(float b, float(N) X) -> (C) { C(i) = b * C(i) + X(i) }"
 TABLE = ["M=2", "K=3", "N=4"]
 
 
-@pytest.fixture
-def mm(tmp_path: Path) -> str:
-    path = tmp_path / "mm.tc"
-    path.write_text(MM)
-    return str(path)
-
-
 def stopped(words: list[str]) -> int | str | None:
     with pytest.raises(SystemExit) as caught:
         main(words)

@@ -10,6 +10,7 @@ import pytest
 
 import tc
 from tests.jax.layers import JaxLayer, in_64_bits, jax_layers
+from tests.support.interpreting import interpreted
 
 jax: Any = pytest.importorskip("jax", reason="jax is not installed")
 jnp = jax.numpy
@@ -21,11 +22,6 @@ BY_NAME = {layer.name: layer for layer in LAYERS}
 def _wide() -> Iterator[None]:
     with in_64_bits(jax):
         yield
-
-
-def interpreted(text: str) -> tc.Compiled:
-    """A function whose kernels need not be compiled: these tests make many."""
-    return tc.compile(text, backend="interpret")
 
 
 def close(found: Any, wanted: Any) -> None:

@@ -12,21 +12,16 @@ from hypothesis import strategies as st
 from tc.dtypes import FLOAT32
 from tc.polyhedral.rewrite.coalescing import coalesce
 from tc.polyhedral.rewrite.factoring import divide_last
-from tc.semantics.program import ShapedProgram
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
 from tests.support.interpreting import shaped_with
 from tests.support.pipeline import checked, shaped
 from tests.support.programs import CASES
-from tests.support.rewrites import assert_consistent, assert_same_results
+from tests.support.rewrites import assert_consistent, assert_same_results, texts
 from tests.support.sizes_of_call import shape
 
 STEPS = 2
 ROWS = "def f(float(N,D) x, float(N) y) -> (o)"
-
-
-def texts(program: ShapedProgram) -> list[str]:
-    return [f"{s.name}: {s.text}" for s in program.program.statements]
 
 
 DIVIDED = {

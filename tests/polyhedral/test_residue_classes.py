@@ -19,12 +19,12 @@ from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.scop.dependences import compute_dependences
 from tc.polyhedral.scop.scop import build_scop
-from tc.semantics.program import Binary, ShapedProgram, walk
+from tc.semantics.program import Binary, walk
 from tc.semantics.reference.interpreter import interpret
 from tests.support.interpreting import shaped_with
 from tests.support.lowering import lower
 from tests.support.residue_programs import drawn
-from tests.support.rewrites import assert_consistent, reshaped, run_kernel
+from tests.support.rewrites import assert_consistent, reshaped, run_kernel, texts_with_ranges
 from tests.support.sizes_of_call import shape
 
 STRIDED = """def f(float(F,W) d, float(F,C,K) k, float(C,X) e) -> (float(C,X) o) {
@@ -34,14 +34,6 @@ POOLING = """def f(float(N,W,X) x, float(N,H,V) y, float(N,H,V) d) -> (float(N,W
   n(c,h,w) +=! x(c,2*h+i,2*w+j) == y(c,h,w) ? 1 : 0 where i in 0:2, j in 0:2
   o(c,h,w) = pad(x(c,h,w) == y(c,h/2,w/2) ? d(c,h/2,w/2) / n(c,h/2,w/2) : 0, 0)
 }"""
-
-
-def texts(program: ShapedProgram) -> list[str]:
-    return [
-        f"{s.statement.name}: {s.statement.text} "
-        + ", ".join(f"{v} in {r.begin}:{r.end}" for v, r in s.ranges.items())
-        for s in program.statements
-    ]
 
 
 CLASSES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
@@ -135,7 +127,7 @@ def test_classes(name: str) -> None:
     text, sizes, expected = CLASSES[name]
     program = shape(text, **sizes)
     found = linearise(program, Thresholds(period=99))
-    assert [line.split(" where ")[0] for line in texts(found)] == [
+    assert [line.split(" where ")[0] for line in texts_with_ranges(found)] == [
         line.split(" where ")[0] for line in expected
     ]
     rng = np.random.default_rng(3)
@@ -181,7 +173,7 @@ def test_periods_of_whole_vectors_are_one_statement() -> None:
     """But where registers could give a value from one statement to the next."""
     head, tail = "def f(float(A) x, float(4) y) -> (z) {", "where i in 0:4*A }"
     program = shape(f"{head} z(i) = x(i/4) * y(i%4) {tail}", A=9)
-    assert texts(linearise(program, Thresholds())) == [
+    assert texts_with_ranges(linearise(program, Thresholds())) == [
         "S0: z(4 * i_div + i) = x(i_div) * y(i) i_div in 0:9, i in 0:4"
     ]
     program = shape(f"{head} t(a) = 2 * x(a)  z(i) = t(i/4) * y(i%4) {tail}", A=9)

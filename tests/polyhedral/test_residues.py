@@ -26,18 +26,16 @@ from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
 from tests.support.lowering import lower
 from tests.support.programs import CASES
-from tests.support.rewrites import assert_consistent, assert_same_results, reshaped, run_kernel
+from tests.support.rewrites import (
+    assert_consistent,
+    assert_same_results,
+    reshaped,
+    run_kernel,
+    texts_with_ranges,
+)
 from tests.support.sizes_of_call import shape
 
 EAGER = Thresholds(period=2, residues=0)
-
-
-def texts(program: ShapedProgram) -> list[str]:
-    return [
-        f"{s.statement.name}: {s.statement.text} "
-        + ", ".join(f"{v} in {r.begin}:{r.end}" for v, r in s.ranges.items())
-        for s in program.statements
-    ]
 
 
 def assert_same_bits(program: ShapedProgram, found: ShapedProgram, arrays: Any) -> None:
@@ -94,7 +92,7 @@ def test_cut(name: str) -> None:
     text, expected = CUT[name]
     program = shape(text, T=3, D=20, A=8)
     found = linearise(program, EAGER)
-    assert texts(found) == expected
+    assert texts_with_ranges(found) == expected
     rng = np.random.default_rng(3)
     inputs = program.program.inputs
     arrays = {n: rng.integers(-9, 9, program.shapes[n]).astype(np.float32) for n in inputs}
@@ -218,7 +216,7 @@ def test_periods_shorter_than_vectors_are_stored_by_themselves() -> None:
     given = {"g": rng.integers(-9, 9, 4), "h": rng.integers(-9, 9, (17, 2, 5))}
     program, arrays = shaped_with(text, {n: a.astype(float) for n, a in given.items()})
     found = linearise(program, EAGER)
-    assert any("2 * j_div + j" in line for line in texts(found))
+    assert any("2 * j_div + j" in line for line in texts_with_ranges(found))
     g, h = given.values()
     o, m, j = np.einsum("m,lik->iml", g, h), np.arange(17)[:, None], np.arange(32)
     expected = h[m, m % 2, np.minimum(m, 4)] - o[np.minimum(m, 1), np.minimum(m, 3), j // 2]

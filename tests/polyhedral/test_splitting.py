@@ -22,7 +22,7 @@ from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
 from tests.support.pipeline import checked, shaped
 from tests.support.programs import CASES
-from tests.support.rewrites import assert_consistent, assert_same_results, run_kernel
+from tests.support.rewrites import assert_consistent, assert_same_results, run_kernel, texts
 from tests.support.sizes_of_call import shape
 
 LONG = 200
@@ -41,10 +41,6 @@ ALL = pytest.mark.parametrize("limits", [EAGER, CUT, ROWS], ids=["split", "cut",
 
 def split_eagerly(program: ShapedProgram, limits: Thresholds = EAGER) -> ShapedProgram:
     return split(program, limits)
-
-
-def texts(program: ShapedProgram) -> list[str]:
-    return [f"{s.name}: {s.text}" for s in program.program.statements]
 
 
 COLUMNS = Thresholds(columns=64, far=1 << 12, parts=4, strips=8, strip=8)

@@ -11,17 +11,12 @@ from hypothesis import strategies as st
 
 from tc.polyhedral.rewrite.factoring import divide_last
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
-from tc.semantics.program import ShapedProgram
 from tc.semantics.reference.interpreter import interpret
 from tests.support.interpreting import shaped_with
-from tests.support.rewrites import assert_consistent, assert_same_results, run_kernel
+from tests.support.rewrites import assert_consistent, assert_same_results, run_kernel, texts
 from tests.support.sizes_of_call import shape
 
 HEAD = "def f(float(N,D) x, float(N) y) -> (o)"
-
-
-def texts(program: ShapedProgram) -> list[str]:
-    return [f"{s.name}: {s.text}" for s in program.program.statements]
 
 
 PLACED = {

@@ -15,11 +15,6 @@ ROWS = "def rows(float(N,M) x) -> (y) { y(i) +=! x(i,j) }"
 BACKENDS = ["numba", NEEDS_C, "interpret"]
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="torch is not installed")
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("calls", [0, 1, 4])
 @pytest.mark.parametrize(("left", "state"), [(0, "freed"), (8, "shrunk")])

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tc.dtypes import DType
-from tc.frontend.parser import parse
-from tc.semantics.check.checker import check
 from tc.semantics.program import (
     Binary,
     Call,
@@ -24,11 +22,6 @@ from tc.semantics.program import (
     Statement,
     Unary,
 )
-from tc.source import Source
-
-
-def checked(text: str, entry: str | None = None) -> Program:
-    return check(parse(Source(text)), entry)
 
 
 def short(dtype: DType) -> str:

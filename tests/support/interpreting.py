@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import tc
 from tc.frontend.parser import parse
 from tc.semantics.check.checker import check
 from tc.semantics.program import ShapedProgram
@@ -16,6 +17,11 @@ from tc.semantics.reference.interpreter import MEMORY_LIMIT_BYTES, interpret
 from tc.source import Source
 
 Arrays = Mapping[str, Any]
+
+
+def interpreted(text: str) -> tc.Compiled:
+    """A function whose kernels need not be compiled, for tests that make many functions."""
+    return tc.compile(text, backend="interpret")
 
 
 def shaped_with(

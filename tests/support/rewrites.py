@@ -19,6 +19,20 @@ Arrays = Mapping[str, Any]
 NOTHING: Arrays = {}
 
 
+def texts(shaped: ShapedProgram) -> list[str]:
+    """The statements with their names."""
+    return [f"{s.name}: {s.text}" for s in shaped.program.statements]
+
+
+def texts_with_ranges(shaped: ShapedProgram) -> list[str]:
+    """The statements with their names, and the ranges of their variables."""
+    return [
+        f"{s.statement.name}: {s.statement.text} "
+        + ", ".join(f"{v} in {r.begin}:{r.end}" for v, r in s.ranges.items())
+        for s in shaped.statements
+    ]
+
+
 def assert_same_results(
     original: ShapedProgram,
     rewritten: ShapedProgram,

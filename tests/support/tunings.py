@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 import tc
 from tc.backends import registry
 from tc.backends.base import Backend
@@ -13,10 +15,22 @@ from tc.runtime.sizes import resolve_sizes
 from tc.source import Source
 from tc.tuning.database import Measurement
 from tc.tuning.problem import Problem, Trial
+from tests.support.bounds import assert_computes
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 SIZES = {"M": 64, "K": 48, "N": 40}
 DEVICE = tc.Device(vector_bits=256, threads=2)
+
+
+def operands(m: int = 64, k: int = 48, n: int = 40) -> tuple[Any, Any]:
+    """Inputs of `MM`."""
+    rng = np.random.default_rng(0)
+    return rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+
+
+def assert_multiplies(function: tc.Compiled, *inputs: Any) -> None:
+    """Fails unless the results of a function are those of `MM`."""
+    assert_computes(MM, inputs, function(*inputs))
 
 
 def problem_of(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tc
+from tests.support.interpreting import interpreted
 from tests.torch.layers import Layer, layers, tuple_of
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -31,10 +32,6 @@ def fresh() -> Iterator[None]:
 
 def compiled(function: Any, **how: Any) -> Any:
     return torch.compile(function, backend="aot_eager", fullgraph=True, **how)
-
-
-def interpreted(text: str) -> tc.Compiled:
-    return tc.compile(text, backend="interpret")
 
 
 @pytest.mark.drawn(2)

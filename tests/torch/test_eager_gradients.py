@@ -12,6 +12,7 @@ import pytest
 
 import tc
 from tests.api.evaluating import NEEDS_C
+from tests.support.interpreting import interpreted
 from tests.torch.layers import Layer, layers, tuple_of
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -26,10 +27,6 @@ COUNTED = (
     "def counted(float(N) x, float s, int32 k) -> (y, n) {"
     " y(i) = s * x(i) * float(k)  n(i) = int32(x(i)) }"
 )
-
-
-def interpreted(text: str) -> tc.Compiled:
-    return tc.compile(text, backend="interpret")
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)

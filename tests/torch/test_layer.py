@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tc
+from tests.support.interpreting import interpreted
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -27,10 +28,6 @@ EMBED = (
     "def embed(float(V,D) T, int32(N) at, float(N,D) x) -> (y) {"
     " y(n,d) = T(at(n),d) + x(n,d) where n in 0:N }"
 )
-
-
-def interpreted(text: str) -> tc.Compiled:
-    return tc.compile(text, backend="interpret")
 
 
 def conv(**more: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tc
+from tests.support.interpreting import interpreted
 from tests.torch.layers import layers
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -21,10 +22,6 @@ BY_NAME = {layer.name: layer for layer in layers(torch)}
 MM, CONV = BY_NAME["matmul"], BY_NAME["convolution"]
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what torch itself uses
-
-
-def interpreted(text: str) -> tc.Compiled:
-    return tc.compile(text, backend="interpret")
 
 
 class Plain(torch.Tensor):  # type: ignore[misc]

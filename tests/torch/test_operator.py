@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 import tc
+from tests.support.interpreting import interpreted
 from tests.torch.layers import Layer, layers
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -21,10 +22,6 @@ STRIDED = (
     "def strided(float(N) x, float a, int32 s, int32 k) -> (y, z) {"
     " y(i) = a * x(s*i) + float(k)  z +=! y(i) }"
 )
-
-
-def interpreted(text: str) -> tc.Compiled:
-    return tc.compile(text, backend="interpret")
 
 
 def given(layer: Layer, tensors: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tc
+from tests.support.interpreting import interpreted
 from tests.torch.layers import layers, tuple_of
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -29,10 +30,6 @@ LINEAR = (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what torch itself uses
-
-
-def interpreted(text: str) -> tc.Compiled:
-    return tc.compile(text, backend="interpret")
 
 
 def rand(*shape: int) -> Any:

@@ -24,7 +24,7 @@ from tc.tuning.machines import device_value
 from tests.support import processes
 from tests.support.bounds import assert_within
 from tests.support.processes import ended_well, run_python
-from tests.support.tunings import MM, SIZES, measurement_of, problem_of, tiled
+from tests.support.tunings import MM, SIZES, measurement_of, operands, problem_of, tiled
 
 Keep = Callable[..., TuningDatabase]
 WHY = "the only plan measured for these sizes: 1 s on 2023-11-14"
@@ -68,11 +68,6 @@ def plan_of(explanation: tc.Explanation) -> tc.Plan | None:
 def told(explanation: tc.Explanation) -> tuple[str, ...]:
     assert explanation.trace is not None
     return explanation.trace.told
-
-
-def operands(m: int = 64, k: int = 48, n: int = 40) -> tuple[Any, Any]:
-    rng = np.random.default_rng(0)
-    return rng.random((m, k), np.float32), rng.random((k, n), np.float32)
 
 
 def assert_right(f: tc.Compiled, *inputs: Any) -> None:

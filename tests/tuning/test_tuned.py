@@ -6,14 +6,12 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tc
 from tc.tuning.database import TuningDatabase
 from tc.tuning.lookup import TunedOptions
-from tests.support.bounds import assert_within
-from tests.support.tunings import MM
+from tests.support.tunings import MM, assert_multiplies, operands
 
 
 @pytest.fixture
@@ -36,15 +34,6 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return problems
 
 
-def operands(m: int = 30) -> tuple[Any, Any]:
-    rng = np.random.default_rng(0)
-    return rng.random((m, 20), np.float32), rng.random((20, 40), np.float32)
-
-
-def assert_right(f: tc.Compiled, *inputs: Any) -> None:
-    assert_within(f(*inputs), tc.interpret(MM, *inputs), tc.error_bound(MM, *inputs))
-
-
 def options_of(path: Path) -> Any:
     return tc.tuned(max_seconds=120, max_candidates=1, search="random", database=path)
 
@@ -52,16 +41,16 @@ def options_of(path: Path) -> Any:
 def test_it_searches_once_and_remembers(path: Path, searched: list[Any]) -> None:
     f = tc.define(MM, options=options_of(path)).mm
     for _ in range(2):
-        assert_right(f, *operands())
+        assert_multiplies(f, *operands())
     assert len(searched) == 1
     kept = list(TuningDatabase(path).measurements())
     assert [each.confirmed for each in kept][-1]
     (told,) = f.explain(*operands()).trace.told  # type: ignore[union-attr]
     assert told.startswith(f"From {path}: ")
     again = pickle.loads(pickle.dumps(f))
-    assert_right(again, *operands())  # found in the database
+    assert_multiplies(again, *operands())  # found in the database
     assert len(searched) == 1
-    assert_right(again, *operands(31))  # near is not the same
+    assert_multiplies(again, *operands(65))  # near is not the same
     assert len(searched) == 2
 
 
@@ -76,7 +65,7 @@ def test_it_can_be_turned_off(
     path: Path, searched: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TC_TUNE", "0")
-    assert_right(tc.compile(MM, options=options_of(path)), *operands())
+    assert_multiplies(tc.compile(MM, options=options_of(path)), *operands())
     assert searched == []
     assert not path.exists()
 

@@ -11,16 +11,13 @@ from tc.semantics.check.checker import check, check_all
 from tc.semantics.program import Program
 from tc.source import Source
 from tests.semantics.check_support import show, show_program
+from tests.support.pipeline import checked
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 
 
 def program(name: str, entry: str | None = None) -> Program:
     text = (PROGRAMS / f"{name}.tc").read_text(encoding="utf-8")
-    return check(parse(Source(text)), entry)
-
-
-def checked(text: str, entry: str | None = None) -> Program:
     return check(parse(Source(text)), entry)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tc.errors import CheckError, InputError
-from tests.semantics.check_support import checked, show_program
+from tests.semantics.check_support import show_program
+from tests.support.pipeline import checked
 
 PARAMS = "float(N) x, float(N, M) A, int(N) I, int n, float a, byte m"
 

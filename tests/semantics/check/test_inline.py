@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tc.errors import CheckError
-from tests.semantics.check_support import checked, show, show_program
+from tests.semantics.check_support import show, show_program
+from tests.support.pipeline import checked
 
 SCALE = "def scale(float b, float(N) A) -> (o) { o(i) = b * A(i) }\n"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tc.errors import CheckError
-from tests.semantics.check_support import checked, short
+from tests.semantics.check_support import short
+from tests.support.pipeline import checked
 
 TYPES = ("bool", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64")
 SPELLED = {

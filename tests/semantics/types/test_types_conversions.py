@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tc.errors import CheckError
-from tests.semantics.check_support import checked, show
+from tests.semantics.check_support import show
+from tests.support.pipeline import checked
 
 PARAMS = (
     "float(N) x, double(N) d, half(N) h, byte(N) b, int8(N) s, int(N) I, bool(N) c, "
