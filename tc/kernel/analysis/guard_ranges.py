@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tc.affine.forms import Form, constant_form, variable_form
 from tc.affine.intervals import Interval
 from tc.builtins.operators import MIRRORED
 from tc.dtypes import INT64, UINT64, limits
 from tc.kernel import ir
-from tc.kernel.folding import binary, cast, compare, integer, negation, select
+from tc.kernel.analysis.lane_offsets import expression_of, lane_offsets
+from tc.kernel.folding import binary, cast, compare, integer, select
 from tc.kernel.intervals import Bounds, interval
 from tc.kernel.walk import names_in
 
@@ -42,43 +44,34 @@ def guard_range(
     >>> [expression_text(end) for _, end in (found.certain, found.possible)]
     ['i * 4 + 1', 'min(i * 4 + 4, 99)']
     """
-    sides = _ordered(test)
-    if sides is None:
-        return None
     around = {**bounds, loop.var: _values(loop, bounds)}
-    if not all(_is_near(side, {**around, **inner}) for side in (*sides, loop.begin, loop.end)):
+    gap = _gap(test, {**around, **inner})
+    if gap is None or not all(_is_near(end, around) for end in (loop.begin, loop.end)):
         return None
-    small, large = (_along(loop.var, side) for side in sides)
-    if small is None or large is None:
-        return None
-    slope = small[0] - large[0]
-    extremes = [
-        _extreme(rest, inner, greatest)
-        for rest, greatest in ((large[1], False), (small[1], True), (large[1], True),
-                               (small[1], False))
-    ]  # fmt: skip
-    if any(extreme is None for extreme in extremes):
+    variable = ir.Var(loop.var, INT64)
+    slope, rest = -gap.terms.get(variable, 0), gap.without(variable)
+    if any(loop.var in names_in(term) for term in rest.terms):
         return None
     # slope * var <= gap holds for all inner values, and for some
-    known = [e for e in extremes if e is not None]
-    gaps = binary("-", known[0], known[1]), binary("-", known[2], known[3])
+    least, most = (_extreme(rest, inner, greatest) for greatest in (False, True))
+    if least is None or most is None:
+        return None
     begin, end = loop.begin, loop.end
 
     def within(value: ir.Expr) -> ir.Expr:
         return binary("max", binary("min", value, end, bounds), begin, bounds)
 
+    if slope < 0:  # var >= gap / slope, rounded up
+        up = (expression_of(gap.times(-1).shifted(-slope - 1)) for gap in (least, most))
+        begins = [within(binary("/", each, integer(-slope))) for each in up]
+        return GuardRange((begins[0], end), (begins[1], end), falls=False)
+    gaps = expression_of(least), expression_of(most)
     if slope == 0:
         ends = [select(compare(">=", gap, integer(0), bounds), end, begin) for gap in gaps]
-        return GuardRange((begin, ends[0]), (begin, ends[1]), falls=True)
-    if slope > 0:
+    else:
         quotients = [binary("/", gap, integer(slope)) for gap in gaps]
         ends = [within(binary("+", quotient, integer(1))) for quotient in quotients]
-        return GuardRange((begin, ends[0]), (begin, ends[1]), falls=True)
-    # var >= gap / slope, rounded up
-    begins = [
-        within(binary("/", binary("-", integer(-slope - 1), gap), integer(-slope))) for gap in gaps
-    ]
-    return GuardRange((begins[0], end), (begins[1], end), falls=False)
+    return GuardRange((begin, ends[0]), (begin, ends[1]), falls=True)
 
 
 def selected_value(test: ir.Compare, var: str, bounds: Bounds) -> ir.Expr | None:
@@ -102,23 +95,28 @@ def selected_value(test: ir.Compare, var: str, bounds: Bounds) -> ir.Expr | None
             if one.operand.dtype != INT64 or least < first or greatest > last:
                 continue  # it wraps around, or may
             one = one.operand
-        found = _along(var, one) if _is_near(one, bounds) else None
-        if found is not None and found[0] in (1, -1):
-            rest, given = found[1], cast(other, INT64)
-            return binary("-", given, rest) if found[0] == 1 else binary("-", rest, given)
+        found = _form(one, bounds)
+        factor = 0 if found is None else found.terms.get(ir.Var(var, INT64), 0)
+        if found is None or abs(factor) != 1:
+            continue
+        rest = found.without(ir.Var(var, INT64))
+        if not any(var in names_in(term) for term in rest.terms):
+            apart = variable_form(cast(other, INT64)) - rest
+            return expression_of(apart if factor == 1 else apart.times(-1))
     return None
 
 
-def _ordered(test: ir.Compare) -> tuple[ir.Expr, ir.Expr] | None:
-    """Two expressions of which the comparison says that the first is not more than the second."""
+def _gap(test: ir.Compare, bounds: Bounds) -> Form[ir.Expr, int] | None:
+    """A form of which the comparison says that it is at least 0."""
     op, left, right = test.op, test.left, test.right
-    if left.dtype != INT64:
-        return None
     if op in (">", ">="):
         op, left, right = MIRRORED[op], right, left
-    if op == "<":
-        return binary("+", left, integer(1)), right
-    return (left, right) if op == "<=" else None
+    if left.dtype != INT64 or op not in ("<", "<="):
+        return None
+    small, large = _form(left, bounds), _form(right, bounds)
+    if small is None or large is None:
+        return None
+    return (large - small).shifted(-1 if op == "<" else 0)
 
 
 def _values(loop: ir.For, bounds: Bounds) -> Interval:
@@ -133,56 +131,46 @@ def _is_near(expr: ir.Expr, bounds: Bounds) -> bool:
     )
 
 
-def _along(var: str, expr: ir.Expr) -> tuple[int, ir.Expr] | None:
-    """A factor and a rest without a variable: the expression is factor * variable + rest."""
-    if var not in names_in(expr):
-        return 0, expr
-    match expr:
-        case ir.Var():
-            return 1, integer(0)
-        case ir.Binary(op="+" | "-" as op, left=left, right=right):
-            one, other = _along(var, left), _along(var, right)
+def _form(expr: ir.Expr, bounds: Bounds) -> Form[ir.Expr, int] | None:
+    """An expression as a form of its terms; None where it, or a part of it, may be far from 0."""
+    form = lane_offsets((expr,), (1,), 1, {}).scalars if _is_near(expr, bounds) else None
+    if form is None or any(
+        abs(factor) * max(map(abs, interval(term, bounds))) >= _FAR
+        for term, factor in form.terms.items()
+    ):
+        return None
+    return form
+
+
+def _extreme(
+    form: Form[ir.Expr, int], inner: Mapping[str, Interval], greatest: bool
+) -> Form[ir.Expr, int] | None:
+    """A bound of a form over the values of inner variables, reached where each of these occurs
+    once."""
+    total: Form[ir.Expr, int] = Form(form.constant, {})
+    for term, factor in form.terms.items():
+        found = _extreme_term(term, inner, greatest == (factor > 0))
+        if found is None:
+            return None
+        total = total.plus(found, factor)
+    return total
+
+
+def _extreme_term(
+    term: ir.Expr, inner: Mapping[str, Interval], greatest: bool
+) -> Form[ir.Expr, int] | None:
+    if names_in(term).isdisjoint(inner):
+        return variable_form(term)
+    match term:
+        case ir.Var(name=name):
+            return constant_form(inner[name][greatest])
+        case ir.Binary(op="min" | "max" | "/" as op, left=left, right=right):
+            if op == "/" and not (isinstance(right, ir.Const) and right.value > 0):
+                return None
+            sides = [lane_offsets((side,), (1,), 1, {}).scalars for side in (left, right)]
+            one, other = (_extreme(side, inner, greatest) for side in sides)
             if one is None or other is None:
                 return None
-            sign = 1 if op == "+" else -1
-            return one[0] + sign * other[0], binary(op, one[1], other[1])
-        case (
-            ir.Binary(op="*", left=ir.Const() as factor, right=operand)
-            | ir.Binary(op="*", left=operand, right=ir.Const() as factor)
-        ):
-            found = _along(var, operand)
-            if found is None:
-                return None
-            return found[0] * int(factor.value), binary("*", found[1], factor)
-        case ir.Unary(operand=operand):
-            found = _along(var, operand)
-            return None if found is None else (-found[0], negation(found[1]))
-        case _:
-            return None
-
-
-def _extreme(expr: ir.Expr, inner: Mapping[str, Interval], greatest: bool) -> ir.Expr | None:
-    """A bound of an expression over the values of inner variables, reached where each of these
-    occurs once."""
-    if names_in(expr).isdisjoint(inner):
-        return expr
-    match expr:
-        case ir.Var(name=name):
-            return integer(inner[name][greatest])
-        case ir.Binary(op="+" | "-" | "min" | "max" as op, left=left, right=right):
-            one = _extreme(left, inner, greatest)
-            other = _extreme(right, inner, greatest != (op == "-"))
-            return None if one is None or other is None else binary(op, one, other)
-        case (
-            ir.Binary(op="*", left=ir.Const() as factor, right=operand)
-            | ir.Binary(op="*" | "/", left=operand, right=ir.Const() as factor)
-        ):
-            if expr.op == "/" and factor.value <= 0:
-                return None
-            found = _extreme(operand, inner, greatest == (factor.value >= 0))
-            return None if found is None else binary(expr.op, found, factor)
-        case ir.Unary(operand=operand):
-            found = _extreme(operand, inner, not greatest)
-            return None if found is None else negation(found)
+            return variable_form(binary(op, expression_of(one), expression_of(other)))
         case _:
             return None

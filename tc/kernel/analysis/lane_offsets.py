@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tc.affine.forms import Form
+from tc.affine.forms import Form, assembled
 from tc.dtypes import INT64
+from tc.kernel.folding import binary, integer, negation
 from tc.kernel.ir import Binary, Broadcast, Const, Expr, Ramp, Unary, Var
 from tc.kernel.walk import is_steady
 
@@ -54,6 +55,21 @@ def lane_offsets(
         for terms in (sums.scalars, sums.vectors)
     )
     return LaneOffsets(sums.distances, Form(sums.constant, scalars), Form(0, vectors))
+
+
+def expression_of(form: Form[Expr, int]) -> Expr:
+    """A form of INT64 scalars as an expression.
+
+    >>> from tc.kernel.printer import expression_text
+    >>> i, x = Var("i", INT64), Var("x", INT64)
+    >>> expression_text(expression_of(Form(-3, {i: 2, x: -1})))
+    'i * 2 - x - 3'
+    """
+
+    def term(name: Expr, factor: int) -> Expr:
+        return negation(name) if factor == -1 else binary("*", name, integer(factor))
+
+    return assembled(form, term, integer, binary)
 
 
 def remembered(value: Expr, assigned: frozenset[str]) -> bool:
