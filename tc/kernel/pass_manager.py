@@ -12,7 +12,7 @@ from itertools import groupby
 from tc.device import LINE
 from tc.kernel.ir import Kernel
 from tc.kernel.printer import to_text
-from tc.kernel.verify import VerifiedExpressions, verify
+from tc.kernel.verify import Verified, verify
 from tc.kernel.walk import every_statement
 
 UNROLL_LIMIT = 4096
@@ -73,7 +73,7 @@ def trace_passes(
     kernel: Kernel, context: PassContext, passes: Sequence[Pass]
 ) -> Iterator[PassResult]:
     """The result of each pass that is for this context; InternalError where one is ill-formed."""
-    verified = VerifiedExpressions()
+    verified = Verified()
     for each in passes:
         if each.when(context):
             start = time.perf_counter()

@@ -133,12 +133,13 @@ def map_expressions(stmt: ir.Stmt, change: Callable[[ir.Expr], ir.Expr]) -> ir.S
 
 class Names:
     """The variables that a walk through a kernel has met and that are visible where it is, with
-    their types, and the loops and grids around, outermost first."""
+    their types and the `depths` of loops around their declarations, and the loops and grids around,
+    outermost first."""
 
     def __init__(self) -> None:
         self.loops: list[ir.For | ir.Grid] = []
         self.dtypes: dict[str, DType] = {}
-        self._depths: dict[str, int] = {}
+        self.depths: dict[str, int] = {}
 
     @contextmanager
     def block(self) -> Iterator[None]:
@@ -176,14 +177,14 @@ class Names:
 
     def declare(self, name: str, dtype: DType) -> None:
         self.dtypes[name] = dtype
-        self._depths[name] = len(self.loops)
+        self.depths[name] = len(self.loops)
 
     def forget(self, name: str) -> None:
-        del self.dtypes[name], self._depths[name]
+        del self.dtypes[name], self.depths[name]
 
     def loops_since(self, name: str) -> list[ir.For | ir.Grid]:
         """The loops and grids between the declaration of a variable and the walk's place."""
-        return self.loops[self._depths[name] :]
+        return self.loops[self.depths[name] :]
 
 
 class Scope(Names):

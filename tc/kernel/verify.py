@@ -30,24 +30,37 @@ _HALF = "float16 stands only directly below a cast to float32, or is the cast of
 _MARKS = ("", "unroll", "vector", "transpose", "lines")
 
 
+@dataclass(frozen=True)
+class _Block:
+    """A well-formed block, what was known `around` it, and what it says of the whole kernel: the
+    types of its names and the counts of values of its Fails."""
+
+    stmts: tuple[ir.Stmt, ...]
+    around: tuple[Any, ...]
+    says: Mapping[str | int, DType | int]
+
+
 @dataclass
-class VerifiedExpressions:
-    """Expressions that were found well formed in kernels of the same buffers, by identity, with the
-    variables in them: what a pass has left alone need not be looked at again."""
+class Verified:
+    """Expressions and blocks that were found well formed in kernels of the same buffers and sites,
+    by identity: what a pass has left alone need not be looked at again. Beside an expression are
+    the variables in it."""
 
-    buffers: tuple[ir.Buffer, ...] = ()
-    found: dict[int, tuple[ir.Expr, tuple[ir.Var, ...]]] = field(default_factory=dict)
+    kernel: tuple[Any, ...] = ()
+    expressions: dict[int, tuple[ir.Expr, tuple[ir.Var, ...]]] = field(default_factory=dict)
+    blocks: dict[int, _Block] = field(default_factory=dict)
 
-    def of(self, buffers: tuple[ir.Buffer, ...]) -> dict[int, tuple[ir.Expr, tuple[ir.Var, ...]]]:
-        if buffers != self.buffers:
-            self.buffers = buffers
-            self.found.clear()
-        return self.found
+    def start(self, kernel: ir.Kernel) -> None:
+        """Forgets all where a kernel has other buffers or sites than the one before."""
+        if self.kernel != (own := (kernel.buffers, kernel.sites)):
+            self.kernel = own
+            self.expressions.clear()
+            self.blocks.clear()
 
 
-def verify(kernel: ir.Kernel, verified: VerifiedExpressions | None = None) -> None:
+def verify(kernel: ir.Kernel, verified: Verified | None = None) -> None:
     """Raises InternalError, naming the node and the rule, unless the kernel is well formed;
-    `verified` remembers the expressions that were looked at, for the next kernel.
+    `verified` remembers what was looked at, for the next kernel.
 
     >>> verify(ir.Kernel("empty", (), ()))
     """
@@ -61,8 +74,9 @@ def verify(kernel: ir.Kernel, verified: VerifiedExpressions | None = None) -> No
     for number, site in enumerate(kernel.sites):
         known = site.kind in ("read", "division")
         _check(kernel, f"site {number}", [(known, "unknown kind '{}'", site.kind)])
-    found = (verified or VerifiedExpressions()).of(kernel.buffers)
-    scope = _Scope(kernel, found)
+    verified = verified or Verified()
+    verified.start(kernel)
+    scope = _Scope(kernel, verified)
     for region in kernel.regions:
         _check(kernel, "region", _region_rules(region, scope.buffers))
         _check_block(region, scope)
@@ -70,23 +84,32 @@ def verify(kernel: ir.Kernel, verified: VerifiedExpressions | None = None) -> No
 
 class _Scope(Names):
     """What the check of a kernel knows at the statement that it has come to: the visible names, and
-    the types of all names and the counts of values of all Fails before."""
+    what statements before say of the whole kernel: the types of names, and the counts of values of
+    the Fails of a site."""
 
-    def __init__(
-        self,
-        kernel: ir.Kernel,
-        checked: dict[int, tuple[ir.Expr, tuple[ir.Var, ...]]],
-    ) -> None:
+    def __init__(self, kernel: ir.Kernel, verified: Verified) -> None:
         super().__init__()
         self.kernel = kernel
         self.buffers = {b.name: b for b in kernel.buffers}
-        self.checked = checked
-        self.every_dtype: dict[str, DType] = {}
-        self.fail_counts: dict[int, int] = {}
+        self.verified = verified
+        self.said: dict[str | int, DType | int] = {}
+        self.says: dict[str | int, DType | int] = {}
 
     def declare(self, name: str, dtype: DType) -> None:
-        self.every_dtype.setdefault(name, dtype)
+        self.say(name, dtype)
         super().declare(name, dtype)
+
+    def say(self, what: str | int, value: DType | int) -> bool:
+        """Notes what the block says of a name or site. Returns whether this is what was said of it
+        before, if anything was."""
+        self.says[what] = value
+        return self.said.setdefault(what, value) == value
+
+    @property
+    def around(self) -> tuple[Any, ...]:
+        """All that the rules of a block ask of what is around it."""
+        loops = ((declared(x), *(ask(x) for ask in _ASKED_OF_LOOPS)) for x in self.loops)
+        return tuple(self.dtypes.items()), tuple(self.depths.values()), tuple(loops)
 
     def is_inside(self, is_meant: Callable[[ir.For | ir.Grid], bool]) -> bool:
         """Whether some loop or grid around is one that is meant."""
@@ -119,6 +142,9 @@ def _has_own_locals(loop: ir.For | ir.Grid) -> bool:
     return loop.mark == "vector" and not accumulates(loop)
 
 
+_ASKED_OF_LOOPS = (_is_grid, _is_parallel, _is_vector, _has_own_locals)
+
+
 def _check(kernel: ir.Kernel, node: PrintedNode, rules: Rules) -> None:
     for rule in rules:
         if not rule[0]:
@@ -128,6 +154,16 @@ def _check(kernel: ir.Kernel, node: PrintedNode, rules: Rules) -> None:
 
 
 def _check_block(block: tuple[ir.Stmt, ...], scope: _Scope) -> None:
+    """Checks a block, unless it has been found well formed within the same around it."""
+    blocks, around = scope.verified.blocks, scope.around
+    known = blocks.get(id(block))
+    if (
+        known is not None
+        and known.around == around
+        and all(scope.say(*said) for said in known.says.items())
+    ):
+        return
+    before, scope.says = scope.says, {}
     with scope.block():
         for stmt in block:
             _check(scope.kernel, stmt, _statement_rules(stmt, scope))
@@ -141,12 +177,14 @@ def _check_block(block: tuple[ir.Stmt, ...], scope: _Scope) -> None:
                 with scope.inside(stmt):
                     _check_block(inner, scope)
             scope.learn(stmt)
+    blocks[id(block)] = _Block(block, around, scope.says)
+    scope.says = before | scope.says
 
 
 def _variables(expr: ir.Expr, scope: _Scope, *, half: bool = False) -> tuple[ir.Var, ...]:
     """The variables of an expression that is well formed but for these. `half`: it stands where a
     FLOAT16 is allowed. Expressions share their parts; each is looked at once."""
-    known = scope.checked.get(id(expr))
+    known = scope.verified.expressions.get(id(expr))
     if known is not None:
         return known[1]
     _check(scope.kernel, expr, _expression_rules(expr, scope, half=half))
@@ -160,7 +198,7 @@ def _variables(expr: ir.Expr, scope: _Scope, *, half: bool = False) -> tuple[ir.
                 _check(scope.kernel, expr, [rule])
     variables = tuple(found.values())
     if not half:
-        scope.checked[id(expr)] = expr, variables
+        scope.verified.expressions[id(expr)] = expr, variables
     return variables
 
 
@@ -390,7 +428,7 @@ def _lane_rules(expr: ir.Broadcast | ir.Ramp | ir.Reduce | ir.Shuffle) -> Rules:
 def _declaration_rules(name: str, dtype: DType, scope: _Scope) -> Rules:
     yield name not in scope.dtypes, "'{}' shadows a name of an enclosing block", name
     yield name not in scope.buffers, "'{}' is a buffer", name
-    other = scope.every_dtype.get(name, dtype)
+    other = scope.said.get(name, dtype)
     yield other == dtype, "'{}' is {} elsewhere in the kernel, {} here", name, other, dtype
 
 
@@ -419,8 +457,9 @@ def _fail_rules(number: int, values: tuple[ir.Expr, ...], scope: _Scope) -> Rule
     names = len(site.variables)
     fits = count == names if site.kind == "division" else count > names
     yield fits, "{} values for the {} of ({})", count, site.kind, ", ".join(site.variables)
-    known = scope.fail_counts.setdefault(number, count)
-    yield count == known, "{} values where another Fail of the site has {}", count, known
+    same = scope.say(number, count)
+    known = scope.said[number]
+    yield same, "{} values where another Fail of the site has {}", count, known
     yield all(value.dtype == INT64 for value in values), "a value is not int64"
 
 

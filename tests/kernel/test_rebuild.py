@@ -43,7 +43,7 @@ from tc.kernel.rebuild import (
     map_statements,
     same_or,
 )
-from tc.kernel.verify import VerifiedExpressions, verify
+from tc.kernel.verify import Verified, verify
 from tests.support.build import dense, loop, times, var
 
 ONE, TWO = integer(1), integer(2)
@@ -150,7 +150,7 @@ def stored(value: Expr) -> Store:
 
 def test_verified_expressions_are_looked_at_for_their_variables_again() -> None:
     x = Var("x", FLOAT32)
-    half, verified = changed(stored(x), value=Load("a", (ONE,), FLOAT32)), VerifiedExpressions()
+    half, verified = changed(stored(x), value=Load("a", (ONE,), FLOAT32)), Verified()
     verify(kernel_of(half, Let("x", Const(1.0, FLOAT32)), stored(x)), verified)
     with pytest.raises(InternalError, match="'x' is not declared here"):
         verify(kernel_of(half, stored(x)), verified)
@@ -159,11 +159,38 @@ def test_verified_expressions_are_looked_at_for_their_variables_again() -> None:
 
 
 def test_nothing_is_verified_for_other_buffers() -> None:
-    kernel, verified = kernel_of(stored(Load("a", (ONE,), FLOAT32))), VerifiedExpressions()
+    kernel, verified = kernel_of(stored(Load("a", (ONE,), FLOAT32))), Verified()
     square = dense("a", FLOAT32, (4, 4), "input")
     verify(kernel, verified)
     with pytest.raises(InternalError, match="1 indices for rank 2"):
         verify(changed(kernel, buffers=(square, *kernel.buffers[1:])), verified)
+
+
+def test_a_verified_block_is_looked_at_again_where_other_things_are_around() -> None:
+    """The same block is well formed in one kernel, and not in the next: of each rule that asks for
+    what is around."""
+    set_x, here = ir.Set("x", ONE), Let("x", ONE)
+    inner = For("i", ONE, ONE, (set_x,))
+    shadows, kernel = For("j", ONE, ONE, (Let("i", ONE),)), kernel_of
+    elsewhere = For("j", ONE, ONE, (here,))
+    other_type = For("i", ONE, ONE, (Let("x", Const(1.0, FLOAT32)),))
+    cases = (
+        (kernel(here, inner), kernel(For("i", ONE, ONE, (here,)), inner), "'x' is not declared"),
+        (
+            kernel(here, inner),
+            kernel(here, changed(inner, parallel=True)),
+            "no local that may be set here",
+        ),
+        (kernel(shadows), kernel(For("i", ONE, ONE, (shadows,))), "'i' shadows a name"),
+        (kernel(other_type), kernel(elsewhere, other_type), "'x' is int64 elsewhere"),
+        (kernel(other_type), kernel(other_type, here), "'x' is float32 elsewhere"),
+    )
+    for well_formed, not_so, text in cases:
+        verified = Verified()
+        verify(well_formed, verified)
+        verify(well_formed, verified)
+        with pytest.raises(InternalError, match=text):
+            verify(not_so, verified)
 
 
 def test_one_variable_of_two_types_in_an_expression() -> None:
