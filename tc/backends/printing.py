@@ -4,51 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 
 from tc.errors import BackendError
 from tc.kernel import ir
-from tc.kernel.analysis.lane_offsets import LaneOffsets, Lets, lane_offsets, remembered
-from tc.kernel.intervals import Bounds, interval, loop_interval
+from tc.kernel.analysis.lane_offsets import LaneOffsets, lane_offsets
 from tc.kernel.ir import For, Grid, Kernel, Let
+from tc.kernel.rebuild import Scope
 from tc.kernel.walk import every_statement
-
-_Own = TypeVar("_Own", bound="TextContext")
 
 
 @dataclass(frozen=True)
 class TextContext:
-    """What is known where a text goes on: `shared` is the loop whose iterations are shared,
-    `assigned` are the locals that a Set changes, `known` bounds on other variables, and `lets` the
-    values that may stand for some of them."""
+    """What is known where a text goes on: `shared` is the loop whose iterations are shared, and
+    `scope` knows the values of variables."""
 
     names: Spellings
     buffers: Mapping[str, ir.Buffer]
     shared: ir.For | None
-    assigned: frozenset[str]
-    known: Bounds = field(default_factory=dict)
-    lets: Lets = field(default_factory=dict)
-
-    def inside(self: _Own, loop: ir.For) -> _Own:
-        bounds = loop_interval(loop.begin, loop.end, self.known)
-        return replace(self, known={**self.known, loop.var: bounds})
-
-    def after(self: _Own, stmt: ir.Stmt) -> _Own:
-        if not isinstance(stmt, ir.Let) or stmt.var in self.assigned:
-            return self
-        known, lets = self.known, self.lets
-        if not stmt.dtype.is_float and stmt.dtype.lanes == 1:
-            known = {**known, stmt.var: interval(stmt.value, known)}
-        if remembered(stmt.value, self.assigned):
-            lets = {**lets, stmt.var: stmt.value}
-        return replace(self, known=known, lets=lets)
+    scope: Scope
 
     def place(self, buffer: str, indices: Sequence[ir.Expr], lanes: int) -> LaneOffsets:
         """Where the lanes of an access lie."""
-        return lane_offsets(indices, self.buffers[buffer].strides, lanes, self.lets)
+        return lane_offsets(indices, self.buffers[buffer].strides, lanes, self.scope.lets)
 
 
 def no_launches(language: str) -> BackendError:

@@ -171,17 +171,17 @@ def _distance(expr: ir.Compare, context: Context) -> LaneOffsets | None:
     sides, lanes = (expr.left, expr.right), expr.dtype.lanes
     if expr.left.dtype.scalar != INT64:
         return None
-    places = [lane_offsets((side,), (1,), lanes, context.lets) for side in sides]
+    places = [lane_offsets((side,), (1,), lanes, context.scope.lets) for side in sides]
     reach = sum(_reach(place, context) for place in places)
     if any(place.vectors.terms for place in places) or reach > limits(INT64)[1]:
         return None
-    return lane_offsets(sides, (1, -1), lanes, context.lets)
+    return lane_offsets(sides, (1, -1), lanes, context.scope.lets)
 
 
 def _reach(place: LaneOffsets, context: Context) -> int:
     """No sum of terms of a place is farther from 0."""
     terms = (
-        abs(factor) * max(map(abs, interval(term, context.known)))
+        abs(factor) * max(map(abs, interval(term, context.scope.bounds)))
         for term, factor in place.scalars.terms.items()
     )
     return abs(place.scalars.constant) + max(map(abs, place.distances)) + sum(terms)

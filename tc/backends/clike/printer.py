@@ -42,9 +42,8 @@ from tc.backends.scratch import ALIGNMENT_BYTES, ScratchLayout, scratch_layout
 from tc.dtypes import BOOL, INT64, UINT8, UINT32
 from tc.errors import BackendError
 from tc.kernel import ir
-from tc.kernel.analysis.lane_offsets import remembered
-from tc.kernel.intervals import Bounds
-from tc.kernel.walk import assigned_in
+from tc.kernel.rebuild import Scope
+from tc.kernel.walk import assigned_in, is_steady
 
 _MAX_UNROLLED = 64
 _PREFIX = "v_"
@@ -93,7 +92,9 @@ def _text(kernel: ir.Kernel, dialect: Dialect) -> str:
     functions = []
     for function in functions_of(kernel, dialect):
         changing = assigned_in(stmt for region in function.regions for stmt in region)
-        context = Context(names, buffers, None, changing, _bounds(function.grid), dialect=dialect)
+        context = Context(names, buffers, None, Scope(changing), dialect=dialect)
+        if function.grid is not None:
+            context.scope.enter(function.grid)
         functions.append((_signature(function, context), _body(kernel, function, context)))
     helpers = helper_texts("\n".join(line for _, body in functions for line in body), dialect)
     lines = "\n".join((*helpers, *(line for parts in functions for part in parts for line in part)))
@@ -188,12 +189,6 @@ def _comment(kernel: ir.Kernel, names: Spellings, dialect: Dialect) -> Iterator[
         yield f"//   workspace of {size} bytes, aligned to {ALIGNMENT_BYTES}"
     for launch in launches_of(kernel, dialect):
         yield f"//   {launch}"
-
-
-def _bounds(grid: ir.Grid | None) -> Bounds:
-    """The values that the numbers of blocks and threads may have."""
-    indices = () if grid is None else (*grid.blocks, *grid.threads)
-    return {index.var: (0, index.count - 1) for index in indices}
 
 
 def _body(kernel: ir.Kernel, function: KernelFunction, context: Context) -> list[str]:
@@ -299,12 +294,13 @@ def _block(stmts: tuple[ir.Stmt, ...], context: Context) -> Iterator[str]:
     """The indented lines of a block. A local that nothing reads is named once, so that compilers do
     not warn."""
     lines: list[str] = []
-    for number, stmt in enumerate(stmts, 1):
-        if isinstance(stmt, ir.Let) and stmt.dtype.scalar == BOOL and stmt.dtype.lanes > 1:
-            bits = vector_printer(context).mask_bits(stmt, stmts[number:], context)
-            context = context.masking(stmt.var, bits)
-        lines += _statement(stmt, context)
-        context = context.after(stmt)
+    with context.scope.block():
+        for number, stmt in enumerate(stmts, 1):
+            if isinstance(stmt, ir.Let) and stmt.dtype.scalar == BOOL and stmt.dtype.lanes > 1:
+                bits = vector_printer(context).mask_bits(stmt, stmts[number:], context)
+                context = context.masking(stmt.var, bits)
+            lines += _statement(stmt, context)
+            context.scope.learn(stmt)
     read = set(_READ.findall("\n".join(map(_code, lines))))
     for local in (context.names.variables[s.var] for s in stmts if isinstance(s, ir.Let)):
         if local not in read:
@@ -380,14 +376,14 @@ def _for(stmt: ir.For, context: Context) -> Iterator[str]:
     dialect = context.dialect
     var, type_ = context.names.variables[stmt.var], dialect.types[INT64]
     start, end = f"{type_} {var} = {bare(stmt.begin, context)}", compared(stmt.end, context)
-    if not remembered(
-        stmt.end, context.assigned
-    ):  # the loop must not see that its body changes its end
+    if not is_steady(stmt.end, context.scope.assigned.__contains__):
+        # the loop must not see that its body changes its end
         start, end = f"{start}, tc_end = {end}", "tc_end"
     match stmt:
         case ir.For(mark="unroll", begin=ir.Const(value=first), end=ir.Const(value=last)):
             if 1 < last - first <= _MAX_UNROLLED and dialect.unroll is not None:
                 yield dialect.unroll.format(count=int(last - first))
     yield f"for ({start}; {var} < {end}; {var}++) {{"
-    yield from _block(stmt.body, context.inside(stmt))
+    with context.scope.inside(stmt):
+        yield from _block(stmt.body, context)
     yield "}"

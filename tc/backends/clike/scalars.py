@@ -138,7 +138,7 @@ def _apply(function: str, args: Iterable[ir.Expr], context: Context) -> Printed:
 
 def _negation(expr: ir.Unary, context: Context) -> Printed:
     dtype, operand = expr.dtype, expr.operand
-    if dtype.is_float or interval(operand, context.known)[0] > limits(dtype)[0]:
+    if dtype.is_float or interval(operand, context.scope.bounds)[0] > limits(dtype)[0]:
         text = at_least(operand, UNARY, context)
         if dtype.is_float or dtype.kind == "int":
             return f"-({text})" if text.startswith("-") else f"-{text}", UNARY
@@ -167,12 +167,12 @@ def _is_division_of_c(expr: ir.Binary, context: Context) -> bool:
     if expr.dtype.is_float or expr.op not in ("/", "%"):
         return expr.op == "/"
     is_positive = isinstance(expr.right, ir.Const) and expr.right.value > 0
-    return is_positive and interval(expr.left, context.known)[0] >= 0
+    return is_positive and interval(expr.left, context.scope.bounds)[0] >= 0
 
 
 def _is_within_type(expr: ir.Binary, context: Context) -> bool:
     """Whether a sum, difference or product does not leave its type."""
-    sides = (interval(side, context.known) for side in (expr.left, expr.right))
+    sides = (interval(side, context.scope.bounds) for side in (expr.left, expr.right))
     found = intervals.operation(expr.op, *sides)
     return found is not None and intervals.contains(limits(expr.dtype), found)
 

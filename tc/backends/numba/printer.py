@@ -32,6 +32,7 @@ from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, UINT64, DT
 from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.intervals import never_overflows
+from tc.kernel.rebuild import Scope
 from tc.kernel.walk import assigned_in
 
 # precedence of Python's operators, loosest first
@@ -112,7 +113,7 @@ def _region(number: int, kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
             place = f"arguments, {position}, {_storage(buffer.dtype)}"
             yield f"    {names.buffers[buffer.name]} = {used[buffer.name]}({place})"
     buffers = {b.name: b for b in kernel.buffers}
-    context = TextContext(names, buffers, shared_loop(region), assigned_in(region))
+    context = TextContext(names, buffers, shared_loop(region), Scope(assigned_in(region)))
     yield from _block(region, context)
 
 
@@ -141,7 +142,8 @@ def _statement(stmt: ir.Stmt, context: TextContext) -> Iterator[str]:
             elif isinstance(begin, ir.Const) and begin.value == 0:
                 bounds = _text(end, context)
             yield f"for {variables[var]} in range({bounds}):"
-            yield from _block(body, context.inside(stmt))
+            with context.scope.inside(stmt):
+                yield from _block(body, context)
         case ir.If(condition=condition, then=then, otherwise=otherwise):
             yield f"if {_text(condition, context)}:"
             yield from _block(then, context)
@@ -235,7 +237,7 @@ def _binary(expr: ir.Binary, context: TextContext) -> tuple[str, int]:
             name = "floor_divide" if op == "/" else "floor_modulo"
             return f"{name}({_list((left, right), context)})", _ATOM
         case ir.Binary(op=op, dtype=dtype):
-            if dtype.kind == "int" and not never_overflows(expr, context.known):
+            if dtype.kind == "int" and not never_overflows(expr, context.scope.bounds):
                 return f"{dtype}({_ring(expr, context, unsigned=True)})", _ATOM
             text = _ring(expr, context)
             return (text, LEVEL[op]) if _is_exact(dtype) else (f"{dtype}({text})", _ATOM)

@@ -26,6 +26,7 @@ from tc.dtypes import BOOL, FLOAT32, DType
 from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import LaneOffsets
+from tc.kernel.rebuild import Scope
 from tc.kernel.walk import assigned_in
 
 # precedence of Python's operators, loosest first
@@ -85,7 +86,7 @@ def vector_region_lines(number: int, kernel: ir.Kernel, names: Spellings) -> Ite
             text = f"m.{used[buffer.name]}(arguments, {place}, {dtype}{wide})"
         yield f"    {names.buffers[buffer.name]} = {text}"
     buffers = {b.name: b for b in kernel.buffers}
-    context = _Context(names, buffers, shared_loop(region), assigned_in(region))
+    context = _Context(names, buffers, shared_loop(region), Scope(assigned_in(region)))
     yield from _block(region, context)
 
 
@@ -125,11 +126,12 @@ def block_lines(
 ) -> Iterator[str]:
     """The indented lines of a block, of which `statement` gives those of each statement."""
     is_empty = True
-    for stmt in stmts:
-        for line in statement(stmt, context):
-            is_empty = is_empty and line.startswith("#")
-            yield f"    {line}"
-        context = context.after(stmt)
+    with context.scope.block():
+        for stmt in stmts:
+            for line in statement(stmt, context):
+                is_empty = is_empty and line.startswith("#")
+                yield f"    {line}"
+            context.scope.learn(stmt)
     if is_empty:
         yield "    pass"
 
@@ -152,7 +154,8 @@ def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
                 yield from _block(otherwise, context)
         case ir.Let(var=var, value=value):
             text = _text(value, context)
-            yield f"{variables[var]} = {f'm.variable({text})' if var in context.assigned else text}"
+            text = f"m.variable({text})" if var in context.scope.assigned else text
+            yield f"{variables[var]} = {text}"
         case ir.Set(var=var, value=value):
             yield f"{variables[var]}.set({_number_or_text(value, context)})"
         case ir.Store():
@@ -189,7 +192,7 @@ def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
             return f"m.constant({_spelled(v, dtype)}, {_dtype(dtype)}{lanes})", _ATOM
         case ir.Var(name=name):
             spelling = context.names.variables[name]
-            return f"{spelling}.value" if name in context.assigned else spelling, _ATOM
+            return f"{spelling}.value" if name in context.scope.assigned else spelling, _ATOM
         case ir.Load():
             return _load(expr, context), _ATOM
         case ir.Unary(operand=operand):
@@ -373,7 +376,7 @@ def _is_multiple(buffer: str, place: LaneOffsets, context: _Context) -> bool:
     of the vector if these are fewer."""
     element = context.buffers[buffer].dtype.bytes
     size = min(ALIGNMENT_BYTES, len(place.distances) * element)
-    return place.divisor(context.lets) * element % size == 0
+    return place.divisor(context.scope.lets) * element % size == 0
 
 
 def _base(place: LaneOffsets, context: _Context) -> str:

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tc.affine.forms import Form, assembled
-from tc.dtypes import INT64
 from tc.kernel.folding import binary, integer, negation
 from tc.kernel.ir import Binary, Broadcast, Const, Expr, Ramp, Unary, Var
-from tc.kernel.walk import is_steady
 
 Lets: TypeAlias = "Mapping[str, Expr]"
 """Locals that keep the value of an expression as long as both are visible."""
@@ -70,11 +68,6 @@ def expression_of(form: Form[Expr, int]) -> Expr:
         return negation(name) if factor == -1 else binary("*", name, integer(factor))
 
     return assembled(form, term, integer, binary)
-
-
-def remembered(value: Expr, assigned: frozenset[str]) -> bool:
-    """Whether a local made with this value may stand for it: nothing in it changes later."""
-    return value.dtype.scalar == INT64 and is_steady(value, assigned.__contains__)
 
 
 @dataclass
