@@ -91,6 +91,7 @@ NOT_PLACED = {
     "read by two statements": HEAD + " { t(n) +=! x(n,d)  o(n) = t(n)  o(n) += t(n) }",
     "added to what is there": HEAD + " { o(n) = y(n)  t(n) +=! x(n,d)  o(n) += t(n) }",
     "the tensor is in use": HEAD + " { o(n) = y(n)  t(n) +=! x(n,d) * o(n)  o(n) = t(n) }",
+    "it is written again behind": HEAD + " { t(n) +=! x(n,d)  o(n) = t(n)  t(n) max=! x(n,d) }",
     "no sum": HEAD + " { t(n) = exp(y(n))  o(n) = t(n) + 1 }",
     "another type": "def f(float(N,D) x) -> (double(N) o) { t(n) +=! x(n,d)  o(n) = t(n) }",
     "an output": "def f(float(N,D) x) -> (o, t) { t(n) +=! x(n,d)  o(n) = t(n) + 1 }",

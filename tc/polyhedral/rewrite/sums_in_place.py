@@ -21,9 +21,10 @@ def sum_in_place(shaped: ShapedProgram) -> ShapedProgram:
     """The program with sums, products and extrema of temporaries in place of the tensors that they
     become; the very same where there are none.
 
-    A temporary goes where one statement alone reads it, which assigns a tensor of the same type and
-    shape, each element from the element of the temporary at its place, and is the first one that
-    touches that tensor; of two such temporaries the first. Results are the same bits.
+    A temporary goes where one statement alone reads it, behind all that write it, which assigns a
+    tensor of the same type and shape, each element from the element of the temporary at its place,
+    and is the first one that touches that tensor; of two such temporaries the first. Results are
+    the same bits.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -71,7 +72,8 @@ def _places(shaped: ShapedProgram) -> dict[str, str]:
         reader = shaped.statements[others[0]]
         target = reader.statement.target
         is_first = others[0] == min((*writers[target], *readers[target]))
-        if is_first and target not in found.values() and _becomes(name, reader, shaped):
+        is_done = max(writers[name]) < others[0]  # it is not written again behind
+        if is_first and is_done and target not in found.values() and _becomes(name, reader, shaped):
             found[name] = target
     return {name: _last(name, found) for name in found}
 
