@@ -26,8 +26,8 @@ def without_equal_temporaries(shaped: ShapedProgram) -> ShapedProgram:
 
     A temporary equals a tensor of its type that it copies, element by element, or that has the same
     shape and, earlier, the same statements. Nothing writes what they read after the first of these
-    statements, nor the tensor after what reads the temporary. Statements with checks stay, and so
-    does what they read.
+    statements, nor the tensor or the temporary after what reads the temporary. Statements with
+    checks stay, and so does what they read.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -130,9 +130,10 @@ class _Uses:
         read = {n for one in same for each in self._own(one) for n in _tensors_read(each)}
         read |= {equal[n] for n in read if n in equal}
         others = [place for place in self._readers[name] if place not in self._writers[name]]
+        writers = self._writers[known] + self._writers[name]
         return (
             all(place < begin for one in read.difference(same) for place in self._writers[one])
-            and all(place < reader for place in self._writers[known] for reader in others)
+            and all(place < reader for place in writers for reader in others)
             and not any(self._shaped.statements[reader].checked for reader in others)
         )
 
