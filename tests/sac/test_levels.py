@@ -156,6 +156,15 @@ def test_the_index_decides_no_shape_of_the_last_partition() -> None:
     assert caught.value.rule == "C23"
 
 
+def test_a_warning_is_told_once_for_all_instances() -> None:
+    text = "{ [i] -> sum({ [j] -> take([i], v)[j] * w[j] }) | [i] < [5] }"
+    given = {"v": np.arange(5, dtype=np.int32), "w": np.ones(9, np.int32)}
+    for run in (tc.sac.interpret, lambda t, g: tc.sac.compile(t)(g)):
+        with pytest.warns(tc.TCWarning, match="'j' is bounded by") as told:
+            assert run(text, given).tolist() == [0, 0, 1, 3, 6]
+        assert len(told) == 1
+
+
 def test_a_warning_names_both_bounds_that_differ() -> None:
     """C15."""
     a, b = np.zeros(5, np.int32), np.zeros(3, np.int32)

@@ -382,6 +382,7 @@ class Partition:
             ]
             self.env.context.warn(
                 self.span,
+                least[1].name,
                 f"'{least[1].name}' is bounded by {told[0]} and by {told[1]}, which differ; the "
                 "lesser one counts",
             )

@@ -152,9 +152,9 @@ class Context:
     def spend(self) -> None:
         """Notes that an instance, or an element by itself, is about to be computed."""
 
-    def warn(self, span: Span, text: str) -> None:
-        """Notes a warning, once per place and text."""
-        self.warnings.setdefault((span.start, text), (span, text))
+    def warn(self, span: Span, name: str, text: str) -> None:
+        """Notes a warning about a name, one per place, of however many instances."""
+        self.warnings.setdefault((span.start, name), (span, text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,7 @@ def _inferred(made: Elements, part: Partition, error: NeedsIndexTerm) -> list[Te
             texts = dict.fromkeys(b.text for b in part.found if b.name == name and b.rank)
             part.env.context.warn(
                 part.span,
+                name,
                 f"'{name}' is bounded by {' and by '.join(texts)}, which may differ; the lesser "
                 "one counts",
             )
