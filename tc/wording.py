@@ -72,3 +72,12 @@ def counted(count: int, noun: str) -> str:
     ('1 subscript', '2 subscripts')
     """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def last_lines(text: str, most: int = 12) -> str:
+    """The end of what a compiler has said, as much of it as is worth showing.
+
+    >>> last_lines("one\\ntwo\\nthree\\n", most=2)
+    'two\\nthree'
+    """
+    return "\n".join(text.strip().splitlines()[-most:])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from typing import Any
 from cuda import bindings
 from cuda.bindings import driver
 
-from tc.backends.cuda_driver import DriverError, Launcher, gpu_of
+from tc.backends.cuda_driver import DriverError, Launcher, gpu_of, memsets
 from tc.backends.geometry import LaunchGeometry
 from tc.gpu import Gpu
 from tc.process.object_pool import ObjectPool
@@ -130,16 +129,8 @@ class CudaBindingsDriver:
         _called(driver.cuStreamSynchronize, stream)
 
     def fill(self, address: int, content: bytes, stream: int) -> None:
-        if not any(content):
-            _called(driver.cuMemsetD8Async, address, 0, len(content), stream)
-            return
-        width = min(len(content), 4)
-        fill = {
-            1: driver.cuMemsetD8Async, 2: driver.cuMemsetD16Async, 4: driver.cuMemsetD32Async
-        }[width]  # fmt: skip
-        for start in range(0, len(content), width):
-            value = int.from_bytes(content[start : start + width], sys.byteorder)
-            _called(fill, address + start, value, 1, stream)
+        for width, *given in memsets(address, content):
+            _called(getattr(driver, f"cuMemsetD{8 * width}Async"), *given, stream)
 
     def order(self, stream: int, other: int) -> None:
         event = _called(driver.cuEventCreate, driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)

@@ -7,7 +7,8 @@ before a GPU is asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -148,6 +149,22 @@ def opened_driver() -> OpenedDriver:
 def cuda_driver() -> CudaDriver:
     """The driver of `opened_driver`."""
     return opened_driver().driver
+
+
+def memsets(address: int, content: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """What `CudaDriver.fill` asks of a driver: the bytes of a word, the address, the value of each
+    word, and how many words.
+
+    >>> list(memsets(64, bytes(16))), list(memsets(64, bytes([1, 0, 0, 0, 2, 0, 0, 0])))
+    ([(1, 64, 0, 16)], [(4, 64, 1, 1), (4, 68, 2, 1)])
+    """
+    if not any(content):
+        yield 1, address, 0, len(content)
+        return
+    width = min(len(content), 4)
+    for start in range(0, len(content), width):
+        word = content[start : start + width]
+        yield width, address + start, int.from_bytes(word, sys.byteorder), 1
 
 
 def gpu_of(attribute: Callable[[str], int]) -> Gpu:

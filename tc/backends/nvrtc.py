@@ -13,10 +13,10 @@ from tc.backends.clike.cuda_dialect import FLAGS
 from tc.errors import BackendError
 from tc.process.forks import step
 from tc.process.uninterrupted import Lazy
+from tc.wording import last_lines
 
 _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 _LIBRARY = re.compile(r"libnvrtc\.so\.\d+|nvrtc64_\d+_\d+\.dll")
-_SHOWN_LINES = 12  # lines of a compiler's message worth showing
 _FUNCTION = re.compile(
     r"Compiling entry function '(?P<name>\w+)'.*?"
     r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
@@ -141,9 +141,8 @@ def _compiled(library: ctypes.CDLL, source: str, arch: str) -> CompiledText:
         library.nvrtcDestroyProgram(ctypes.byref(program))
     text = log.value.decode(errors="replace")
     if status != 0:
-        tail = "\n".join(text.strip().splitlines()[-_SHOWN_LINES:])
         raise BackendError(
-            f"NVRTC failed with status {status} ({' '.join(chosen)}):\n{tail}",
+            f"NVRTC failed with status {status} ({' '.join(chosen)}):\n{last_lines(text)}",
             repair="choose an architecture that it knows, such as sm_90, or pip install --upgrade "
             + _PACKAGES[0],
         )

@@ -21,8 +21,8 @@ from tc.options import fitting
 from tc.process.forks import step
 from tc.runtime.arrays.device_array import OPENCL as OPENCL_PLACES
 from tc.runtime.arrays.device_array import DeviceLocation
+from tc.wording import last_lines
 
-_SHOWN_LINES = 12  # lines of a compiler's message worth showing
 _ELSEWHERE = 'use backend="numba"'
 
 
@@ -120,9 +120,8 @@ def _build(device: OpenCLDevice, text: KernelText) -> Any:
             return program.build(options, [device.device], cache_dir=False)
         except library.Error as error:
             log = program.get_build_info(device.device, library.program_build_info.LOG)
-            tail = "\n".join(str(log or error).strip().splitlines()[-_SHOWN_LINES:])
             raise BackendError(
                 f"the OpenCL device {device} cannot build '{text.kernel.name}' "
-                f"({' '.join(options)}):\n{tail}",
+                f"({' '.join(options)}):\n{last_lines(str(log or error))}",
                 repair=_ELSEWHERE,
             ) from error

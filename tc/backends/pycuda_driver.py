@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,7 +17,7 @@ from typing import Any
 import pycuda
 from pycuda import driver
 
-from tc.backends.cuda_driver import DriverError, Launcher, gpu_of
+from tc.backends.cuda_driver import DriverError, Launcher, gpu_of, memsets
 from tc.backends.geometry import LaunchGeometry
 from tc.errors import BackendError
 from tc.gpu import Gpu
@@ -132,16 +131,8 @@ class PyCudaDriver:
 
     def fill(self, address: int, content: bytes, stream: int) -> None:
         with self._in_line(stream):
-            if not any(content):
-                self._called(driver.memset_d8_async, address, 0, len(content))
-                return
-            width = min(len(content), 4)
-            fill = {
-                1: driver.memset_d8_async, 2: driver.memset_d16_async, 4: driver.memset_d32_async
-            }[width]  # fmt: skip
-            for start in range(0, len(content), width):
-                value = int.from_bytes(content[start : start + width], sys.byteorder)
-                self._called(fill, address + start, value, 1)
+            for width, *given in memsets(address, content):
+                self._called(getattr(driver, f"memset_d{8 * width}_async"), *given)
 
     def order(self, stream: int, other: int) -> None:
         if stream in _DEFAULT and other in _DEFAULT:

@@ -6,14 +6,13 @@ There is no plain way around it. So all of it stands here, with the versions in 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from tc.process.call_sites import warn
+from tc.process import seen_versions
 
 __all__ = [
     "SEEN",
@@ -28,7 +27,6 @@ __all__ = [
     "mlir",
     "vary",
     "varying",
-    "was_seen",
 ]
 
 SEEN = ("0.6.2", "0.10.2")
@@ -54,24 +52,7 @@ def vary(operand: Any, axes: tuple[Any, ...]) -> Any:
     return jax.lax.pvary(operand, axes)
 
 
-def was_seen(version: str) -> bool:
-    """Whether a version lies between those that were seen, by its first two numbers.
-
-    >>> [was_seen(version) for version in ("0.5.3", "0.6.2", "0.10.9", "0.11.0.dev1", "1.0")]
-    [False, True, True, False, False]
-    """
-    return _release(SEEN[0]) <= _release(version) <= _release(SEEN[-1])
-
-
 def check_version(version: str) -> None:
     """A TCWarning where a version was not seen."""
-    if not was_seen(version):
-        warn(
-            f"tc was tested with jax {SEEN[0]} to {SEEN[-1]}, and this is {version}: what it uses "
-            "of jax beside its public functions may differ there"
-        )
-
-
-def _release(version: str) -> tuple[int, int]:
-    match = re.match(r"(\d+)\.(\d+)", version)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
+    meaning = "what it uses of jax beside its public functions may differ there"
+    seen_versions.check_version("jax", version, SEEN, meaning)

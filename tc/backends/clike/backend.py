@@ -25,6 +25,7 @@ from tc.process.forks import step
 from tc.process.object_pool import ObjectPool
 from tc.process.uninterrupted import run_program
 from tc.runtime.arrays import address
+from tc.wording import last_lines
 
 COMPILERS = ("cc", "gcc", "clang")
 # without contraction, which some compilers do by default, results do not depend on the compiler;
@@ -37,7 +38,6 @@ FLAGS = (
 VECTOR_FLAGS = ("-fno-ivopts",)
 NATIVE = "-march=native"  # not every compiler has it for every machine
 COMPILE_SECONDS = 300.0
-_SHOWN_LINES = 12  # lines of a compiler's message worth showing
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,9 @@ def _build(compiler: str, source: str, flags: Sequence[str]) -> ctypes.CDLL:
         if done.returncode != 0:
             done = _compile(compiler, path, flags)
         if done.returncode != 0:
-            tail = "\n".join(done.stderr.strip().splitlines()[-_SHOWN_LINES:])
             raise BackendError(
-                f"backend 'c': {compiler} failed with status {done.returncode}:\n{tail}",
+                f"backend 'c': {compiler} failed with status {done.returncode}:\n"
+                + last_lines(done.stderr),
                 repair='repair the compiler, or use backend="numba"',
             )
         try:

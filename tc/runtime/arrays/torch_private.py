@@ -11,7 +11,6 @@ Python, which it tries before it relies on it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from tc.process.call_sites import warn
+from tc.process.seen_versions import check_version, was_seen
 
 SEEN = ("2.7.1", "2.15.0")
 """The oldest and the newest version with which tests/torch has passed; pyproject.toml admits none
@@ -85,12 +84,8 @@ def private_parts(torch: Any) -> Any:
     """The parts by their names, and `is_seen`, whether the version was. For one that was not, a
     TCWarning says so, once."""
     version = str(getattr(torch, "__version__", ""))
-    is_seen = was_seen(version)
-    if not is_seen:
-        warn(
-            f"tc was tested with torch {SEEN[0]} to {SEEN[-1]}, and this is {version}: what only "
-            "saves time of calls and is private to torch is not used"
-        )
+    meaning = "what only saves time of calls and is private to torch is not used"
+    is_seen = check_version("torch", version, SEEN, meaning)
     parts = {name: private_part(torch, name) for name in PARTS}
     return SimpleNamespace(is_seen=is_seen, **parts)
 
@@ -98,7 +93,7 @@ def private_parts(torch: Any) -> Any:
 def private_part(torch: Any, name: str) -> Any:
     """One of the parts, of a torch that may be imported by half."""
     part = PARTS[name]
-    if part.saves_time and not was_seen(str(getattr(torch, "__version__", ""))):
+    if part.saves_time and not was_seen(str(getattr(torch, "__version__", "")), SEEN):
         return part.plain
     value = torch
     for attribute in part.path.split("."):
@@ -106,20 +101,6 @@ def private_part(torch: Any, name: str) -> Any:
         if value is None:
             return part.plain
     return value
-
-
-def was_seen(version: str) -> bool:
-    """Whether a version lies between the first and the last of `SEEN`, by its first two numbers.
-
-    >>> [was_seen(version) for version in ("2.6.0", "2.13.1", "2.15.0+cu132", "2.16.0a0", "3.0")]
-    [False, True, True, False, False]
-    """
-    return _release(SEEN[0]) <= _release(version) <= _release(SEEN[-1])
-
-
-def _release(version: str) -> tuple[int, int]:
-    match = re.match(r"(\d+)\.(\d+)", version)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 # --- what torch does around a call ----------------------------------------------------------------
