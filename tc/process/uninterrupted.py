@@ -8,26 +8,21 @@ the next call.
 
 >>> uninterrupted(lambda: 6 * 7)
 42
-
-Other programs, such as C compilers, run beside threads that fork (`run_program`).
 """
 
 from __future__ import annotations
 
 import _thread
-import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from importlib import import_module
-from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Generic, TypeVar
 
 from tc.errors import BackendError
 from tc.process import forks
-from tc.process.forks import step
 
 T = TypeVar("T")
 
@@ -289,41 +284,3 @@ def _after_fork() -> None:
 
 
 forks.renew_in_child(_after_fork)
-
-
-def run_program(
-    command: Sequence[str],
-    *,
-    seconds: float,
-    environment: Mapping[str, str],
-    cwd: Path | None = None,
-    given: str = "",
-) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end, and gives what it printed.
-
-    Its pipes are made in a step: a child forked meanwhile would have them, too, and this would
-    wait for that one's end. Raises OSError and subprocess.TimeoutExpired as `subprocess.run`.
-
-    >>> import os, sys
-    >>> command = [sys.executable, "-c", "print(input() * 2)"]
-    >>> run_program(command, seconds=60, environment=os.environ, given="ab").stdout
-    'abab\\n'
-    """
-    with step():
-        program = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-        )
-    with program:
-        try:
-            output, errors = program.communicate(given, timeout=seconds)
-        except BaseException:
-            program.kill()
-            raise
-    return subprocess.CompletedProcess(command, program.returncode, output, errors)

@@ -14,7 +14,8 @@ from tc.errors import BackendError, InputError
 from tc.gpu import Gpu
 from tc.options import GpuOptions, MappingOptions, Options
 from tc.process.processors import get_threads
-from tc.process.uninterrupted import load, run_program
+from tc.process.programs import run_program
+from tc.process.uninterrupted import load
 from tc.runtime.fallback import version_of
 from tc.tuning.canonical import CanonicalCall, as_json
 

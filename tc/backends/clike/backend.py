@@ -23,7 +23,7 @@ from tc.errors import BackendError
 from tc.kernel.ir import Failure, Kernel
 from tc.process.forks import step
 from tc.process.object_pool import ObjectPool
-from tc.process.uninterrupted import run_program
+from tc.process.programs import run_program
 from tc.runtime.arrays import address
 from tc.wording import last_lines
 

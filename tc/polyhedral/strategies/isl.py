@@ -23,7 +23,7 @@ from tc.polyhedral.schedule import Band, Leaf, Member, Node, Sequence, Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import box_text, instance_text, variable_text
 from tc.polyhedral.scop.scop import ScopStatement
-from tc.process.uninterrupted import run_program
+from tc.process.programs import run_program
 
 WORKER = "tc.polyhedral.strategies.isl_worker"
 
