@@ -13,13 +13,46 @@ from tc.kernel.math.exponentials import exp2_of_sum, rough_exp2
 from tc.kernel.math.logarithms import short_log2, split
 from tc.kernel.math.vector import Vector, fma, horner, select
 
+
+def _cube(x: Vector) -> Vector:
+    if x.dtype.scalar == FLOAT32:
+        wide = x.cast(FLOAT64)
+        return (wide * wide * wide).cast(FLOAT32)
+    square = x * x
+    return _product_of_sum(square, fma(x, x, -square), x)
+
+
+def _times_root(x: Vector) -> Vector:
+    """x * sqrt(x)."""
+    positive = select(x.equals(-math.inf), math.inf, x)
+    if x.dtype.scalar == FLOAT32:
+        wide = positive.cast(FLOAT64)
+        return (wide * wide.sqrt()).cast(FLOAT32)
+    root = positive.sqrt()
+    # the root of a sum: its rest is half of what the square leaves, over the root
+    product = positive * root
+    rest = fma(positive, root, -product) + root * 0.5 * fma(-root, root, positive)
+    return select(abs(product).equals(math.inf), product, product + rest)
+
+
+def _product_of_sum(high: Vector, low: Vector, x: Vector) -> Vector:
+    """(high + low) * x, rounded once but for the last bits of the low part."""
+    product = high * x
+    rest = fma(low, x, fma(high, x, -product))
+    size = abs(product)
+    # what is beyond the largest number has no rest, and -0 would become 0
+    return select((size > 0.0) & (size < math.inf), product + rest, product)
+
+
 _SIMPLE: Mapping[float, Callable[[Vector], Vector]] = {
     -1.0: lambda x: 1.0 / x,
     0.5: lambda x: select(x.equals(-math.inf), math.inf, x.sqrt() + 0.0),  # -0 becomes 0
     1.0: lambda x: x,
+    1.5: _times_root,
     2.0: lambda x: x * x,
+    3.0: _cube,
 }
-"""Exponents of one operation, rounded once."""
+"""Exponents of a few operations, as exact as `FORMS` says."""
 
 _LARGEST_EXPONENT = 2.0**70
 """A larger exponent is as good as this one, but that its product with 0 is no NaN."""
