@@ -9,6 +9,8 @@ from tc.sac.ast import Name
 from tc.sac.text.tokens import FOREIGN, scan
 from tc.source import Source
 
+WRITTEN = {"&": "&&", "<>": "!=", "=>": ">=", "=<": "<=", "===": "==", "!==": "!="}
+"""What other languages' operators are here, one for one."""
 PYTHON_WORDS = {"and": "&&", "or": "||", "not": "!"}
 
 
@@ -59,6 +61,10 @@ class Cursor(TokenCursor):
             cause = f"there is no operator '{text}'; it is written '{PYTHON_WORDS[text]}'"
             return self.error(cause, paste=PYTHON_WORDS[text])
         cause, meant = FOREIGN[text]
+        if text in WRITTEN:
+            return self.error(
+                f"{cause.partition(';')[0]}; it is written '{WRITTEN[text]}'", paste=WRITTEN[text]
+            )
         if text == "#":
             return self.error(cause, rule="C2", paste="//")
         return self.error(cause, idiom=meant)

@@ -16,12 +16,12 @@ FORMULAS = {
     ("mean", 1): "sum({0}) / tof(prod(shape({0})))",
     ("average", 1): "sum({0}) / tof(prod(shape({0})))",
     ("avg", 1): "sum({0}) / tof(prod(shape({0})))",
-    ("dot", 2): "sum({0} * {1})",
     ("vdot", 2): "sum({0} * {1})",
     ("inner", 2): "sum({0} * {1})",
     ("matmul", 2): "{{ [i,j] -> sum({{ [k] -> {0}[i,k] * {1}[k,j] }}) }}",
     ("outer", 2): "{{ [i,j] -> {0}[i] * {1}[j] }}",
     ("len", 1): "shape({0})[0]",
+    ("length", 1): "shape({0})[0]",
     ("size", 1): "prod(shape({0}))",
     ("numel", 1): "prod(shape({0}))",
     ("ndim", 1): "dim({0})",
@@ -52,6 +52,15 @@ FORMULAS = {
     ("float64", 1): "double({0})",
     ("select", 3): "where({0}, {1}, {2})",
     ("cat", 2): "({0} ++ {1})",
+    ("concat", 2): "({0} ++ {1})",
+    ("append", 2): "({0} ++ {1})",
+    ("eye", 1): "{{ [i,j] -> i == j ? 1.0 : 0.0 | [i,j] < [{0},{0}] }}",
+    ("identity", 1): "{{ [i,j] -> i == j ? 1.0 : 0.0 | [i,j] < [{0},{0}] }}",
+    ("norm", 1): "sqrt(sum({0} * {0}))",
+    ("sign", 1): "(toi({0} > 0) - toi({0} < 0))",
+    ("diff", 1): "{{ [i] -> {0}[i+1] - {0}[i] | [i] < shape({0}) - 1 }}",
+    ("count_nonzero", 1): "sum({0} != 0)",
+    ("copy", 1): "{0}",
     ("diag", 1): "{{ [i] -> {0}[i,i] }}",
     ("trace", 1): "sum({{ [i] -> {0}[i,i] }})",
 }
@@ -63,8 +72,15 @@ IDIOMS = {
     "hstack": "transpose(transpose(a) ++ transpose(b)), of matrices",
     "vstack": "a ++ b, of matrices",
     "stack": "[a, b]",
-    "roll": "{ iv -> a[(iv + 1) % shape(a)] | iv < shape(a) }, by one along all axes",
-    "rotate": "{ iv -> a[(iv + 1) % shape(a)] | iv < shape(a) }, by one along all axes",
+    "dot": "sum(a * b), of vectors; { [i,j] -> sum({ [k] -> a[i,k] * b[k,j] }) }, of matrices",
+    "roll": "{ iv -> a[(iv - 1) % shape(a)] | iv < shape(a) }, by one along all axes",
+    "rotate": "{ iv -> a[(iv - 1) % shape(a)] | iv < shape(a) }, by one along all axes",
+    "sort": "r = { [i] -> sum({ [j] -> toi(a[j] < a[i] || a[j] == a[i] && j < i) }) }; "
+    "{ [k] -> sum({ [i] -> r[i] == k ? a[i] : zero(a) }) | [k] < shape(a) }, of a vector",
+    "median": "the middle of a sorted vector",
+    "var": "m = sum(x) / tof(prod(shape(x))); sum((x - m) * (x - m)) / tof(prod(shape(x)))",
+    "convolve": "{ [i] -> sum({ [j] -> a[i+j] * w[shape(w)[0]-1-j] | [j] < shape(w) }) | "
+    "[i] < shape(a) - shape(w) + 1 }",
     "shift": "{ iv -> a[iv - 1] | 0 * shape(a) + 1 <= iv; iv -> zero(a) | iv < shape(a) }",
     "pad": "{ iv -> a[iv - 1] | 0*shape(a)+1 <= iv < shape(a)+1; iv -> zero(a) | iv < shape(a)+2 }",
     "tile": "{ [i] -> a[i % shape(a)[0]] | [i] < [3 * shape(a)[0]] }, three times",
@@ -85,6 +101,7 @@ IDIOMS = {
     "printf": "nothing is printed; return the array to look at it",
     "rand": "there are no random numbers: pass them as an input",
     "astype": "double(x), or another type's name, for a cast",
+    "reshape": "reshape([3,4], a): the shape first, as a vector",
 }
 """What is written in place of other libraries' functions that are no formula of their arguments."""
 
@@ -120,6 +137,9 @@ PRIMITIVES = {
     "or": "||",
 }
 """The stems of the names of SaC's primitives, such as `_drop_SxV_`, and what serves here."""
+
+JOINS = frozenset(("concatenate", "concat", "cat", "append"))
+"""Functions of other libraries that join the arrays of a list along the first axis."""
 
 MODULES = frozenset(
     ("np", "numpy", "math", "torch", "jnp", "jax", "tf", "F", "nn", "scipy", "cp", "cupy", "lax")

@@ -48,6 +48,7 @@ def parse(source: Source) -> ast.Module:
     definitions: list[ast.Definition] = []
     body = None
     rejections.unsupported.refuse_unsupported(cursor)
+    rejections.statements.refuse_function_without_type(cursor)
     if _starts_definition(cursor):
         while not cursor.at_end:
             definitions.append(parser.definition(cursor))
@@ -79,13 +80,14 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         while cursor.accept(","):
             types.append(self.type(cursor))
         rejections.unsupported.refuse_operator_definition(cursor)
+        rejections.statements.refuse_type_as_variable(cursor, types)
         name = cursor.name("a function")
         if cursor.at("="):
             raise rejections.unsupported.declared_variable(cursor, types, name)
         opening = cursor.expect("(", f"before the parameters of '{name.text}'")
         parameters: list[ast.Parameter] = []
         while not cursor.at(")") or parameters:
-            parameters.append(self.parameter(cursor))
+            parameters.append(self.parameter(cursor, types[0].element))
             if not cursor.accept(","):
                 break
         cursor.close_bracket(opening, "',' or ')' after the parameter")
@@ -102,8 +104,10 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         span = cursor.span(start, cursor.previous_end)
         return ast.Definition(tuple(types), name, tuple(parameters), body, span=span)
 
-    def parameter(self, cursor: Cursor) -> ast.Parameter:
+    def parameter(self, cursor: Cursor, element: str) -> ast.Parameter:
+        """A parameter; `element` is the element type for one that is written without a type."""
         start = cursor.token.start
+        rejections.statements.refuse_parameter_without_type(cursor, element)
         kind = self.type(cursor)
         name = cursor.name("a parameter")
         return ast.Parameter(kind, name, span=cursor.span(start, cursor.previous_end))
@@ -116,6 +120,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         if cursor.at("["):
             opening = cursor.step()
             if cursor.at("*") or cursor.at("+"):
+                rejections.statements.refuse_sizes_beside(cursor)
                 sizes = cursor.step().text
             else:
                 entries = [self.size(cursor)]
@@ -123,6 +128,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
                     entries.append(self.size(cursor))
                 sizes = tuple(entries)
             cursor.close_bracket(opening, "',' or ']' after the size")
+            rejections.statements.refuse_second_brackets(cursor)
         span = cursor.span(element.start, cursor.previous_end)
         return ast.Type(element.text, sizes, span=span)
 
@@ -253,6 +259,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         elif cursor.at("("):
             cursor.step()
             inner = self.parse(cursor, self.nested(cursor, nesting))
+            rejections.expressions.refuse_tuple(cursor, token, inner, self)
             closing = cursor.close_bracket(token, "')'")
             found = Parsed(inner.expr, cursor.span(token.start, closing.end), inner.height)
         elif cursor.at("["):
@@ -388,7 +395,9 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             if not cursor.accept(";") or cursor.at("}"):
                 break
         rejections.unsupported.refuse_several_bodies(cursor)
-        cursor.close_bracket(opening, "'|', ';' or '}' after the partition")
+        rejections.loops.refuse_where(cursor)
+        due = "'|', ';' or '}'" if parts[-1].generator is None else "';' or '}'"
+        cursor.close_bracket(opening, f"{due} after the partition")
         span = cursor.span(opening.start, cursor.previous_end)
         comprehension = ast.Comprehension(tuple(parts), span=span)
         return self.checked(cursor, comprehension, span, *heights)
@@ -415,8 +424,8 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         nesting: int,
         heights: list[Parsed[ast.Expr]],
     ) -> ast.Generator:
-        sides, relations = self.sides(cursor, nesting, heights)
         index = _without_dots(pattern)
+        sides, relations = self.sides(cursor, nesting, heights, pattern)
         written = next(
             (
                 at
@@ -442,13 +451,19 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
         )
 
     def sides(
-        self, cursor: Cursor, nesting: int, heights: list[Parsed[ast.Expr]]
+        self,
+        cursor: Cursor,
+        nesting: int,
+        heights: list[Parsed[ast.Expr]],
+        pattern: ast.Pattern,
     ) -> tuple[list[Side], list[Token]]:
-        """Two or three operands and the relations between them."""
+        """Two or three operands and the relations between them, of a generator of the pattern."""
+        rejections.loops.refuse_dots_in_index(cursor, pattern, _without_dots(pattern))
         sides: list[Side] = [self.side(cursor, nesting, heights)]
         relations: list[Token] = []
         while len(sides) < 3 and cursor.token.text in RELATIONS:
             relations.append(cursor.step())
+            rejections.loops.refuse_dots_in_index(cursor, pattern, _without_dots(pattern))
             sides.append(self.side(cursor, nesting, heights))
         rejections.loops.refuse_other_relations(cursor, sides, relations, self)
         return sides, relations
@@ -470,7 +485,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             if not cursor.accept(";"):
                 break
         if not cursor.at("}"):
-            raise rejections.loops.no_loop_part(cursor, opening)
+            raise rejections.loops.no_loop_part(cursor, opening, self)
         cursor.step()
         cursor.expect(":", "and an operation after the partitions of the with-loop")
         operation = self.operation(cursor, inside, heights)

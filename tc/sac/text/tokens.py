@@ -171,6 +171,19 @@ def _no_number(whole: str, text: str, span: Span) -> ParseError:
     elif rest in ("i", "l") and not text.isdecimal():
         cause = f"'{_shortened(whole)}': the suffix '{rest}' is of whole decimal numbers"
         idiom = f"{'int' if rest == 'i' else 'int64'}({text}), for a cast"
+    elif re.fullmatch(r"(_[0-9]+)+", rest) and text.isdecimal():
+        cause = f"'{_shortened(whole)}': a number has digits alone"
+        paste = whole.replace("_", "")
+    elif text == "0" and re.fullmatch(r"[bB][01]{1,62}|[oO][0-7]{1,20}", rest):
+        cause = f"'{whole}': numbers are decimal, or of base 16 as 0x1F"
+        paste = str(int(rest[1:], 2 if rest[0] in "bB" else 8))
+    elif rest.lower() in ("u", "ul", "lu", "ll", "ull") and text.isdecimal():
+        cause = f"'{_shortened(whole)}': the suffixes of numbers are i, l, f and d"
+        paste = (
+            f"uint{32 if rest.lower() == 'u' else 64}({text})"
+            if "u" in rest.lower()
+            else (f"{text}l")
+        )
     elif rest in ("F", "D", "L", "I") and len(whole) <= 40:
         cause = f"'{whole}': suffixes are written small"
         paste = text + rest.lower()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
+from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
 from tc.frontend.operator_parser import Pending
 from tc.frontend.token_cursor import Parsed
@@ -31,6 +33,10 @@ def no_expression(cursor: Cursor) -> ParseError:
     return cursor.missing("an expression", repair="write a number, a name or '(' here")
 
 
+_NUMPY_TYPES = {"float": "double", "float_": "double"}
+"""Types of `astype` that are not those of their names here: Python's `float` is a double."""
+
+
 def refuse_member(cursor: Cursor, found: Parsed[ast.Expr], parser: Parser) -> None:
     """Raise for `np.sum(x)`, `x.shape` and `x.sum()`, behind the name before the dot."""
     if not cursor.at(".") or cursor.ahead(1).kind is not Kind.NAME:
@@ -44,12 +50,27 @@ def refuse_member(cursor: Cursor, found: Parsed[ast.Expr], parser: Parser) -> No
     cause = "there are no modules" if is_module else "arrays have no members"
     cause += f": '{path}' is " + ("a function here" if is_module else "written as a function")
     args = [] if is_module else [found.span.line]
+    idiom = foreign.IDIOMS.get(path)
+    if not is_module and path == "astype" and cursor.ahead(2).text == ")":
+        kind = _NUMPY_TYPES.get(cursor.ahead(1).text, cursor.ahead(1).text)
+        if kind in SPELLINGS:
+            span = cursor.span(found.start, cursor.ahead(2).end)
+            cause = "arrays have no members: a cast is a call of the type"
+            raise pasted(cursor, cause, span, f"{kind}({args[0]})", "double(x)")
+    text: str | None = None
     if cursor.at("("):
         given = _arguments(cursor, parser)
         if given is None:
-            raise cursor.error(cause, span=cursor.span(found.start, end), idiom="sum(x), shape(x)")
-        args += given
+            idiom = idiom or "sum(x), shape(x)"
+            if cursor.at("=") and not is_module:
+                idiom = f"{{ [.,j] -> {path}({args[0]}[.,j]) }}, over the first axis of a matrix"
+            raise cursor.error(cause, span=cursor.span(found.start, end), idiom=idiom)
         end = cursor.previous_end
+        args += [each.text for each in given]
+        if is_module and path in foreign.JOINS and given and given[0].row:
+            text = f"({' ++ '.join(given[0].row)})"
+        elif path == "reshape" and len(args) > 1:
+            text = f"reshape({args[1] if len(args) == 2 else _row_of(args[1:])}, {args[0]})"
     elif is_module:
         text = foreign.CONSTANTS.get(path, path)
         cause = f"there are no modules: '{path}' stands without one"
@@ -57,24 +78,60 @@ def refuse_member(cursor: Cursor, found: Parsed[ast.Expr], parser: Parser) -> No
             cause = f"there are no modules, and no constant '{path}'"
         raise cursor.error(cause, span=cursor.span(found.start, end), paste=text)
     span = cursor.span(found.start, end)
-    if idiom := foreign.IDIOMS.get(path):
+    text = text or foreign.formula(path, args)
+    if is_module and (idiom or text) and not (text or "").startswith(f"{path}("):
+        cause = f"there are no modules, and no function '{path}'"
+    if text is None and idiom:
         raise cursor.error(cause, span=span, idiom=idiom)
-    text = foreign.formula(path, args) or f"{path}({', '.join(args)})"
-    raise pasted(cursor, cause, span, text, "sum(x), shape(x)")
+    text = text or f"{path}({', '.join(args)})"
+    raise pasted(cursor, cause, span, text, idiom or "sum(x), shape(x)")
 
 
-def _arguments(cursor: Cursor, parser: Parser) -> list[str] | None:
-    """The texts of a list in parentheses; None where it has names or does not close."""
+def _row_of(items: Sequence[str]) -> str:
+    return f"[{', '.join(items)}]"
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The text of an argument, and of the items of an argument that is a list or a tuple."""
+
+    text: str
+    row: tuple[str, ...] = ()
+
+
+def _arguments(cursor: Cursor, parser: Parser) -> list[_Given] | None:
+    """The arguments of a list in parentheses; None where it has names or does not close."""
     cursor.step()
-    parts: list[str] = []
+    parts: list[_Given] = []
     try:
         while not cursor.at(")") or parts:
-            parts.append(parsed(cursor, parser).span.line)
+            parts.append(_argument(cursor, parser))
             if not cursor.accept(","):
                 break
     except ParseError:
         return None
     return parts if cursor.accept(")") else None
+
+
+def _argument(cursor: Cursor, parser: Parser) -> _Given:
+    """One argument of another library's function; a tuple is a list there."""
+    if not (cursor.at("(") and cursor.behind(0).text in (",", ")")):
+        found = parsed(cursor, parser)
+        row = found.expr.items if isinstance(found.expr, ast.Row) else ()
+        return _Given(found.span.line, tuple(item.span.line for item in row))
+    cursor.step()
+    items: list[str] = []
+    is_tuple = False
+    while not cursor.at(")"):
+        items.append(parsed(cursor, parser).span.line)
+        if not cursor.accept(","):
+            break
+        is_tuple = True
+    if not cursor.accept(")"):
+        raise cursor.error("the list does not close")
+    if not is_tuple and len(items) == 1:
+        return _Given(f"({items[0]})")
+    return _Given(_row_of(items), tuple(items))
 
 
 def refuse_word(cursor: Cursor, parser: Parser) -> None:
@@ -138,6 +195,23 @@ def no_cast(cursor: Cursor, spelling: Token, parser: Parser) -> ParseError:
         f"'(' after the type '{spelling.text}', which is a cast here",
         repair=f"{spelling.text}(x)",
     )
+
+
+def refuse_tuple(cursor: Cursor, opening: Token, first: Parsed[ast.Expr], parser: Parser) -> None:
+    """Raise for `(3, 4)`, Python's tuples, behind its first element."""
+    if not cursor.at(","):
+        return
+    cause, idiom = "a vector stands in brackets", "[3, 4]"
+    parts = [first.span.line]
+    try:
+        while cursor.accept(",") and not cursor.at(")"):
+            parts.append(parsed(cursor, parser).span.line)
+    except ParseError:
+        raise cursor.error(cause, span=cursor.span_of(opening), idiom=idiom) from None
+    if not cursor.at(")"):
+        raise cursor.error(cause, span=cursor.span_of(opening), idiom=idiom)
+    span = cursor.span(opening.start, cursor.step().end)
+    raise pasted(cursor, cause, span, _row_of(parts), idiom)
 
 
 def refuse_dot_in_row(cursor: Cursor) -> None:

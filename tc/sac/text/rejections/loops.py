@@ -62,6 +62,10 @@ def no_index(cursor: Cursor) -> ParseError:
 def no_arrow(cursor: Cursor) -> ParseError:
     """The error where the `->` of a partition is due."""
     cause = f"expected '->', found {describe(cursor.token)}"
+    if cursor.at_word("in"):
+        name = cursor.tokens[cursor.index - 1].text
+        source = cursor.ahead(1).text if cursor.ahead(1).kind is Kind.NAME else "a"
+        return cursor.error(cause, idiom=f"{{ [{name}] -> {source}[{name}] }}, for all elements")
     if any(cursor.at(sign) for sign in (":", "=>", "=", "-", ">", "<")):
         return cursor.error(cause, paste="->")
     if cursor.at("|") or cursor.at("}") or cursor.at(";") or cursor.at(","):
@@ -79,6 +83,23 @@ def refuse_empty_generator(cursor: Cursor, bar: Token) -> None:
             f"expected a bound or an index after '|', found {describe(cursor.token)}",
             span=cursor.span_of(bar),
             paste="",
+        )
+
+
+def refuse_dots_in_index(cursor: Cursor, pattern: ast.Pattern, index: ast.Pattern) -> None:
+    """Raise for a generator whose index has the dots of the pattern (C3)."""
+    count, has_dots = 0, False
+    while cursor.ahead(count).text in ("[", ",", ".", "...") or (
+        count and cursor.ahead(count).kind is Kind.NAME
+    ):
+        has_dots |= cursor.ahead(count).text in (".", "...")
+        count += 1
+    if cursor.at("[") and has_dots and cursor.ahead(count).text == "]":
+        raise cursor.error(
+            f"a generator of the pattern {printed(pattern)} bounds {printed(index)}",
+            rule="C3",
+            span=cursor.span(cursor.token.start, cursor.ahead(count).end),
+            paste=printed(index),
         )
 
 
@@ -100,15 +121,37 @@ def no_generator(
         else {name.text for name in index.names}
     )
     places = (1,) if len(sides) == 3 else (0, 1)
+    if cursor.at(",") or cursor.at("&&"):
+        zeros = ",".join("0" for _ in names)
+        return cursor.error(
+            cause,
+            rule="C3",
+            span=sides[0].span.to(sides[-1].span),
+            idiom=f"[{zeros}] <= {due} < shape(a), one bound for all",
+        )
     found = [at for at in places if _names_of(sides[at]) and _names_of(sides[at]) <= names]
     for at in found or [at for at in places if _names_of(sides[at])]:
         side = sides[at]
         bare = isinstance(side, Parsed) and side.span == side.expr.span
         if not found and not bare:
             continue
-        return cursor.error(cause, rule="C3", span=side.span, paste=due)
+        edits = _renamed(side, [s for k, s in enumerate(sides) if k != at], index)
+        if edits:
+            return cursor.error(cause, rule="C3", span=side.span, edits=edits)
+        return cursor.error(cause, rule="C3", span=side.span, idiom=f"{due} < shape(a)")
     span = sides[0].span.to(sides[-1].span)
     return cursor.error(cause, rule="C3", span=span, idiom=f"{due} < shape(a)")
+
+
+def _renamed(written: Side, bounds: Sequence[Side], index: ast.Pattern) -> tuple[Edit, ...]:
+    """The edit that gives a generator the index of its pattern; none where a bound has another
+    length than that."""
+    rows = [bound.expr for bound in bounds if isinstance(bound, Parsed)]
+    if isinstance(index, ast.ScalarPattern) and any(
+        isinstance(row, ast.Row) and len(row.items) != len(index.names) for row in rows
+    ):
+        return ()
+    return (Edit(written.span, printed(index)),)
 
 
 def _one_sided(cursor: Cursor, index: ast.Pattern, side: Side) -> ParseError:
@@ -194,8 +237,32 @@ def refuse_other_relations(
     raise pasted(cursor, cause, whole, text, idiom)
 
 
-def no_loop_part(cursor: Cursor, opening: Token) -> ParseError:
+def no_loop_part(cursor: Cursor, opening: Token, parser: Parser) -> ParseError:
     """The error for what stands in a with-loop and is no partition."""
+    before = cursor.tokens[cursor.index - 1].text
+    if before in ("{", ";") and (
+        cursor.at("[") or cursor.at(".") or cursor.token.kind is Kind.NAME
+    ):
+        start = cursor.token
+        try:
+            while not cursor.at(":"):
+                if not cursor.accept("."):
+                    parsed(cursor, parser, STRENGTH["++"])
+                if cursor.token.text in RELATIONS:
+                    cursor.step()
+                elif not cursor.at(":"):
+                    break
+        except ParseError:
+            pass
+        if cursor.at(":") and cursor.previous_end > start.end:
+            span = cursor.span(start.start, cursor.previous_end)
+            return cursor.error(
+                "a generator of a with-loop stands in parentheses",
+                span=span,
+                paste=f"({span.text})",
+            )
+        cursor.index = cursor.tokens.index(start)
+        cursor.token = start
     if cursor.token.kind is Kind.NAME and cursor.ahead(1).text == "->":
         return cursor.error(
             "a with-loop has generators in parentheses, a comprehension has none",
@@ -262,3 +329,9 @@ def no_fold_operator(cursor: Cursor, folds: Sequence[str]) -> ParseError:
         f"expected one of {' '.join(folds)} to fold with, found {describe(token)}",
         idiom="fold(+, 0)",
     )
+
+
+def refuse_where(cursor: Cursor) -> None:
+    """Raise for `{ [i] -> e where [i] < [3] }`."""
+    if cursor.at_word("where", "when", "such"):
+        raise cursor.error(f"a generator stands behind '|', not '{cursor.token.text}'", paste="|")

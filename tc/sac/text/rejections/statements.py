@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
 from tc.frontend.token_cursor import Parsed, describe
 from tc.frontend.tokens import Kind, Token
@@ -31,10 +32,6 @@ def no_type(cursor: Cursor) -> ParseError:
     if token.kind is Kind.NAME and token.text in foreign.TYPES:
         meant = foreign.TYPES[token.text]
         return cursor.error(f"there is no type '{token.text}'", paste=meant)
-    if token.kind is Kind.NAME and cursor.ahead(1).text in (",", ")"):
-        return cursor.error(
-            f"the parameter '{token.text}' has no type", paste=f"float[*] {token.text}"
-        )
     if token.kind is Kind.NAME:
         return cursor.error(
             f"there is no type '{token.text}'",
@@ -43,8 +40,65 @@ def no_type(cursor: Cursor) -> ParseError:
     return cursor.unexpected("a type", repair="write a type such as float[*] here")
 
 
+def refuse_parameter_without_type(cursor: Cursor, element: str) -> None:
+    """Raise for a parameter that is a name alone."""
+    name = cursor.token.text
+    if cursor.token.kind is Kind.NAME and cursor.ahead(1).text in (",", ")"):
+        raise cursor.error(f"the parameter '{name}' has no type", paste=f"{element}[*] {name}")
+
+
+def refuse_function_without_type(cursor: Cursor) -> None:
+    """Raise for `f(int x) { return x; }`, where a text begins."""
+    name, element, after = cursor.token, cursor.ahead(2), cursor.ahead(3)
+    if name.kind is not Kind.NAME or cursor.ahead(1).text != "(":
+        return
+    if element.kind is Kind.KEYWORD and element.text in SPELLINGS and after.text != "(":
+        raise cursor.error(
+            f"the function '{name.text}' has no type of its result",
+            paste=f"{element.text}[*] {name.text}",
+        )
+
+
+def refuse_type_as_variable(cursor: Cursor, types: Sequence[ast.Type]) -> None:
+    """Raise for `float = 2;`."""
+    if cursor.at("=") and len(types) == 1 and not types[0].sizes:
+        name = types[0].element
+        raise cursor.error(
+            f"'{name}' is the name of a type, and of no variable",
+            rule="C2",
+            span=types[0].span,
+            idiom=f"{name}_value = 2; {name}_value + 1",
+        )
+
+
+def refuse_sizes_beside(cursor: Cursor) -> None:
+    """Raise for `[*,3]`, at the `*`."""
+    sign = cursor.token.text
+    if cursor.ahead(1).text == ",":
+        raise cursor.error(
+            f"'{sign}' stands alone in a type; beside sizes, 'd:shp' is any number of axes",
+            paste="d:shp",
+        )
+
+
+def refuse_second_brackets(cursor: Cursor) -> None:
+    """Raise for `int[n][m]`, at the second `[`."""
+    if cursor.at("["):
+        raise cursor.error(
+            "the sizes of a type stand in one pair of brackets",
+            span=cursor.span(cursor.previous_end - 1, cursor.token.end),
+            paste=",",
+        )
+
+
 def no_size(cursor: Cursor) -> ParseError:
     """The error where a size is due between the brackets of a type."""
+    if cursor.at("*") or cursor.at("+"):
+        return cursor.error(
+            f"'{cursor.token.text}' stands alone in a type; beside sizes, 'd:shp' is any number of "
+            "axes",
+            paste="d:shp",
+        )
     if cursor.at("]"):
         return cursor.error(
             "a type without sizes has no brackets, one of any shape '[*]'", paste="*]"
@@ -188,6 +242,14 @@ def behind_expression(cursor: Cursor) -> ParseError:
             idiom="x = a + 1; { iv -> x[iv] }, for a value that is used further on",
         )
     error = cursor.missing("an operator or the end of the text", repair="write an operator here")
+    if cursor.at("|"):
+        return cursor.error("there is no operator '|'; it is written '||'", paste="||")
+    if before.text == "lambda":
+        return cursor.error(
+            "there are no functions without a name",
+            span=cursor.span_of(before),
+            idiom="int[*] f(int[*] x) { return x + 1; }",
+        )
     if cursor.at("="):
         return cursor.error(
             "only variables are assigned to; a comparison is '=='", idiom="x = a; or x == a"
