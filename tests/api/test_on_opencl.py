@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-import threading
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from tc.kernel.pass_manager import PassContext, PassResult
 from tc.polyhedral import lowering
 from tests.support.bounds import assert_within
 from tests.support.opencl import on_pocl
+from tests.support.threads import run_at_once
 
 MM = "def mm(float(N,K) A, float(K,M) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 GATHER = "def f(float(N) a, int32(M) p) -> (o) { o(i) = a(p(i)) }"
@@ -165,20 +166,14 @@ def test_checks_are_off_by_default_g7() -> None:
 @on_pocl
 def test_threads() -> None:
     mm = tc.compile(MM, backend="opencl")
-    wrong: list[int] = []
 
     def work(seed: int) -> None:
         for n in (16, 40):
             a, b = whole(seed, n, n), whole(seed + 1, n, n)
-            if any(not np.array_equal(mm(a, b), a @ b) for _ in range(5)):
-                wrong.append(seed)
+            for _ in range(5):
+                np.testing.assert_array_equal(mm(a, b), a @ b)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    run_at_once(partial(work, seed) for seed in range(6))
 
 
 @on_pocl

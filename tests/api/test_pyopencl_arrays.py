@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tests.support.opencl import on_pocl
 from tests.support.pipeline import timeless
 from tests.support.processes import ended_well, run_python, told
 from tests.support.programs import CASES, Case
+from tests.support.threads import run_at_once
 from tests.test_programs import copies, expected_and_bounds, fresh
 
 MM = "def mm(float(N,K) A, float(K,M) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
@@ -354,7 +355,7 @@ def test_several_contexts() -> None:
 @on_pocl
 def test_threads_on_one_queue_and_on_several() -> None:
     f = tc.compile(PARTS, backend="opencl", options=PLAIN)
-    shared, wrong = queue(), []
+    shared = queue()
 
     def work(seed: int) -> None:
         own = queue()
@@ -362,15 +363,9 @@ def test_threads_on_one_queue_and_on_several() -> None:
             x = whole(seed * 100 + turn, 40)
             where = shared if turn % 2 else own
             found = f(put(x, where), float(seed))
-            if not np.array_equal(found.get(), seed * x.sum() * x):
-                wrong.append((seed, turn))
+            np.testing.assert_array_equal(found.get(), seed * x.sum() * x)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    run_at_once(partial(work, seed) for seed in range(5))
 
 
 # --- checks and the rest --------------------------------------------------------------------------

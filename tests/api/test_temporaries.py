@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tc.dtypes import FLOAT32
 from tc.kernel.ir import Buffer
 from tc.runtime.specialisation import LARGE_BYTES, Temporaries, new_output
 from tests.support.bounds import assert_computes, is_within
+from tests.support.threads import run_at_once
 
 CHAIN = """
 def chain(float(N, M) x) -> (o) {
@@ -63,22 +64,15 @@ def test_a_call_with_outputs_allocates_no_arrays() -> None:
 
 def test_calls_at_the_same_time() -> None:
     f = tc.compile(CHAIN)
-    wrong: list[int] = []
 
     def work(seed: int) -> None:
         x = np.random.default_rng(seed).standard_normal((50, 200)).astype(np.float32)
         bound = tc.error_bound(CHAIN, [x])
         for _ in range(30):
-            if not is_within(f(x), expected(x.astype(np.float64)), bound).all():
-                wrong.append(seed)
+            assert is_within(f(x), expected(x.astype(np.float64)), bound).all()
 
     f(np.ones((50, 200), np.float32))
-    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not wrong
+    run_at_once(partial(work, seed) for seed in range(6))
 
 
 # --- Large results start with a line of the caches, so that kernels may write them past these.

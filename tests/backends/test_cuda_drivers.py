@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tc.backends.geometry import LaunchGeometry
 from tc.errors import BackendError
 from tests.support.stub_cuda import Launch, Machine, bindings
 from tests.support.stub_pycuda import Stub
+from tests.support.threads import run_at_once
 
 ADAPTERS = {
     "cuda-bindings": ("tc.backends.cuda_bindings_driver", "CudaBindingsDriver"),
@@ -162,7 +164,6 @@ class TestDriver:
 
     def test_threads_launch_at_the_same_time(self, case: Case, memory: Any) -> None:
         launch = case.driver.launcher(case.driver.load(case.cubin), GEOMETRY, 3)
-        wrong = []
 
         def work(number: int) -> None:
             with case.driver.on(0):
@@ -170,16 +171,10 @@ class TestDriver:
                 for turn in range(100):
                     told = [own.address, number, turn]
                     launch(told, 0)
-                    if words(case.driver, own.address, 3) != told:
-                        wrong.append(told)
+                    assert words(case.driver, own.address, 3) == told
                 del own
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert wrong == []
+        run_at_once(partial(work, number) for number in range(4))
         assert words(case.driver, memory.address, 1)
 
     def test_streams_wait_for_each_other(self, case: Case, memory: Any) -> None:

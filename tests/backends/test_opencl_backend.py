@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +29,7 @@ from tests.support.grid_cases import GRIDS, failing, much_shared
 from tests.support.kernels import load, run
 from tests.support.opencl import on_pocl
 from tests.support.processes import ended_well, run_python, told
+from tests.support.threads import run_at_once
 
 BACKEND = OpenCLBackend()
 
@@ -120,15 +121,13 @@ def test_blocks_of_two_threads() -> None:
 def test_threads_share_a_kernel() -> None:
     """Each call has its own arguments and its own record of failures."""
     product, checked = load(BACKEND, tmm()), load(BACKEND, failing())
-    wrong: list[object] = []
 
     def multiply(seed: int) -> None:
         random = np.random.default_rng(seed)
         for _ in range(10):
             a, b = (random.integers(-9, 10, (n, 32)).astype(np.float32) for n in (128, 256))
             _, found = run(product, {"A": a, "B": b, "C": np.zeros((128, 256), np.float32)})
-            if not np.array_equal(found["C"], a @ b.T):
-                wrong.append(seed)
+            np.testing.assert_array_equal(found["C"], a @ b.T)
 
     def check(seed: int) -> None:
         places = np.zeros(40, np.int64)
@@ -136,16 +135,10 @@ def test_threads_share_a_kernel() -> None:
         given = {"a": np.zeros(5, np.float32), "p": places}
         for _ in range(10):
             failure, _ = run(checked, arrays_of(checked.kernel, given))
-            if failure is None or failure.values != (seed, -seed):
-                wrong.append(failure)
+            assert failure is not None
+            assert failure.values == (seed, -seed)
 
-    works = [(work, seed) for seed in range(1, 5) for work in (multiply, check)]
-    threads = [threading.Thread(target=work, args=(seed,)) for work, seed in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    run_at_once(partial(work, seed) for seed in range(1, 5) for work in (multiply, check))
 
 
 FORKS = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import tc
 from tests.api.evaluating import NEEDS_C
 from tests.jax.layers import in_64_bits
 from tests.support.bounds import assert_computes
+from tests.support.threads import run_at_once
 
 jax: Any = pytest.importorskip("jax", reason="jax is not installed")
 jnp = jax.numpy
@@ -228,28 +229,17 @@ def test_programs_that_are_too_large_for_memory_are_errors() -> None:
 def test_calls_of_many_threads(backend: str) -> None:
     gather = jax.jit(tc.compile(GATHER, backend=backend))
     table, wrong = jnp.arange(100.0), jnp.array([100], jnp.int32)
-    faults: list[str] = []
 
     def work(seed: int) -> None:
         numbers = np.random.default_rng(seed)
         for size in (1, 5, 9):
             at = numbers.integers(0, 100, size).astype("int32")
             for _ in range(8):
-                if gather(table, jnp.asarray(at)).tolist() != at.tolist():
-                    faults.append("a wrong result")
-            try:
+                assert gather(table, jnp.asarray(at)).tolist() == at.tolist()
+            with pytest.raises(Exception, match=r"reads T\(100\)"):
                 jax.block_until_ready(gather(table, wrong))
-                faults.append("no error")
-            except Exception as error:
-                if "reads T(100)" not in str(error):
-                    faults.append(str(error))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert faults == []
+    run_at_once(partial(work, seed) for seed in range(8))
 
 
 def test_kernels_use_the_threads_that_are_allowed_now() -> None:

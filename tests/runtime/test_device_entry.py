@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tc.runtime import arrays
 from tc.runtime.entries.device_entry import DeviceEntry
 from tests.support.on_devices import library_of
 from tests.support.stand_in import ALLOCATED, DeviceVector, StandInDriver, stand_in
+from tests.support.threads import run_at_once
 
 __all__ = ["stand_in"]
 
@@ -200,22 +201,13 @@ def test_many_threads_on_streams(stand_in: StandInDriver) -> None:
     """No two calls have the same temporaries at once, and each is right."""
     function = tc.compile(PARTS, backend="cuda", options=tc.Options.preset("naive"))
     function(vector(6))
-    failures: list[BaseException] = []
 
     def use(stream: int) -> None:
-        try:
-            rng = np.random.default_rng(stream)
-            for _ in range(40):
-                values = rng.integers(-4, 5, 6).astype(np.float32)
-                found = function(DeviceVector(values, stream=1 + stream % 3))
-                np.testing.assert_array_equal(found.y.values, values.sum() * values)
-        except BaseException as error:
-            failures.append(error)
+        rng = np.random.default_rng(stream)
+        for _ in range(40):
+            values = rng.integers(-4, 5, 6).astype(np.float32)
+            found = function(DeviceVector(values, stream=1 + stream % 3))
+            np.testing.assert_array_equal(found.y.values, values.sum() * values)
 
-    threads = [threading.Thread(target=use, args=(n,)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
+    run_at_once(partial(use, n) for n in range(6))
     assert "wait" not in stand_in.names()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tc.runtime.entries.device_entry import DeviceEntry
 from tests.support.device_libraries import CudaAPIError, CupyDevice
 from tests.support.on_devices import Library, use
 from tests.support.stand_in import REFUSED, DeviceVector, StandInDriver, stand_in
+from tests.support.threads import run_at_once
 
 __all__ = ["stand_in", "use"]
 
@@ -158,25 +160,18 @@ def test_threads_on_one_stream_and_on_several(stand_in: StandInDriver) -> None:
         finally:
             using[temporary] -= 1
 
-    wrong: list[object] = []
-
     def work(number: int, streams: list[int]) -> None:
         rng = np.random.default_rng(number)
         for turn in range(8):
             values = rng.integers(-4, 5, 6).astype(np.float32)
             found = f(DeviceVector(values, stream=streams[turn % len(streams)])).values
-            if not np.array_equal(found, values.sum() * values):
-                wrong.append((number, turn))
+            np.testing.assert_array_equal(found, values.sum() * values)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(special.runner), "enqueue", enqueue)
         for streams in ([3], [3, 4], [5, 3, 2, 77]):
-            threads = [threading.Thread(target=work, args=(n, streams)) for n in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-    assert (wrong, shared) == ([], [])
+            run_at_once(partial(work, n, streams) for n in range(4))
+    assert shared == []
     kept = temporaries_of(f)
     addresses = [address for each in kept.values() for address in each]
     assert len(addresses) == len({*addresses})

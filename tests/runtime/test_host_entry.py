@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import tc
 from tc.runtime.arrays.torch_private import private_parts
 from tc.runtime.entries.host_entry import HostEntry
 from tests.runtime.test_torch_layout_check import ODD
+from tests.support.threads import run_at_once
 
 ADD = "def add(float(N,M) x, float(N,M) y) -> (o) { o(i,j) = x(i,j) + y(i,j) }"
 LAST = "def last(float(N) x, float(N) y) -> (o) { o(i) = x(i) - y(i) }"
@@ -162,23 +163,15 @@ def test_an_entry_for_what_is_called_now(torch: Any) -> None:
 
 
 def test_many_threads(torch: Any) -> None:
-    function, failures = tc.compile(PARTS), []
+    function = tc.compile(PARTS)
     warm(function, torch.arange(6.0))
 
     def use(number: int) -> None:
-        try:
-            for step in range(100):
-                x = torch.arange(6.0) + number + step
-                assert torch.equal(function(x).y, x.sum() * x)
-        except BaseException as error:
-            failures.append(error)
+        for step in range(100):
+            x = torch.arange(6.0) + number + step
+            assert torch.equal(function(x).y, x.sum() * x)
 
-    threads = [threading.Thread(target=use, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
+    run_at_once(partial(use, n) for n in range(4))
 
 
 def test_arrays_of_numpy_are_left_to_their_own_entry(torch: Any) -> None:

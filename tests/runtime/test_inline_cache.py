@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tc.runtime.entries import inline_cache
 from tests.runtime.array_strategies import BASE, arrays
 from tests.support.bounds import assert_computes
 from tests.support.processes import ended_well, run_python, told
+from tests.support.threads import run_at_once
 
 ADD = "def add(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + 2 * B(i,j) }"
 TWO = "def two(float(N) A) -> (S, D) { S(i) = A(i) + A(i)  D(i) = A(i) - A(i) }"
@@ -426,21 +428,14 @@ def test_from_several_threads() -> None:
     """Each call has memory of its own, while many are under way."""
     x, y, z = floats(40, 60), floats(60, 50), floats(50, 40)
     function = repeating(CHAIN, x, y, z)
-    wrong: list[int] = []
 
     def calls(number: int) -> None:
         scaled = x * np.float32(number)
         expected = function(scaled, y, z)
         for _ in range(200):
-            if not (function(scaled, y, z) == expected).all():
-                wrong.append(number)
+            assert (function(scaled, y, z) == expected).all()
 
-    threads = [threading.Thread(target=calls, args=(n,)) for n in range(1, 7)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    run_at_once(partial(calls, n) for n in range(1, 7))
     assert function._entry is not None
     assert len(function._entry.frames.pool.idle) <= 4
 

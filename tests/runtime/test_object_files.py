@@ -6,7 +6,6 @@ import ctypes
 import gc
 import os
 import platform
-import threading
 import weakref
 from dataclasses import replace
 
@@ -30,6 +29,7 @@ from tc.runtime.object_files import (
 )
 from tests.support.kernels import load, matmul, run
 from tests.support.processes import ended_well, run_python, told
+from tests.support.threads import run_at_once
 
 ADD = "define i64 @add(i64 %x) { %y = add i64 %x, 7 ret i64 %y }"
 EXP = "declare double @exp(double) define double @e(double %x) { %y = call double @exp(double %x) ret double %y }"  # noqa: E501
@@ -122,20 +122,13 @@ def test_code_goes_with_its_owner() -> None:
 
 def test_threads_load_and_drop_at_once() -> None:
     file = compile_modules([ADD], ["add"], TARGET)
-    wrong: list[int] = []
 
     def work() -> None:
         for number in range(50):
             code = load_object(file)
-            if FUNCTION(code.addresses[0])(number) != number + 7:
-                wrong.append(number)
+            assert FUNCTION(code.addresses[0])(number) == number + 7
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    run_at_once([work] * 4)
 
 
 def test_an_engine_compiles_a_module() -> None:

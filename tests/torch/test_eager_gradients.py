@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 import weakref
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import tc
 from tests.api.evaluating import NEEDS_C
 from tests.support.interpreting import interpreted
+from tests.support.threads import run_at_once
 from tests.torch.layers import Layer, layers, tuple_of
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -169,11 +169,7 @@ def test_a_gradient_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(gradients, "grad", counted)
     function, (a, b) = interpreted(MM), LAYERS[0].tensors(torch)
-    threads = [threading.Thread(target=lambda: function(a, b).sum().backward()) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once([lambda: function(a, b).sum().backward()] * 4)
     assert len(made) == 1
     torch.testing.assert_close(a.grad, 4 * b.sum(1).expand(3, 4).detach())
     function(a, b.detach())

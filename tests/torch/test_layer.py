@@ -6,13 +6,14 @@ import copy
 import io
 import math
 import pickle
-import threading
+from functools import partial
 from typing import Any
 
 import pytest
 
 import tc
 from tests.support.interpreting import interpreted
+from tests.support.threads import run_at_once
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -113,17 +114,14 @@ def test_replicas_in_threads() -> None:
     def run(place: int, replica: Any) -> None:
         results[place] = replica(x[2 * place : 2 * place + 2])
 
-    threads = []
+    works = []
     for place in range(4):
         replica = layer._replicate_for_data_parallel()
         for name, parameter in layer.named_parameters():
             setattr(replica, name, parameter * 1)
         assert str(replica) == str(layer)
-        threads.append(threading.Thread(target=run, args=(place, replica)))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+        works.append(partial(run, place, replica))
+    run_at_once(works)
     torch.cat(results).cos().sum().backward()
     torch.testing.assert_close([layer.W1.grad, layer.B.grad], [*wanted])
 

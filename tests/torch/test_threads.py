@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import tc
 from tests.api.evaluating import NEEDS_C
 from tests.support.bounds import assert_computes
+from tests.support.threads import run_at_once
 from tests.torch.layers import layers
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -60,27 +62,16 @@ WAYS: list[Callable[[Any, Any, Any], Any]] = [
 @pytest.mark.parametrize("backend", ["numba", NEEDS_C, "interpret"])
 def test_all_ways_at_once(backend: str) -> None:
     """Each thread begins with another way, while nothing has been compiled."""
-    function, failures = tc.compile(TEXT, backend=backend), []
-    begin = threading.Barrier(THREADS)
+    function = tc.compile(TEXT, backend=backend)
 
     def work(number: int) -> None:
         numbers = torch.Generator().manual_seed(number)
-        try:
-            begin.wait()
-            for turn in range(ROUNDS * len(WAYS)):
-                way = WAYS[(number + turn) % len(WAYS)]
-                a = torch.rand(3, 4, generator=numbers, dtype=torch.float64)
-                b = torch.rand(4, 2, generator=numbers, dtype=torch.float64)
-                torch.testing.assert_close(way(function, a, b), way(torch.matmul, a, b))
-                array = function(a.numpy(), b.numpy())
-                assert_computes(TEXT, [a.numpy(), b.numpy()], array, a.numpy() @ b.numpy())
-        except BaseException as error:
-            failures.append(error)
+        for turn in range(ROUNDS * len(WAYS)):
+            way = WAYS[(number + turn) % len(WAYS)]
+            a = torch.rand(3, 4, generator=numbers, dtype=torch.float64)
+            b = torch.rand(4, 2, generator=numbers, dtype=torch.float64)
+            torch.testing.assert_close(way(function, a, b), way(torch.matmul, a, b))
+            array = function(a.numpy(), b.numpy())
+            assert_computes(TEXT, [a.numpy(), b.numpy()], array, a.numpy() @ b.numpy())
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+    run_at_once(partial(work, number) for number in range(THREADS))

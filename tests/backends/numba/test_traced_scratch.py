@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 import numba
 import numpy as np
@@ -14,6 +14,7 @@ from tc.dtypes import FLOAT32, INT64, UINT16
 from tc.kernel.ir import Cast, Const, Kernel, Let, Load, Store, Var
 from tc.runtime.arrays import empty
 from tests.support.build import I, dense, integer, loop
+from tests.support.threads import run_at_once
 from tests.support.vectors import check, compile_kernel, plus, ramp, run, times
 
 F16 = FLOAT32.vector(16)
@@ -83,22 +84,15 @@ def test_parts_together_are_the_loop(parts: int) -> None:
 
 def test_concurrent_calls_have_their_own_scratch() -> None:
     compiled = compile_kernel(transposing(400))
-    wrong: list[int] = []
 
     def work(seed: int) -> None:
         a = np.random.default_rng(seed).standard_normal((400, 64)).astype(np.float32)
         for _ in range(20):
             out = np.zeros_like(a)
             run(compiled, {"a": a, "o": out}, 1)
-            if not np.array_equal(out, a[:, ::-1]):
-                wrong.append(seed)
+            np.testing.assert_array_equal(out, a[:, ::-1])
 
-    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not wrong
+    run_at_once(partial(work, seed) for seed in range(4))
     assert 1 <= len(compiled.memory.idle) <= 4
 
 
