@@ -85,19 +85,19 @@ SPLIT = {
     "one variable, in strips": (
         "def f(float(A) X, float(A) Y) -> (s) { s +=! X(i) * Y(i) }",
         [
-            "S0.part: s.p0(i_part) +=! X(i_part * 576 + i) * Y(i_part * 576 + i)",
+            "S0.part: s.p0(i_part) +=! X(576 * i_part + i) * Y(576 * i_part + i)",
             "S0: s +=! s.p0(i_part)",
             "S0.rest: s += X(i) * Y(i)",
         ],
     ),
     "strips with nothing left": (
         "def f(float(B) X) -> (s) { s max= X(B - 1 - i) where i in 0:B }",
-        ["S0.part: s.p0(i_part) max=! X(B - 1 - (i_part * 576 + i))", "S0: s max= s.p0(i_part)"],
+        ["S0.part: s.p0(i_part) max=! X(B - 1 - (576 * i_part + i))", "S0: s max= s.p0(i_part)"],
     ),
     "the longest of several in strips": (
         "def f(float(N,C) X) -> (s) { s +=! X(n,c) * n }",
         [
-            "S0.part: s.p0(c_part) +=! X(n, c_part * 192 + c) * n",
+            "S0.part: s.p0(c_part) +=! X(n, 192 * c_part + c) * n",
             "S0: s +=! s.p0(c_part)",
             "S0.rest: s += X(n, c) * n",
         ],
@@ -105,7 +105,7 @@ SPLIT = {
     "more elements that read the same": (
         "def f(float(A,N) X, float(A,N) Y) -> (s) { s(i,j) +=! X(k,i) * Y(k,j) }",
         [
-            "S0.part: s.p0(k_part, i, j) +=! X(k_part * 576 + k, i) * Y(k_part * 576 + k, j)",
+            "S0.part: s.p0(k_part, i, j) +=! X(576 * k_part + k, i) * Y(576 * k_part + k, j)",
             "S0: s(i, j) +=! s.p0(k_part, i, j)",
             "S0.rest: s(i, j) += X(k, i) * Y(k, j)",
         ],
@@ -135,7 +135,7 @@ OF_COLUMNS = {
     "columns": (
         "def f(float(A,N) X) -> (s) { s(j) +=! X(i,j) }",
         [
-            "S0.part: s.p0(i_part, j) +=! X(i_part * 24 + i, j)",
+            "S0.part: s.p0(i_part, j) +=! X(24 * i_part + i, j)",
             "S0: s(j) +=! s.p0(i_part, j)",
             "S0.rest: s(j) += X(i, j)",
         ],
@@ -143,16 +143,16 @@ OF_COLUMNS = {
     "of two tensors, and what is the same for all columns": (
         "def f(float(B,N) X, float(B,N) Y, float(B) m) -> (s) { s(j) +=! Y(i,j) * (X(i,j)-m(i)) }",
         [
-            "S0.part: s.p0(i_part, j) +=! Y(i_part * 24 + i, j) * (X(i_part * 24 + i, j) - "
-            "m(i_part * 24 + i))",
+            "S0.part: s.p0(i_part, j) +=! Y(24 * i_part + i, j) * (X(24 * i_part + i, j) - "
+            "m(24 * i_part + i))",
             "S0: s(j) +=! s.p0(i_part, j)",
         ],
     ),
     "two in one loop": (
         "def f(float(B,N) X) -> (s, q) { s(j) +=! X(i,j)  q(j) += X(i,j) * X(i,j) }",
         [
-            "S0.part: s.p0(i_part, j) +=! X(i_part * 24 + i, j)",
-            "S1.part: q.p0(i_part, j) +=! X(i_part * 24 + i, j) * X(i_part * 24 + i, j)",
+            "S0.part: s.p0(i_part, j) +=! X(24 * i_part + i, j)",
+            "S1.part: q.p0(i_part, j) +=! X(24 * i_part + i, j) * X(24 * i_part + i, j)",
             "S0: s(j) +=! s.p0(i_part, j)",
             "S1: q(j) += q.p0(i_part, j)",
         ],
@@ -161,7 +161,7 @@ OF_COLUMNS = {
         "def f(float(B,N) X) -> (s, q) { s(j) +=! X(i,j)  q(j) +=! X(i,j) * s(0) }",
         [
             "S0: s(j) +=! X(i,j)",
-            "S1.part: q.p0(i_part, j) +=! X(i_part * 24 + i, j) * s(0)",
+            "S1.part: q.p0(i_part, j) +=! X(24 * i_part + i, j) * s(0)",
             "S1: q(j) +=! q.p0(i_part, j)",
         ],
     ),
@@ -172,8 +172,8 @@ OF_COLUMNS = {
     "two with something left": (
         "def f(float(A,N) X) -> (s, q) { s(j) +=! X(i,j)  q(j) min=! X(i,j) }",
         [
-            "S0.part: s.p0(i_part, j) +=! X(i_part * 24 + i, j)",
-            "S1.part: q.p0(i_part, j) min=! X(i_part * 24 + i, j)",
+            "S0.part: s.p0(i_part, j) +=! X(24 * i_part + i, j)",
+            "S1.part: q.p0(i_part, j) min=! X(24 * i_part + i, j)",
             "S0: s(j) +=! s.p0(i_part, j)",
             "S0.rest: s(j) += X(i, j)",
             "S1: q(j) min=! q.p0(i_part, j)",
@@ -200,7 +200,7 @@ OF_COLUMNS = {
     "a factor for each column": (
         "def f(float(B,N) X, float(N) g) -> (s) { s(j) +=! X(i,j) * g(j) }",
         [
-            "S0.part: s.p0(i_part, j) +=! X(i_part * 24 + i, j) * g(j)",
+            "S0.part: s.p0(i_part, j) +=! X(24 * i_part + i, j) * g(j)",
             "S0: s(j) +=! s.p0(i_part, j)",
         ],
     ),

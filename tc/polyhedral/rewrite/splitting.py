@@ -18,14 +18,12 @@ from collections.abc import Container
 from dataclasses import replace
 from math import prod
 
-from tc.dtypes import INT64
-from tc.polyhedral.rewrite.rewriting import REST, Rewriting, rewrite, unused_name
+from tc.affine.forms import Form
+from tc.polyhedral.rewrite.rewriting import REST, Rewriting, unused_name
+from tc.polyhedral.rewrite.simplifying import substituted
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import (
-    Binary,
-    Expr,
     Index,
-    Literal,
     Program,
     Range,
     Read,
@@ -68,7 +66,7 @@ def split(
     >>> row = Source("def f(float(I) x) -> (s) { s +=! x(i) }")
     >>> parts = split(infer_ranges(check(parse(row)), {"x": (100_000,)}, {}))
     >>> [statement.text for statement in parts.program.statements]
-    ['s.p0(i_part) +=! x(i_part * 1536 + i)', 's +=! s.p0(i_part)', 's += x(i)']
+    ['s.p0(i_part) +=! x(1536 * i_part + i)', 's +=! s.p0(i_part)', 's += x(i)']
     """
     rewriting, limits = Rewriting(shaped, "split"), thresholds or Thresholds()
     return rewriting.program(lambda old: _split(old, rewriting, limits, strided), _partials_first)
@@ -223,22 +221,9 @@ def _cut(
     strip = unused_name(
         f"{variable}_part", {*statement.variables, *rewriting.shaped.program.tensors}
     )
-    begin = Binary(
-        "*",
-        Index(strip, span=statement.span),
-        Literal(length, INT64, span=statement.span),
-        INT64,
-        span=statement.span,
-    )
-
-    def moved(node: Expr) -> Expr:
-        is_it = isinstance(node, Index) and node.name == variable
-        return Binary("+", begin, node, INT64, span=node.span) if is_it else node
-
-    variables = (*statement.outer, strip, *statement.reduction)
     cut = replace(
         old,
-        statement=replace(statement, rhs=rewrite(statement.rhs, moved), variables=variables),
+        statement=substituted(statement, {variable: Form(0, {strip: length, variable: 1})}),
         ranges={**old.ranges, strip: Range(0, number), variable: Range(0, length)},
     )
     made = _parts(cut, rewriting, strip, first=first)
