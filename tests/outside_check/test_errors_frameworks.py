@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -70,10 +71,15 @@ def test_texts_are_shown_as_they_are_printed() -> None:
     assert pickle.loads(pickle.dumps(tc.grad(SCALE))) == tc.grad(SCALE)
 
 
-def test_the_result_of_a_search_is_a_line() -> None:
+def test_the_result_of_a_search_is_a_line(tmp_path: Path) -> None:
     """2.6"""
     tuned = tc.autotune(
-        SCALE, [np.ones(64, np.float32), 2.0], backend="numba", max_candidates=2, max_seconds=20
+        SCALE,
+        [np.ones(64, np.float32), 2.0],
+        backend="numba",
+        max_candidates=2,
+        max_seconds=20,
+        database=tmp_path / "tuned.db",
     )
     shown = repr(tuned.result)
     assert shown.startswith("<tuning result: ")

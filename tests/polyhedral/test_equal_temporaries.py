@@ -46,6 +46,10 @@ GONE = {
         HEAD + " { t(n,d) = x(n,d) where n in 0:2, d in 0:D  o(d) +=! t(n,d) }",
         ["S1: o(d) +=! x(n, d)"],
     ),
+    "a part whose size counts": (
+        HEAD + " { t(n) = y(n) where n in 0:2  o(n) = pad(t(n-1), 7) where n in 0:N }",
+        ["S1: o(n) = 0 <= n - 1 && n - 1 < 2 ? y(n - 1) : 7.0"],
+    ),
     "the copy of another temporary": (
         HEAD + " { s(n) +=! x(n,d)  t(n) = s(n)  o(n) = t(N-1-n) + s(n) }",
         ["S0: s(n) +=! x(n,d)", "S2: o(n) = s(4 - n) + s(n)"],

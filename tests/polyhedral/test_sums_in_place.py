@@ -54,6 +54,10 @@ PLACED = {
             "S3: o(n) += s(n)",
         ],
     ),
+    "its size counts": (
+        HEAD + " { t(n) +=! x(n,d)  o(n) = pad(t(n), 7) where n in 0:N }",
+        ["S0: o(n) +=! x(n, d)", "S1: o(n) = 0 <= n && n < 5 ? o(n) : 7.0"],
+    ),
     "the first of two that could be": (
         HEAD + " { s(n) +=! x(n,d)  t(n) min=! x(n,d)  o(n) = t(n) / s(n) }",
         ["S0: o(n) +=! x(n, d)", "S1: t(n) min=! x(n,d)", "S2: o(n) = t(n) / o(n)"],

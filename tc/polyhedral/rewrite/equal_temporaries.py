@@ -41,24 +41,7 @@ def without_equal_temporaries(shaped: ShapedProgram) -> ShapedProgram:
     if not shaped.program.temporaries:
         return shaped
     equal = _Uses(shaped).equal_temporaries()
-    if not equal:
-        return shaped
-    rewriting = Rewriting(shaped, "equal")
-
-    def renamed(expr: p.Expr) -> p.Expr:
-        if isinstance(expr, p.Read) and expr.tensor in equal:
-            return replace(expr, tensor=equal[expr.tensor])
-        return expr
-
-    def changed(old: ShapedStatement) -> list[ShapedStatement] | None:
-        if old.statement.target in equal:
-            return []
-        rhs = rewrite(old.statement.rhs, renamed)
-        if rhs is old.statement.rhs:
-            return None
-        return [rewriting.changed(replace(old.statement, rhs=rhs), old.ranges, old)]
-
-    return rewriting.program(changed, gone=equal.keys())
+    return Rewriting(shaped, "equal").with_others(equal, write=False) if equal else shaped
 
 
 class _Uses:

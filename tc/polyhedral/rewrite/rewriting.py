@@ -6,13 +6,10 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import replace
 from itertools import chain, count
 from operator import is_
-from typing import TypeVar
 
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.source import Source, Span
-
-T = TypeVar("T")
 
 REST = "rest"
 """Behind the name of a statement: what is left of it (`Rewriting.apart`)."""
@@ -73,10 +70,6 @@ def writes_all(each: p.ShapedStatement, shaped: p.ShapedProgram) -> bool:
             for v, size in zip(statement.outer, shape, strict=True)
         )
     )
-
-
-def _without(gone: Container[str], named: Mapping[str, T]) -> dict[str, T]:
-    return {name: each for name, each in named.items() if name not in gone}
 
 
 class Rewriting:
@@ -186,11 +179,9 @@ class Rewriting:
         self,
         change: Callable[[p.ShapedStatement], Iterable[p.ShapedStatement] | None],
         order: Callable[[list[p.ShapedStatement]], list[p.ShapedStatement]] = list,
-        gone: Collection[str] = (),
     ) -> p.ShapedProgram:
         """The program with each statement replaced by what `change` makes of it, None where it
-        stays, and all in another order; the very same where all do. The temporaries `gone` are
-        none any more."""
+        stays, and all in another order; the very same where all do."""
         made: list[p.ShapedStatement] = []
         for old in self.shaped.statements:
             new = change(old)
@@ -202,14 +193,46 @@ class Rewriting:
             shaped,
             program=replace(
                 program,
-                tensors=_without(gone, {**program.tensors, **self._tensors}),
-                temporaries=tuple(
-                    name for name in (*program.temporaries, *self._tensors) if name not in gone
-                ),
+                tensors={**program.tensors, **self._tensors},
+                temporaries=(*program.temporaries, *self._tensors),
                 statements=tuple(s.statement for s in statements),
             ),
-            shapes=_without(gone, {**shaped.shapes, **self._shapes}),
+            shapes={**shaped.shapes, **self._shapes},
             statements=statements,
+        )
+
+    def with_others(self, others: Mapping[str, str], *, write: bool) -> p.ShapedProgram:
+        """The program with another tensor in place of each of these temporaries, which are none any
+        more: in what reads them, and with `write` in what writes them; without, what writes them is
+        gone. Their sizes, which conditions of `pad` ask for, are numbers."""
+
+        def other(node: p.Expr) -> p.Expr:
+            if isinstance(node, p.Read) and node.tensor in others:
+                return replace(node, tensor=others[node.tensor])
+            if isinstance(node, p.Extent) and node.tensor in others:
+                size = self.shaped.shapes[node.tensor][node.axis]
+                return p.Literal(size, node.dtype, span=node.span)
+            return node
+
+        def changed(old: p.ShapedStatement) -> list[p.ShapedStatement] | None:
+            statement, rhs = old.statement, rewrite(old.statement.rhs, other)
+            if statement.target in others and not write:
+                return []
+            target = others.get(statement.target, statement.target)
+            if target == statement.target and rhs is statement.rhs:
+                return None
+            new = replace(statement, target=target, rhs=rhs)
+            if old.checked:  # a size alone has changed: the text stays as it was written
+                return [replace(old, statement=new)]
+            return [self.changed(new, old.ranges, old)]
+
+        made = self.program(changed)
+        left = {name: t for name, t in made.program.tensors.items() if name not in others}
+        temporaries = tuple(name for name in made.program.temporaries if name in left)
+        return replace(
+            made,
+            program=replace(made.program, tensors=left, temporaries=temporaries),
+            shapes={name: made.shapes[name] for name in left},
         )
 
     def _new_name(self, prefix: str) -> str:

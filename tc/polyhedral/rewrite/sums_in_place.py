@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
-from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite, writes_all
+from tc.polyhedral.rewrite.rewriting import Rewriting, writes_all
 from tc.semantics import program as p
 from tc.semantics.program import ShapedProgram, ShapedStatement
 
@@ -36,23 +35,7 @@ def sum_in_place(shaped: ShapedProgram) -> ShapedProgram:
     ['m(n) +=! x(n, d)', 'm(n) = m(n) / D']
     """
     places = _places(shaped)
-    if not places:
-        return shaped
-    rewriting = Rewriting(shaped, "in place")
-
-    def renamed(expr: p.Expr) -> p.Expr:
-        if isinstance(expr, p.Read) and expr.tensor in places:
-            return replace(expr, tensor=places[expr.tensor])
-        return expr
-
-    def placed(old: ShapedStatement) -> list[ShapedStatement] | None:
-        statement, rhs = old.statement, rewrite(old.statement.rhs, renamed)
-        if statement.target not in places and rhs is statement.rhs:
-            return None
-        target = places.get(statement.target, statement.target)
-        return [rewriting.changed(replace(statement, target=target, rhs=rhs), old.ranges, old)]
-
-    return rewriting.program(placed, gone=places.keys())
+    return Rewriting(shaped, "in place").with_others(places, write=True) if places else shaped
 
 
 def _places(shaped: ShapedProgram) -> dict[str, str]:
