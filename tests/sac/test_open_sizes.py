@@ -3,10 +3,13 @@ reference refuses (C26)."""
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tc
 import tc.sac
@@ -127,3 +130,65 @@ def test_a_kernel_serves(text: str, given: dict[str, Any], due: Any, backend: st
     function = tc.sac.compile(text, entry=entry(text), backend=backend)
     np.testing.assert_array_equal(function(given), due)
     np.testing.assert_array_equal(tc.sac.interpret(text, given, entry=entry(text)), due)
+
+
+AMOUNTS = ("i", "-i", "i - 3", "3 - i", "n[i]", "-n[i]", "2", "-2", "i / 2", "min(i, 4)",
+           "abs(i - 4)", "i > 2 ? i : 1")  # fmt: skip
+INDICES = ("j", "j", "i - j", "j + 1", "0")
+ENDS = ("i", "3", "i + 1", "6 - i", "n[i]", "min(i, 5)")
+
+
+def array(random: Random, depth: int) -> str:
+    """An array whose size the index i may decide."""
+    if depth == 0:
+        return random.choice("vw")
+    inner = array(random, depth - 1)
+    form = random.randrange(8)
+    if form < 3:
+        return f"{random.choice(['take', 'drop'])}([{random.choice(AMOUNTS)}], {inner})"
+    other = array(random, depth - 1)
+    return (
+        f"({inner} * {other})",
+        f"({inner} ++ {other})",
+        f"(i > 2 ? {inner} : {other})",
+        f"{{ [k] -> {inner}[k] + k }}",
+        f"f(reverse({inner}))",
+    )[form - 3]
+
+
+def body(random: Random) -> str:
+    """A fold over such an array, or over selections from two of them."""
+    first, second = array(random, 2), array(random, 1)
+    term = f"{first}[{random.choice(INDICES)}] + {second}[j]"
+    return random.choice(
+        (
+            f"sum({first})",
+            f"maxval({{ [j] -> {term} }})",
+            f"sum({{ [j] -> {term} | [j] < [{random.choice(ENDS)}] }})",
+            f"sum({{ jv -> {first}[jv] - {second}[jv] }})",
+            f"with {{ ([1] <= [j] < [{random.choice(ENDS)}]) : {term}; }} : fold(+, 0)",
+        )
+    )
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@settings(max_examples=150, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_generated_sizes_are_those_of_the_reference(random: Random) -> None:
+    """The same values, or an error of both: which of several errors is told first is open."""
+    size = random.randint(5, 7)
+    text = (
+        "int[*] f(int[.] x) { return x + 1; } int[*] h(int[.] v, int[.] w, int[.] n) "
+        f"{{ return {{ [i] -> {body(random)} | [{random.randint(0, 2)}] <= [i] < [{size}] }}; }}"
+    )
+    inputs = [
+        np.array([random.randint(least, 4) for _ in range(size)], np.int32) for least in (-4, -4, 0)
+    ]
+    try:
+        due = tc.sac.interpret(text, *inputs, entry="h")
+    except tc.TCError:
+        with pytest.raises(tc.TCError):
+            tc.sac.compile(text, entry="h", backend="interpret")(*inputs)
+        return
+    found = tc.sac.compile(text, entry="h", backend="interpret")(*inputs)
+    np.testing.assert_array_equal(found, due)
