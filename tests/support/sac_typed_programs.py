@@ -1344,7 +1344,10 @@ class _Writer:
             for _ in range(found.size):
                 self.counted()
             with np.errstate(all="ignore"):
-                return np.asarray(function(found)).astype(name)
+                result = np.asarray(function(found)).astype(name)
+                if name in FLOATS and not np.array_equal(result, function(found.astype("g"))):
+                    raise Unsettled("rounding")
+            return result
 
         return Expr(f"{word}({inner.text})", shape, inner.typ, value)
 
