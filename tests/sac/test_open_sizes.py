@@ -26,6 +26,10 @@ SERVED: list[tuple[str, dict[str, Any], Any]] = [
      [7, *(V[: i - 1].sum() for i in range(1, 40))]),
     # an index outside in a branch that is not taken
     ("x = n > 5 ? v[40] : v[0]; { [i] -> x | [i] < [2] }", {"v": V, "n": np.int32(5)}, V[[0, 0]]),
+    # what may fail, in variables that are needed behind conditions alone
+    ("x = 1 / n; { [i] -> v[i] > 9 ? x : 0 }", {"v": V, "n": np.int32(0)}, np.zeros(40)),
+    ("x = v[n] / n; { [i] -> v[i] < 9 || x > i ? 1 : x }", {"v": V, "n": np.int32(99)},
+     np.ones(40)),
     # amounts that are negative
     ("{ [i] -> sum(take([-i], v)) | [i] < [40] }", {"v": V},
      [V[40 - i :].sum() for i in range(40)]),

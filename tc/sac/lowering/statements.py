@@ -14,6 +14,7 @@ from typing import Any
 
 from tc.dtypes import BOOL, FLOAT64, INT32, INT64, DType, Type, Weak
 from tc.frontend.operator_parser import MAX_HEIGHT
+from tc.sac.lowering.assumptions import Assumptions, is_safe
 from tc.sac.lowering.def_text import Statement
 from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms, is_floating, walk
 
@@ -22,6 +23,9 @@ SMALL = 8
 
 MAX_INLINED = MAX_HEIGHT // 2
 """The most operations, each on the result of the one before, to which inlined arrays may add up."""
+
+MAX_REPEATED = 64
+"""The most nodes of a term that is written again because it may raise where it is not needed."""
 
 MANY = 8
 """The number of uses from which on even a small term is a temporary, unless it only moves
@@ -177,9 +181,21 @@ class Assembly:
             around = _points(statement.indices)
             found = _occurrences(statement.term, array, around)
             count, evaluations = count + found[0], evaluations + found[1]
-        if count == 1 and evaluations <= max(1, _points(array.variables)):
+        points = max(1, _points(array.variables))
+        if count == 1 and evaluations <= points:
             return True
-        return count <= MANY and is_small(array.term)
+        if count <= MANY and is_small(array.term):
+            return True
+        return evaluations <= MANY * points and self._fails_alone(array, users)
+
+    def _fails_alone(self, array: NamedArray, users: list[Statement]) -> bool:
+        """Whether the elements of an array may raise, and are needed behind conditions alone: what
+        no result needs raises nothing (C10)."""
+        if array.term.size > MAX_REPEATED or any(n.kind == "fold" for n in walk([array.term])):
+            return False
+        if any(_is_always_used(statement, array) for statement in users):
+            return False
+        return not is_safe(array.term, Assumptions(self.terms))
 
     def _tensor_of(self, array: NamedArray) -> tuple[Tensor, tuple[Term, ...]]:
         """The temporary of an array, or the result that is the array, and the variables that its
@@ -261,6 +277,25 @@ class Assembly:
 
 def _fold_name(op: str) -> str:
     return {"+": "total", "*": "product", "min": "least", "max": "greatest"}[op]
+
+
+def _is_always_used(statement: Statement, array: NamedArray) -> bool:
+    """Whether a statement uses an array for each of its instances, whatever conditions hold."""
+    guard = statement.guard
+    is_guarded = guard is not None and guard.kind != "number"
+    stack, seen = [statement.term if not is_guarded else guard], set()
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen or array not in node.used:
+            continue
+        seen.add(node)
+        if node.kind == "use" and node.data is array:
+            return True
+        is_lazy = node.kind == "choice" or (node.kind == "apply" and node.data in ("&&", "||"))
+        if node.kind == "fold":
+            is_lazy = node.args[0].kind != "number"
+        stack.extend(node.args[:1] if is_lazy else node.args)
+    return False
 
 
 def _points(indices: Sequence[Term]) -> int:
