@@ -29,7 +29,7 @@ from bench.timing import once, seconds_of_rounds
 from tc.device import host
 
 RESULTS = Path(__file__).parent / "results"
-TURN = 0.004
+TURN = 0.001
 """Seconds of a text's turn in a round, if a call takes less: many short rounds, as a machine that
 others use is slow for a while."""
 
@@ -93,46 +93,48 @@ def both(
     return {name: lambda f=f: f(*case.inputs, outputs=outputs) for name, f in runs.items()}
 
 
-def agree(kernel: Kernel, case: Case) -> None:
+def agree(kernel: Kernel, case: Case, expected: Sequence[Any]) -> None:
     """Raises SystemExit where what was computed differs from numpy's by more than rounding."""
-    for found, wanted in zip(case.outputs, case.expected(), strict=True):
+    for found, wanted in zip(case.outputs, expected, strict=True):
         if not np.abs(found - wanted).max(initial=0) <= kernel.tolerance(wanted):
             raise SystemExit(f"{kernel.name}: results differ")
 
 
-def ratio_of(
-    kernel: Kernel, budget: float, options: tc.Options | None, clock: Callable[[], float]
+def compared(
+    runs: dict[str, Callable[[], object]],
+    budget: float,
+    clock: Callable[[], float],
+    of_rounds: Callable[[Sequence[float]], float],
 ) -> list[float]:
-    """Milliseconds of both texts and the ratio, all medians over rounds in each of which both
-    run."""
-    case = kernel.case()
-    runs = both(kernel, case, options)
-    for run in runs.values():
-        case.reset()
-        run()
-        agree(kernel, case)
+    """Milliseconds of both texts, and the ratio."""
     rounds = max(15, int(budget / max(TURN, once(runs["tc"]))))
     samples = seconds_of_rounds(runs, budget=budget, rounds=rounds, clock=clock)
-    own, other = (1e3 * statistics.median(samples[name]) for name in ("sac", "tc"))
-    ratios = (s / t for s, t in zip(samples["sac"], samples["tc"], strict=True))
-    return [own, other, statistics.median(ratios)]
+    own, other = (1e3 * of_rounds(samples[name]) for name in ("sac", "tc"))
+    return [own, other, own / other]
 
 
 def measured(budget: float, kernels: Sequence[Kernel] = KERNELS) -> list[list[Any]]:
     """A row for each kernel: with default options, and with one thread."""
     rows = []
     for kernel in kernels:
-        by_wall = ratio_of(kernel, budget, None, time.perf_counter)
-        by_thread = ratio_of(kernel, budget, tc.Options(threads=1), time.thread_time)
+        case = kernel.case()
+        expected = case.expected()
+        two, one = (both(kernel, case, options) for options in (None, tc.Options(threads=1)))
+        for run in (*two.values(), *one.values()):
+            case.reset()
+            run()
+            agree(kernel, case, expected)
+        by_wall = compared(two, budget, time.perf_counter, min)
+        by_thread = compared(one, budget, time.thread_time, statistics.median)
         rows.append([kernel.name, *by_wall, *by_thread])
         print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
 
-HOW = """Times are medians of many short rounds, in each of which both texts run; the ratio is the
-median of those of the rounds, the time of SaC's text over that of tc's (`bench/cpu_kernels`). With
-default options: two threads, by the clock on the wall, on a machine of two cores that others used
-at the same time. With one thread: the time of the processor that the thread took."""
+HOW = """Both texts run in turn in many short rounds; the ratio is the time of SaC's text over that
+of tc's (`bench/cpu_kernels`). With default options: two threads, the least time of all rounds by the
+clock on the wall, on a machine of two cores that others used at the same time. With one thread: the
+median of the time of the processor that the thread took."""
 
 
 def page(described: dict[str, Any], rows: Sequence[Sequence[Any]]) -> str:

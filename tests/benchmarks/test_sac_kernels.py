@@ -37,7 +37,7 @@ def test_both_texts_compute_what_numpy_does(kernel: sac_kernels.Kernel) -> None:
     for run in runs.values():
         case.reset()
         run()
-        sac_kernels.agree(kernel, case)
+        sac_kernels.agree(kernel, case, case.expected())
 
 
 def test_a_wrong_result_ends_the_benchmark() -> None:
@@ -45,10 +45,10 @@ def test_a_wrong_result_ends_the_benchmark() -> None:
     sac_kernels.both(SMALL[0], case)["sac"]()
     case.outputs[0][0, 0] += 1
     with pytest.raises(SystemExit, match=r"tmm .*: results differ"):
-        sac_kernels.agree(SMALL[0], case)
+        sac_kernels.agree(SMALL[0], case, case.expected())
     case.outputs[0][0, 0] = np.nan
     with pytest.raises(SystemExit, match="results differ"):
-        sac_kernels.agree(SMALL[0], case)
+        sac_kernels.agree(SMALL[0], case, case.expected())
 
 
 @pytest.mark.parametrize("kernel", [ls.mlp1(5, 7, 3), ls.gconv(2, 3, 2, 4, 5, 6)])
