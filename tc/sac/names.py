@@ -11,7 +11,8 @@ from tc.errors import CheckError, Notes
 from tc.sac import ast
 from tc.sac.text import foreign
 from tc.sac.text.printer import printed
-from tc.source import Edit
+from tc.sac.trees import children
+from tc.source import Edit, Span
 from tc.wording import counted, listed, nearest
 
 ARITIES: Mapping[str, int] = {
@@ -276,7 +277,12 @@ class _Checker:
                         "a dot bounds a fold, which has no shape",
                         rule="C21",
                         span=bound.value.span,
-                        idiom="0 * shape(a) <= iv < shape(a), of the array that is folded",
+                        paste=_first_index(part.generator)
+                        if bound is part.generator.lower
+                        else None,
+                        idiom="0 * shape(a) <= iv < shape(a), of the array that is folded"
+                        if bound is part.generator.upper
+                        else None,
                     )
         match node.operation:
             case ast.Genarray(shape, default):
@@ -429,13 +435,45 @@ def _bound_names(pattern: ast.Pattern) -> list[str]:
 
 def _no_dot_last(node: ast.Comprehension) -> None:
     """Raise where a dot is the upper bound of the last partition (C17)."""
-    generator = node.parts[-1].generator
+    part = node.parts[-1]
+    generator = part.generator
     if generator is None or generator.upper is None:
         return
     if isinstance(generator.upper.value, ast.Dot):
+        edits: tuple[Edit, ...] = ()
+        if selected_by(part.body) >= set(_bound_names(part.pattern)):
+            start = part.body.span.end if generator.lower is None else generator.index.span.end
+            edits = (Edit(Span(node.span.source, start, generator.span.end), ""),)
         raise CheckError(
             "'.' cannot bound the last partition, which gives the result its shape",
             rule="C17",
             span=generator.upper.value.span,
-            idiom=f"{printed(generator.index)} < shape(a), or no bound where selections tell it",
+            edits=edits,
+            idiom=None
+            if edits
+            else f"{printed(generator.index)} < shape(a), or no bound where selections tell it",
         )
+
+
+def selected_by(body: ast.Expr) -> set[str]:
+    """The names that a body selects by, each as an item of its own."""
+    found: set[str] = set()
+    if isinstance(body, ast.Select):
+        items = body.items
+        if len(items) == 1 and isinstance(items[0], ast.Row):
+            items = items[0].items
+        found = {item.text for item in items if isinstance(item, ast.Name)}
+    return found.union(*map(selected_by, children(body)))
+
+
+def _first_index(generator: ast.Generator) -> str | None:
+    """The text of the least index of a generator whose lower bound is a dot."""
+    if isinstance(generator.index, ast.ScalarPattern):
+        return f"[{', '.join('0' for _ in generator.index.names)}]"
+    upper = generator.upper
+    if upper is None or isinstance(upper.value, ast.Dot):
+        return None
+    if isinstance(upper.value, ast.Row):
+        return f"[{', '.join('0' for _ in upper.value.items)}]"
+    text = upper.value.span.line
+    return f"0 * {text if text.endswith((')', ']')) else f'({text})'}"

@@ -14,7 +14,7 @@ from tc.errors import CheckError, TCError, render
 from tc.process.call_sites import warn
 from tc.process.deep_stack import with_deep_stack
 from tc.sac import ast
-from tc.sac.arguments import GivenInput, bind, described
+from tc.sac.arguments import GivenInput, bind, described, for_library
 from tc.sac.levels.calls import Invocation
 from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.values import Context, Environment, Value
@@ -93,7 +93,10 @@ class Program:
         """The results by the reference, and its warnings issued."""
         arrays = {g.name: _for_reference(g) for g in given}
         entry = None if self.definition is None else self.name
-        results, context = traced(lambda: interpret_module(self.module, arrays, entry))
+        try:
+            results, context = traced(lambda: interpret_module(self.module, arrays, entry))
+        except TCError as error:
+            raise for_library(error, given) from None
         issue_warnings(context)
         return results
 

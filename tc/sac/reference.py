@@ -18,7 +18,7 @@ import numpy as np
 from tc.dtypes import BOOL, Array, DType, Type, Weak
 from tc.errors import TCError
 from tc.sac import ast
-from tc.sac.levels.array_functions import combined
+from tc.sac.levels.array_functions import combined, spread_text
 from tc.sac.levels.calls import Invocation
 from tc.sac.levels.element_types import (
     BOOL_TYPE,
@@ -44,7 +44,7 @@ from tc.sac.levels.values import (
     elements,
     shown,
 )
-from tc.source import Span, described
+from tc.source import Edit, Span, described
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +195,7 @@ def _fitting(part: Partition, body: Value, index: Shape, room: Shape, dtype: Typ
             f"the body at {part.index_text} = {shown(index)} has shape {shown(body.shape)}, the "
             f"result has room for {shown(room)}",
             span=part.body.span,
+            paste=None if body.rank else spread_text(part.body.span, room),
         )
     return elements(body, dtype)
 
@@ -234,13 +235,18 @@ def _folded_instance(loop: FoldLoop, part: Partition, index: Shape) -> Array:
     """The elements of the body of a fold at an index, of the shape of the neutral element (C21)."""
     body = part.instance(index)
     if body.shape != loop.shape:
-        raise loop.fault(
+        error = loop.fault(
             blamed((body, Level.S), (loop.neutral, Level.S)),
             "C21",
             f"the body at {part.index_text} = {shown(index)} has shape {shown(body.shape)}, the "
             f"neutral element {shown(loop.shape)}",
             span=part.body.span,
         )
+        if not loop.neutral.rank:
+            at = loop.neutral_span
+            error.edits = (Edit(at, spread_text(at, body.shape)),)
+            error.repair = described(error.edits)
+        raise error
     return _in_fold(loop, body)
 
 

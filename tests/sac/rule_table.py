@@ -1141,3 +1141,50 @@ case(
     {"n": V.astype("int64")},
     2**53 * V[:-1].astype("int64") + (2**53 + 1) * V[1:].astype("int64"),
 )
+
+
+# --- what generated programs alone, or none, had told of changed rules ----------------------------
+
+refused(
+    "sizes that one result fixes for the next",
+    "C6",
+    "int[n], int[n] f(int[*] a, int[*] b) { return (a, b); }",
+    [V, ints(3)],
+    "C6",
+    "[3]",
+)
+case(
+    "sizes that results share",
+    "C6",
+    "int[n], int[n,n] f(int[*] a, int[*] b) { return (a, b); }",
+    [ints(4), SQUARE],
+    (ints(4), SQUARE),
+)
+case(
+    "a default has a wider type than the bodies",
+    "C5 C21",
+    "with { ([0] <= [i] < [3]) : v[i]; } : genarray([4], 0.5)",
+    {"v": V},
+    f64([*V[:3], 0.5]),
+)
+case(
+    "an array has a narrower type than the bodies",
+    "C5 C21",
+    "with { ([1] <= [i] < [3]) : 0.5 * v[i]; } : modarray(v)",
+    {"v": V},
+    f64([V[0], 0.5 * V[1], 0.5 * V[2], V[3], V[4]]),
+)
+case(
+    "'.' of an axis behind a dot",
+    "C17 C19",
+    "{ [.,j] -> m[.,0] | [1] <= [j] <= .; iv -> m[iv] }",
+    {"m": M},
+    np.repeat(M[:, :1], 4, 1),
+)
+case(
+    "'.' of an axis behind '...'",
+    "C17 C19",
+    "{ [...,k] -> t[...,0] * k | [2] <= [k] <= .; iv -> t[iv] }",
+    {"t": T3},
+    np.concatenate([T3[..., :2], T3[..., :1] * i32([2, 3])], -1),
+)

@@ -87,11 +87,67 @@ REFUSALS = [
             "body depends on the value of i: give the shape by a further partition", "take([i], "
             "v)"),
     Refusal("{ [i] -> 7 | [i] < [9]; iv -> v[iv] }", R, "C12", "the range [0] <= [i] < [9] leaves "
-            "the result, shape [4]", "[i] < [9]"),
+            "the result, shape [4]", "[i] < [9]", "{ [i] -> 7 | [i] <= .; iv -> v[iv] }",
+            np.int32([7, 7, 7, 7])),
     Refusal("{ [i] -> 7 | [i] < [w[0]]; iv -> v[iv] }", A, "C12", "the range [0] <= [i] < [7] "
-            "leaves the result, shape [4]", "[i] < [w[0]]"),
+            "leaves the result, shape [4]", "[i] < [w[0]]", "{ [i] -> 7 | [i] <= .; iv -> v[iv] }",
+            np.int32([7, 7, 7, 7])),
     Refusal("{ [i] -> 7 | [i] < [1]; iv -> take([0], v)[iv] }", R, "C12", "the range [0] <= [i] < "
-            "[1] leaves the result, shape [0]", "[i] < [1]"),
+            "[1] leaves the result, shape [0]", "[i] < [1]",
+            "{ [i] -> 7 | [i] <= .; iv -> take([0], v)[iv] }", V[:0]),
+    Refusal("{ [i] -> 7 | [-1] <= [i] < [2]; iv -> v[iv] }", R, "C12", "the range [-1] <= [i] < "
+            "[2] leaves the result, shape [4]", "[-1] <= [i] < [2]",
+            "{ [i] -> 7 | . <= [i] < [2]; iv -> v[iv] }", np.int32([7, 7, 3, 4])),
+    Refusal("with { ([1] <= [i] <= shape(v)) : 0; } : modarray(v)", R, "C12", "the range [1] <= "
+            "[i] < [5] leaves the result, shape [4]", "[1] <= [i] <= shape(v)",
+            "with { ([1] <= [i] <= .) : 0; } : modarray(v)", np.int32([1, 0, 0, 0])),
+    Refusal("{ [i] -> t[i] * f }", R, "C7", "'*': shapes [2,3] and [3] differ, and neither is a "
+            "scalar", "t[i] * f", "{ [i] -> { [j] -> t[i][j] * f } }", T * F),
+    Refusal("i = m; j = v; 1 + max(j, i * 2)", R, "C7", "'max': shapes [4] and [3,4] differ, and "
+            "neither is a scalar", "max(j, i * 2)",
+            "i = m; j = v; 1 + { [k] -> max(j, (i * 2)[k]) }", 1 + np.maximum(V, M * 2)),
+    Refusal("where(m > 0, 1, v)", R, "C7", "'where': shapes [3,4] and [4] differ, and neither is a "
+            "scalar", "where(m > 0, 1, v)", "{ [i] -> where((m > 0)[i], 1, v) }",
+            np.where(M > 0, 1, V)),
+    Refusal("v[-5]", R, "C8", "index -5 is outside 0..3 of axis 0, shape [4]", "v[-5]"),
+    Refusal("modarray(v, [-1], 9)", R, "C8", "index -1 is outside 0..3 of axis 0, shape [4]",
+            "modarray(v, [-1], 9)", "modarray(v, shape(v)[0]-1, 9)", np.int32([1, 2, 3, 9])),
+    Refusal("modarray(m, [1], 0)", R, "C9", "modarray puts an array of shape [] where [1] leaves "
+            "room for [4]", "0", "modarray(m, [1], genarray([4], 0))",
+            np.where(np.arange(3)[:, None] == 1, 0, M)),
+    Refusal("m ++ v", R, "C9", "'++' joins along the first axis, but shapes [3,4] and [4] differ "
+            "in another one", "m ++ v", "m ++ [v]", np.concatenate([M, [V]])),
+    Refusal("v ++ m", R, "C9", "'++' joins along the first axis, but shapes [4] and [3,4] differ "
+            "in another one", "v ++ m", "[v] ++ m", np.concatenate([[V], M])),
+    Refusal("take(v, [2])", R, "C9", "take([1,2,3,4], ...): 4 amounts for 1 axes, shape [1]",
+            "take(v, [2])", "take([2], v)", V[:2]),
+    Refusal("reshape(m, [12])", R, "C9", "the shape of reshape has shape [3,4]; it is a vector of "
+            "integers or one integer", "m", "reshape([12], m)", M.reshape(12)),
+    Refusal("reshape([2, -1], m)", C, "C14", "the shape [2,-1] has a negative size", "[2, -1]",
+            "reshape([2, prod(shape(m)) / 2], m)", M.reshape(2, -1)),
+    Refusal("{ [i,j] -> m[i,j] | [i,j] < 3 }", C, "C14", "the upper bound [3] has 1 elements, the "
+            "index [i,j] 2", "3", "{ [i,j] -> m[i,j] | [i,j] < [3, 3] }", M[:3, :3]),
+    Refusal("{ [i] -> 0 | [i] < [1]; [i] -> m[i] }", R, "C13", "the body at [i] = [0] has shape "
+            "[], the result has room for [4]", "0",
+            "{ [i] -> genarray([4], 0) | [i] < [1]; [i] -> m[i] }",
+            np.where(np.arange(3)[:, None] < 1, 0, M)),
+    Refusal("with { ([0] <= [i] < [2]) : m[i]; } : fold(+, 0)", R, "C21", "the body at [i] = [0] "
+            "has shape [4], the neutral element []", "m[i]",
+            "with { ([0] <= [i] < [2]) : m[i]; } : fold(+, genarray([4], 0))", M[0] + M[1]),
+    Refusal("{ [i,.] -> v[i] * 2 }", R, "C19", "the pattern [i,.] has 1 dots, the body 0 axes",
+            "[i,.]", "{ [i] -> v[i] * 2 }", V * 2),
+    Refusal("{ [i] -> v[2*i+1] }", C, "C16", ENDS, "[i]",
+            "{ [i] -> v[2*i+1] | [i] < [shape(v)[0] / 2] }", V[1::2]),
+    Refusal("{ [i] -> m[3 * i] }", C, "C16", ENDS, "[i]",
+            "{ [i] -> m[3 * i] | [i] < [(shape(m)[0] + 2) / 3] }", M[::3]),
+    Refusal("{ [i] -> v[shape(v)[0]-1-i] }", C, "C16", ENDS, "[i]",
+            "{ [i] -> v[shape(v)[0]-1-i] | [i] < [shape(v)[0]] }", V[::-1]),
+    Refusal("{ [i] -> w[2*i] + w[i] }", R, "C8", "index 2 is outside 0..1 of axis 0, shape [2], at "
+            "[i] = [1]", "w[2*i]",
+            "{ [i] -> w[2*i] + w[i] | [i] < [min(shape(w)[0], (shape(w)[0] + 1) / 2)] }",
+            W[:1] * 2),
+    Refusal("v == w[0] ? 1 : 2", R, "C10", "a condition of shape [4]; reduce it with all or any",
+            "v == w[0]", "all(v == w[0]) ? 1 : 2", 2),
     Refusal("int[2] h(int[n] x) { return take([0], x); }", R, "C6", "the result of 'h' is declared "
             "int32[2], its shape is [0]", "take([0], x)", None, None, "h", (V,)),
     Refusal("{ [i] -> v ++ v | [i] < [1]; iv -> m[iv] }", R, "C13", "the body at [i] = [0] has "
@@ -178,3 +234,13 @@ def test_a_repair_gives_what_was_meant(case: Refusal, backend: str) -> None:
     assert case.repaired is not None
     found = called(case, case.repaired, backend)
     np.testing.assert_array_equal(found, case.due)
+
+
+def test_a_repair_of_pythons_numbers_is_pythons() -> None:
+    """A Python number has no `astype`."""
+    text = "int f(int a) { return a; } int[*] g(int[*] a) { return a; }"
+    for entry, given in (("f", 2.5), ("g", [1.5, 2])):
+        for call in (tc.sac.interpret, lambda t, a, entry: tc.sac.compile(t, entry=entry)(a)):
+            with pytest.raises(tc.InputError) as caught:
+                call(text, given, entry=entry)
+            assert caught.value.repair == "np.int32(a)"

@@ -23,7 +23,12 @@ ROUNDED = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-14}
 
 def assert_result(found: Any, want: Any) -> None:
     """Asserts that a result has the shape, the type and the values that are due; only floats may be
-    rounded."""
+    rounded. Several results are a tuple."""
+    if isinstance(want, tuple):
+        assert len(found) == len(want)
+        for each, due in zip(found, want, strict=True):
+            assert_result(each, due)
+        return
     found, want = np.asarray(found), np.asarray(want)
     assert (found.shape, found.dtype) == (want.shape, want.dtype)
     if str(want.dtype) in ROUNDED:

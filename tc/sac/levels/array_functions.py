@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from tc.builtins import identity
 from tc.builtins.operators import UFUNCS
 from tc.dtypes import BOOL, FLOAT64, INT32, Array, DType, Weak
+from tc.errors import TCError
 from tc.sac.levels.applications import (
     Application,
     D,
@@ -32,8 +34,16 @@ from tc.sac.levels.element_types import (
     joined,
     promoted,
 )
-from tc.sac.levels.values import Level, Shape, Value, blamed, elements, shown
-from tc.source import Span
+from tc.sac.levels.values import (
+    Level,
+    NeedsIndexValue,
+    Shape,
+    Value,
+    blamed,
+    elements,
+    shown,
+)
+from tc.source import Edit, Span, described
 
 # --- what is known of an array --------------------------------------------------------------------
 
@@ -70,8 +80,29 @@ def _array_rank(node: Application) -> int:
     return node.args[-1].rank
 
 
+def _repaired_by_swap(node: Application, error: TCError) -> TCError:
+    """The error of a function that takes sizes and an array, with a repair where they stand the
+    other way round, as in `take(v, [2])`."""
+    first, second = node.args
+    is_vector = second.rank <= 1 and second.type.is_weak and second.type.is_integer
+    if is_vector and not error.edits and first.rank and not first.type.is_weak:
+        texts = [span.line for span in node.spans]
+        error.edits = (Edit(node.span, f"{node.row.name}({texts[1]}, {texts[0]})"),)
+        error.repair = described(error.edits)
+    return error
+
+
 def _amounts(node: Application) -> Shape:
     """The amounts of `take` and `drop`, which the sizes of the array allow."""
+    try:
+        return _checked_amounts(node)
+    except NeedsIndexValue:
+        raise
+    except TCError as error:
+        raise _repaired_by_swap(node, error) from None
+
+
+def _checked_amounts(node: Application) -> Shape:
     name = node.row.name
     counts, array = node.args
     amounts = index_vector(counts, "C9", f"the first argument of {name}", node.spans[0])
@@ -178,8 +209,17 @@ def _concatenated_shape(node: Application) -> Shape:
             "C9",
             f"'++' joins along the first axis, but shapes {shown(a)} and {shown(b)} differ in "
             "another one",
+            paste=_joined_as_row(node, a, b),
         )
     return (a[0] + b[0], *a[1:])
+
+
+def _joined_as_row(node: Application, a: Shape, b: Shape) -> str | None:
+    """The text of `++` with an operand that is one row of the other one."""
+    left, right = (span.line for span in node.spans)
+    if a[1:] == b:
+        return f"{left} ++ [{right}]"
+    return f"[{left}] ++ {right}" if b[1:] == a else None
 
 
 def _concatenated_value(node: Application) -> Array:
@@ -193,9 +233,28 @@ def _reshape_rank(node: Application) -> int:
 
 def _reshape_shape(node: Application) -> Shape:
     sizes = node.args[0]
-    return check_sizes(
-        index_vector(sizes, "C9", "the shape of reshape", node.spans[0]), sizes, node.spans[0]
-    )
+    try:
+        found = index_vector(sizes, "C9", "the shape of reshape", node.spans[0])
+        return check_sizes(found, sizes, node.spans[0])
+    except NeedsIndexValue:
+        raise
+    except TCError as error:
+        _repair_open_size(node, error)
+        raise _repaired_by_swap(node, error) from None
+
+
+def _repair_open_size(node: Application, error: TCError) -> None:
+    """Has the error of a size -1, which elsewhere is what the elements leave over, say how that is
+    computed."""
+    at, array = node.spans
+    if error.rule != "C14" or len(re.findall(r"-\s*1\b", at.line)) != 1 or "-" in array.line:
+        return
+    sizes = node.args[0].env.context.integers(node.args[0])
+    others = -prod(sizes)
+    if sizes.count(-1) == 1 and others > 0 and prod(node.args[1].shape) % others == 0:
+        count = f"prod(shape({array.line}))" + (f" / {others}" if others > 1 else "")
+        error.edits = (Edit(at, re.sub(r"-\s*1\b", count, at.line)),)
+        error.repair = described(error.edits)
 
 
 def _reshape_value(node: Application) -> Array:
@@ -238,9 +297,9 @@ def _modarray_type(node: Application) -> ElementType:
 
 def _modarray_value(node: Application) -> Array:
     array, at, new = node.args
-    index = checked_index(
-        node, array, index_vector(at, "C8", "the index of modarray", node.spans[1]), (at,)
-    )
+    index = index_vector(at, "C8", "the index of modarray", node.spans[1])
+    spans = node.spans[:2] if len(index) == 1 else ()
+    index = checked_index(node, array, index, (at,), None, spans)
     room = array.shape[len(index) :]
     if new.shape != room:
         raise node.fault(
@@ -249,11 +308,17 @@ def _modarray_value(node: Application) -> Array:
             f"modarray puts an array of shape {shown(new.shape)} where {shown(index)} leaves room "
             f"for {shown(room)}",
             span=node.spans[2],
+            paste=spread_text(node.spans[2], room) if not new.rank else None,
         )
     result: Array = elements(array, node.type.dtype).copy()
     place: tuple[Any, ...] = (*index, ...)
     result[place] = elements(new, node.type.dtype)
     return result
+
+
+def spread_text(scalar: Span, shape: Shape) -> str:
+    """The text of an array of this shape that has a scalar for all elements."""
+    return f"genarray({shown(shape)}, {scalar.line})"
 
 
 def checked_index(
@@ -281,7 +346,7 @@ def checked_index(
                 blamed((array, S), *((item, F) for item in at)),
                 "C8",
                 outside(k, axis, shape),
-                paste=_from_end(node, spans, number, axis) if k < 0 < shape[axis] else None,
+                paste=_from_end(node, spans, number, axis) if -shape[axis] <= k < 0 else None,
             )
     return index
 
@@ -298,7 +363,7 @@ def _from_end(node: Value, spans: Sequence[Span], number: int, axis: int) -> str
     if len(spans) <= number + 1:
         return None
     array, at, whole = spans[0].text, spans[number + 1], node.span
-    back = at.text.replace(" ", "")
+    back = at.text.replace(" ", "").strip("[]")
     if "\n" in array or not back[1:].isdecimal():
         return None
     start, end = at.start - whole.start, at.end - whole.start

@@ -3,6 +3,7 @@ functions, `min`, `max`, `where`, casts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -48,7 +49,7 @@ def _differing(node: Application, left: Value, right: Value) -> Exception:
     a, b = left.shape, right.shape
     op = node.row.name
     paste = None
-    if op in _BINARY and len(a) != len(b):
+    if len(a) != len(b) and len(node.args) >= 2:
         longer, shorter = (left, right) if len(a) > len(b) else (right, left)
         surplus = len(longer.shape) - len(shorter.shape)
         if longer.shape[surplus:] == shorter.shape or longer.shape[: len(shorter.shape)] == (
@@ -66,19 +67,34 @@ def _differing(node: Application, left: Value, right: Value) -> Exception:
 def _mapped(node: Application, left: Value, right: Value, longer: Value, surplus: int) -> str:
     """A comprehension over the leading axes of the longer operand, for a repair."""
     shorter = right if longer is left else left
-    spans = dict(zip((id(left), id(right)), node.spans, strict=True))
     suffix = longer.shape[surplus:] == shorter.shape
     count = surplus if suffix else len(shorter.shape)
-    names = [f"i{k}" if count > 3 else "ijk"[k] for k in range(count)]
-    index = ",".join(names)
+    texts = [span.line for span in node.spans]
+    free = [name for name in _INDEX_NAMES if not re.search(rf"\b{name}\b", " ".join(texts))]
+    index = ",".join(free[:count])
 
-    def operand(value: Value) -> str:
-        text = spans[id(value)].line
+    def operand(value: Value, text: str) -> str:
+        if value.rank == 0 or (suffix and value.shape == shorter.shape):
+            return text
         if not text.replace("_", "a").isalnum() and not text.endswith(("]", ")")):
             text = f"({text})"
-        return text if suffix and value is shorter else f"{text}[{index}]"
+        return f"{text}[{index}]"
 
-    return f"{{ [{index}] -> {operand(left)} {node.row.name} {operand(right)} }}"
+    parts = [operand(*each) for each in zip(node.args, texts, strict=True)]
+    op = node.row.name
+    if op in _BINARY:
+        tight = [part if _is_tight(part) else f"({part})" for part in parts]
+        return f"{{ [{index}] -> {tight[0]} {op} {tight[1]} }}"
+    return f"{{ [{index}] -> {op}({', '.join(parts)}) }}"
+
+
+_INDEX_NAMES = (*"ijkpqr", *(f"i{k}" for k in range(16)))
+"""Names for the indices of a repair."""
+
+
+def _is_tight(text: str) -> bool:
+    """Whether a text is an operand without parentheses around it."""
+    return text.replace("_", "a").replace(".", "a").isalnum() or text.endswith(("]", ")"))
 
 
 def spread(value: Value, array: Array, shape: Shape) -> Array:

@@ -171,7 +171,7 @@ def _with_loop(expr: ast.WithLoop, env: Environment) -> Value:
         case ast.Modarray(array=array):
             return ArrayLoop(expr.parts, None, evaluate(array, env), expr.span, env)
         case ast.Fold(op=op, neutral=neutral):
-            return FoldLoop(expr.parts, op, evaluate(neutral, env), expr.span, env)
+            return FoldLoop(expr.parts, op, (evaluate(neutral, env), neutral.span), expr.span, env)
 
 
 def _assigned(statement: ast.Assign, env: Environment) -> Environment:

@@ -156,13 +156,13 @@ class FoldLoop(LoopValue):
         self,
         parts: Sequence[ast.LoopPart],
         op: str,
-        neutral: Value,
+        neutral: tuple[Value, Span],
         span: Span,
         env: Environment,
     ) -> None:
         super().__init__(span, env)
         self.op = op
-        self.neutral = neutral
+        self.neutral, self.neutral_span = neutral
         self.parts = _loop_parts(self, parts)
 
     @cached_property

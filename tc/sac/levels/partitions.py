@@ -343,6 +343,9 @@ class Partition:
                 f"the {side} bound {shown(found)} has {len(found)} elements, the index "
                 f"{self.index_text} {self.length}",
                 span=self._bound_span(side),
+                paste=f"[{', '.join([self._bound_span(side).line] * self.length)}]"
+                if value.rank == 0 and not self.is_vector
+                else None,
             )
         return found
 
@@ -404,8 +407,29 @@ class Partition:
                     f"the range {shown(lower)} <= {self.index_text} < {shown(upper)} leaves the "
                     f"result, shape {shown(edge)}",
                     span=self.generator.span if self.generator else self.span,
+                    paste=self._as_far_as_the_edge(lower, upper, sizes),
                 )
         return lower, upper
+
+    def _as_far_as_the_edge(self, lower: Shape, upper: Shape, sizes: Sequence[int]) -> str | None:
+        """The generator with dots where it leaves a result of these sizes; None where a dot would
+        change other axes too."""
+        generator, text = self.generator, self.index_text
+        if generator is None:
+            return None
+        if generator.lower is not None:
+            bound = generator.lower
+            sign = "<" if bound.strict else "<="
+            kept = f"{bound.value.span.line} {sign} {text}"
+            text = f". <= {text}" if all(k <= 0 for k in lower) and min(lower) < 0 else kept
+        if generator.upper is not None:
+            bound = generator.upper
+            sign = "<" if bound.strict else "<="
+            is_beyond = all(n >= k for n, k in zip(upper, sizes, strict=True))
+            leaves = any(n > k for n, k in zip(upper, sizes, strict=True))
+            kept = f"{text} {sign} {bound.value.span.line}"
+            text = f"{text} <= ." if is_beyond and leaves and not self.is_last else kept
+        return text if text.count(".") > generator.span.line.count(".") else None
 
     def bound_needs(self) -> list[tuple[Value, Level]]:
         """The values that the bounds follow from."""
@@ -473,6 +497,7 @@ class Partition:
             "C19",
             f"the pattern {self.pattern_text} has {self.dots} dots, the body {rank} axes",
             span=self.span,
+            paste=self.index_text if rank == 0 else None,
         )
 
     def needs(self, level: Level) -> Needs:

@@ -10,7 +10,12 @@ import numpy as np
 from tc.dtypes import Array
 from tc.errors import TCError
 from tc.sac import ast
-from tc.sac.levels.applications import check_integers, index_vector, index_vector_length
+from tc.sac.levels.applications import (
+    Application,
+    check_integers,
+    index_vector,
+    index_vector_length,
+)
 from tc.sac.levels.array_functions import as_array, checked_index
 from tc.sac.levels.element_types import ElementType, check_fit, joined, literal_type
 from tc.sac.levels.values import (
@@ -296,6 +301,11 @@ class Choice(Value):
             return None
 
 
+def _is_equality(condition: Value) -> bool:
+    """Whether a condition says that arrays are equal, which means all of their elements."""
+    return isinstance(condition, Application) and condition.row.name == "=="
+
+
 def condition_holds(condition: Value, span: Span) -> bool:
     """Whether a condition, which is a scalar, holds (C10)."""
     if condition.rank:
@@ -304,6 +314,6 @@ def condition_holds(condition: Value, span: Span) -> bool:
             "C10",
             f"a condition of shape {shown(condition.shape)}; reduce it with all or any",
             span=span,
-            paste=f"any({span.line})",
+            paste=f"{'all' if _is_equality(condition) else 'any'}({span.line})",
         )
     return condition.env.context.decides(condition)
