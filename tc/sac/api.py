@@ -161,12 +161,13 @@ def explain(
     >>> import tc.sac
     >>> explanation = tc.sac.explain("{ iv -> a[iv] + b[iv] }", a=[1, 2], b=[3, 4], stage="bounds")
     >>> print(explanation)
+    A lower bound that is not written is 0 (C16).
+    <BLANKLINE>
     at 1:1: { iv -> a[iv] + b[iv] }
       its shape is [2]
       iv: [0] <= iv < [2]
-        no lower bound is written: 0 (C16)
-        iv selects of a: shape(a) = [2] (C15)
-        iv selects of b: shape(b) = [2] (C15)
+        iv selects from a: shape(a) = [2] (C15)
+        iv selects from b: shape(b) = [2] (C15)
     """
     check_stage(stage, SAC_STAGES)
     function = _function(_program(src, entry), backend, options, check)

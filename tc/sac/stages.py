@@ -87,7 +87,10 @@ def _bounds(results: Sequence[Value]) -> Iterator[str]:
     """Each comprehension and with-loop that a result needs, in the order of the text."""
     loops = sorted(_loops(results), key=lambda loop: (loop.span.start, -loop.span.end))
     told = dict.fromkeys("\n".join(_loop_lines(loop)) for loop in loops)
-    return iter("\n\n".join(told).split("\n") if told else ())
+    if any(_begins_at_zero(part) for loop in loops for part in loop.parts):
+        yield "A lower bound that is not written is 0 (C16)."
+        yield ""
+    yield from iter("\n\n".join(told).split("\n") if told else ())
 
 
 def _loops(results: Sequence[Value]) -> Iterator[LoopValue]:
@@ -130,8 +133,6 @@ def _reasons(part: Partition) -> Iterator[str]:
     written = part.generator.span.line if part.generator is not None else ""
     if written:
         yield f"written: {written}"
-    if part.lower_value is None and (part.generator is None or part.generator.lower is None):
-        yield "no lower bound is written: 0 (C16)"
     if part.upper_value is not None or part.has_upper:
         return
     if not part.is_inferred:
@@ -141,7 +142,12 @@ def _reasons(part: Partition) -> Iterator[str]:
     for bound in part.found:
         if bound.rank is not None:
             sizes = shown(bound.sizes) if bound.axis is None else str(bound.sizes[0])
-            yield f"{bound.name} selects of {bound.array_text}: {bound.text} = {sizes} (C15)"
+            yield f"{bound.name} selects from {bound.array_text}: {bound.text} = {sizes} (C15)"
+
+
+def _begins_at_zero(part: Partition) -> bool:
+    """Whether no lower bound is written."""
+    return part.lower_value is None and (part.generator is None or part.generator.lower is None)
 
 
 def _told(tell: Any, otherwise: str) -> str:

@@ -68,8 +68,8 @@ def refused(
     case(name, rules, src, inputs, error=error, says=says, **others)
 
 
-def needs(name: str, src: str, level: str, **demand: str) -> None:
-    case(name, "C24", src, level=level, demand=demand)
+def needs(name: str, src: str, level: str, entry: str | None = None, **demand: str) -> None:
+    case(name, "C24", src, level=level, entry=entry, demand=demand)
 
 
 # --- C1, C2: text ---------------------------------------------------------------------------------
@@ -995,6 +995,38 @@ needs(
     "D",
     v="N",
     w="D",
+)
+
+needs(
+    "a reshaped array", "int[*] f(int[.] n, int[*] a) { return reshape(n, a); }", "S", n="F", a="N"
+)
+needs("its rank", "int[*] f(int[.] n, int[*] a) { return reshape(n, a); }", "D", n="S", a="N")
+needs("genarray", "int[*] f(int[.] n, int[*] a) { return genarray(n, a); }", "S", n="F", a="S")
+needs("its rank too", "int[*] f(int[.] n, int[*] a) { return genarray(n, a); }", "D", n="S", a="D")
+needs("modarray", "int[*] f(int[*] a, int[*] x) { return modarray(a, [0], x); }", "S", a="S", x="N")
+needs("a selection's shape", "int[*] f(int[*] a, int[.] k) { return a[k]; }", "S", a="S", k="S")
+needs(
+    "a fold's",
+    "int[*] f(int[*] a, int[*] s) { return with { ([0] <= [i] < [3]) : a[i]; } : fold(+, s); }",
+    "S",
+    a="N",
+    s="S",
+)
+needs(
+    "a scalar condition's branches",
+    "int[*] f(bool c, int[.] a, int[.] b) { return c ? a : b; }",
+    "D",
+    c="N",
+    a="N",
+    b="N",
+)
+needs(
+    "an argument that a call leaves alone",
+    "int f(int[*] a, int[*] b) { return g(b, a); } int g(int[*] x, int[*] y) { return sum(x); }",
+    "F",
+    entry="f",
+    a="N",
+    b="F",
 )
 
 # --- C25: from Python -----------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_a_program_is_refused_by_its_rule(case: RuleCase, backend: str) -> None:
 
 @pytest.mark.parametrize("case", DEMANDS, ids=lambda case: case.name)
 def test_a_level_demands_of_the_inputs(case: RuleCase) -> None:
-    assert tc.sac.demand(case.src, case.level) == case.demand
+    assert tc.sac.demand(case.src, case.level, entry=case.entry) == case.demand
 
 
 @pytest.mark.drawn(4)
