@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 
 from tc.device import Device
-from tc.errors import TCError
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import Kernel
 from tc.kernel.printer import to_text
@@ -25,12 +24,12 @@ from tests.fuzz.strategies import calls
 from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
 from tests.support.lowering import lower
-from tests.support.programs import CASES
 from tests.support.rewrites import (
     assert_consistent,
-    assert_same_results,
+    changed_of_table,
     reshaped,
     run_kernel,
+    runnable,
     texts_with_ranges,
 )
 from tests.support.sizes_of_call import shape
@@ -197,12 +196,7 @@ def test_random_quotients_are_cut() -> None:
 
 
 def test_table_of_programs() -> None:
-    for case in CASES:
-        rng = np.random.default_rng(5)
-        program, arrays = shaped_with(case.text, case.inputs(rng), case.def_name)
-        found = linearise(program, EAGER)
-        if found is not program:
-            assert_same_results(program, found, arrays, case.outputs(rng) if case.outputs else {})
+    changed_of_table(lambda program: linearise(program, EAGER))
 
 
 def test_periods_shorter_than_vectors_are_stored_by_themselves() -> None:
@@ -270,12 +264,8 @@ def test_lowering_makes_subscripts_linear() -> None:
 @settings(suppress_health_check=list(HealthCheck))
 @given(calls())
 def test_generated_programs(case: Call) -> None:
-    try:
-        program, arrays = shaped_with(case.text, case.inputs)
-        expected = interpret(program, arrays, {})
-    except TCError as error:
-        event(type(error).__name__)
-        return
+    program, arrays = runnable(case)
+    expected = interpret(program, arrays, {})
     found = linearise(program, EAGER)
     event("left as written" if found is program else "cut")
     if found is program:

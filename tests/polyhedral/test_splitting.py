@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, event, given, settings
 
 import tc
 from tc.dtypes import FLOAT32
-from tc.errors import TCError
 from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import ShapedProgram
@@ -21,8 +20,14 @@ from tests.fuzz.strategies import calls
 from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
 from tests.support.pipeline import checked, shaped
-from tests.support.programs import CASES
-from tests.support.rewrites import assert_consistent, assert_same_results, run_kernel, texts
+from tests.support.rewrites import (
+    assert_consistent,
+    assert_same_results,
+    changed_of_table,
+    run_kernel,
+    runnable,
+    texts,
+)
 from tests.support.sizes_of_call import shape
 
 LONG = 200
@@ -408,27 +413,14 @@ def test_the_parts_do_not_depend_on_threads() -> None:
 
 
 def test_table_of_programs() -> None:
-    changed = []
-    for case in CASES:
-        rng = np.random.default_rng(5)
-        program, arrays = shaped_with(case.text, case.inputs(rng), case.def_name)
-        found = split_eagerly(program)
-        if found is not program:
-            changed.append(case.name)
-            assert_same_results(program, found, arrays, case.outputs(rng) if case.outputs else {})
-    assert "conv2d" in changed
+    assert "conv2d" in changed_of_table(split_eagerly)
 
 
 @ALL
 @settings(suppress_health_check=list(HealthCheck))
 @given(case=calls())
 def test_rule_R5_generated_programs(limits: Thresholds, case: Call) -> None:
-    try:
-        program, arrays = shaped_with(case.text, case.inputs)
-        interpret(program, arrays, {})
-    except TCError as error:
-        event(type(error).__name__)
-        return
+    program, arrays = runnable(case)
     found = split_eagerly(program, limits)
     event("left as written" if found is program else "split")
     if found is program:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from hypothesis import event, reject
 
+from tc.errors import TCError
 from tc.kernel.evaluate import evaluate
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import Binary, Read, ShapedProgram, walk
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
+from tests.fuzz.legal import Call
 from tests.support.bounds import assert_within
+from tests.support.interpreting import shaped_with
 from tests.support.lowering import lower
+from tests.support.programs import CASES
 
 Arrays = Mapping[str, Any]
 NOTHING: Arrays = {}
@@ -52,6 +57,31 @@ def assert_same_results(
     ):
         for name, want in expected.items():
             assert_within(results[name].reshape(want.shape), want, bounds[name])
+
+
+def changed_of_table(rewrite: Callable[[ShapedProgram], ShapedProgram]) -> list[str]:
+    """The names of the programs of the table that a rewrite changes; fails unless their results
+    stay within the bounds."""
+    changed = []
+    for case in CASES:
+        rng = np.random.default_rng(5)
+        program, arrays = shaped_with(case.text, case.inputs(rng), case.def_name)
+        found = rewrite(program)
+        if found is not program:
+            changed.append(case.name)
+            assert_same_results(program, found, arrays, case.outputs(rng) if case.outputs else {})
+    return changed
+
+
+def runnable(case: Call) -> tuple[ShapedProgram, dict[str, Any]]:
+    """A generated program, shaped, and its inputs; Hypothesis rejects a program that is refused."""
+    try:
+        program, arrays = shaped_with(case.text, case.inputs)
+        interpret(program, arrays, {})
+    except TCError as error:
+        event(type(error).__name__)
+        reject()
+    return program, arrays
 
 
 def reshaped(shaped: ShapedProgram, arrays: Arrays) -> dict[str, Any]:
