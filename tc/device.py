@@ -31,7 +31,7 @@ _MAY_BE_ZERO = (
 UNIT_BITS = {"znver1": 128, "znver4": 256}
 """Processors, by LLVM's names, whose units are half as wide as their widest vectors."""
 
-L2_BYTES = 48.0
+L2_BYTES_PER_CYCLE = 48.0
 """Bytes that a core is assumed to read in a cycle from its second cache; half as many where units
 are half as wide."""
 
@@ -83,7 +83,7 @@ class Device:
     l3_caches: int = 1
     line: int = LINE
     page: int = 4096
-    l2_bytes_per_cycle: float = L2_BYTES
+    l2_bytes_per_cycle: float = L2_BYTES_PER_CYCLE
     l3_bytes_per_cycle: float = 24.0
     memory_bytes_per_cycle: float = 6.0
     fma_per_cycle: int = FMA_PER_CYCLE
@@ -137,7 +137,7 @@ def host() -> Device:
         l2=_cache_bytes(2, 512 << 10),
         l3=_cache_bytes(3, 0),
         l3_caches=_shared_caches(),
-        l2_bytes_per_cycle=L2_BYTES / 2 if units else L2_BYTES,
+        l2_bytes_per_cycle=L2_BYTES_PER_CYCLE / 2 if units else L2_BYTES_PER_CYCLE,
         threads=default_threads(len(_available())),
         gflops=_clock() / 1e9 * max(1, (units or bits) // 32) * 2 * FMA_PER_CYCLE * cores,
         gbytes=GBYTES_PER_CORE * cores,

@@ -4,7 +4,6 @@ computes what its author meant, as mistakes/stored.py says."""
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from tc.semantics.ranges.range_inference import infer_ranges
 from tc.semantics.reference.interpreter import interpret
 from tc.source import Source
 from tests.mistakes.stored import GIVEN, MEANT
+from tests.support.build import refusal_of
 from tests.test_errors import ERRORS, run, shapes_from, sizes_of
 
 Arrays = dict[str, np.ndarray]
@@ -25,13 +25,7 @@ SIZES = (6, 4, 3, 5)
 VALUES = {"f": (0.5, -1.5, 2.0, -0.25, 1.5, 3.0, 0.75), "i": (1, -2, 0, 3, 2, -1), "u": (1, 0, 3)}
 
 
-def error_of(path: Path) -> TCError:
-    with pytest.raises(TCError) as caught:
-        run(path)
-    return caught.value
-
-
-STORED = {path.stem: error_of(path) for path in sorted(ERRORS.glob("*.tc"))}
+STORED = {path.stem: refusal_of(run, path) for path in sorted(ERRORS.glob("*.tc"))}
 OFFERING = [name for name, error in STORED.items() if error.edits]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tc
+from tests.support.build import refusal_of
 from tests.support.on_devices import NAMES, Library, use
 from tests.support.stand_in import StandInDriver, stand_in
 
@@ -24,12 +25,6 @@ GATHER = "def g(float(N) x, int32 n) -> (o) { o(i) = x(i + n) where i in 0:3 }"
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 B = np.arange(12, dtype=np.float32).reshape(3, 4)
 LIBRARIES = ("cupy", "numba", "torch", "jax")
-
-
-def error_of(function: Callable[[], Any]) -> tc.InputError:
-    with pytest.raises(tc.InputError) as caught:
-        function()
-    return caught.value
 
 
 def mended(error: tc.InputError, library: Library, **arrays: Any) -> dict[str, Any]:
@@ -57,7 +52,7 @@ def test_arrays_of_numpy_beside_others(name: str, use: Use, stand_in: StandInDri
     library = use(name)
     mm = tc.compile(MM, backend="cuda")
     a = library.put(A, 0)
-    error = error_of(lambda: mm(a, B))
+    error = refusal_of(lambda: mm(a, B))
     assert error.cause == (
         f"mm: B is an array of numpy, but A is one of {name}: the arrays of a call are of one kind"
     )
@@ -74,7 +69,7 @@ def test_arrays_of_others_beside_numpy(name: str, backend: str, use: Use) -> Non
     library = use(name)
     mm = tc.compile(MM, backend=backend)
     b = library.put(B, 0)
-    error = error_of(lambda: mm(A, b))
+    error = refusal_of(lambda: mm(A, b))
     assert error.cause == (
         f"mm: B is an array of {name}, but A is one of numpy: the arrays of a call are of one kind"
     )
@@ -92,7 +87,7 @@ def test_arrays_of_two_devices(
     library = use(name)
     mm = tc.compile(MM, backend="cuda")
     a, b = library.put(A, number), library.put(B, other)
-    error = error_of(lambda: mm(a, b))
+    error = refusal_of(lambda: mm(a, b))
     assert error.cause == (
         f"mm: B lies on CUDA device {other}, but A on CUDA device {number}: the arrays of a call "
         "lie in one place"
@@ -112,7 +107,7 @@ def test_torch_on_the_processor_and_on_a_device(name: str, use: Use) -> None:
     tensors = {"A": library.module.torch.from_numpy(A), "B": library.module.torch.from_numpy(B)}
     other = "B" if name == "A" else "A"
     library.module.put(tensors[other], 1)
-    error = error_of(lambda: mm(**tensors))
+    error = refusal_of(lambda: mm(**tensors))
     assert error.cause == (
         f"mm: {name} lies on the processor, but {other} on CUDA device 1: the arrays of a call lie "
         "in one place"
@@ -126,12 +121,12 @@ def test_an_output_elsewhere(use: Use) -> None:
     library = use("torch")
     mm, torch = tc.compile(MM, backend="cuda"), library.module.torch
     a, b = library.put(A, 1), library.put(B, 1)
-    error = error_of(lambda: mm(a, b, outputs=torch.empty_like(torch.zeros(2, 4))))
+    error = refusal_of(lambda: mm(a, b, outputs=torch.empty_like(torch.zeros(2, 4))))
     assert error.cause.startswith("mm: C lies on the processor, but A on CUDA device 1")
-    error = error_of(lambda: mm(a, b, outputs=library.put(np.empty((2, 3), np.float32), 1)))
+    error = refusal_of(lambda: mm(a, b, outputs=library.put(np.empty((2, 3), np.float32), 1)))
     assert error.cause == "mm: C in outputs= has shape (2, 3), but the output has shape (2, 4)"
     assert error.repair == 'torch.empty((2, 4), dtype=torch.float32, device="cuda:1")'
-    error = error_of(lambda: mm(a, b, outputs=np.empty((2, 4), np.float32)))
+    error = refusal_of(lambda: mm(a, b, outputs=np.empty((2, 4), np.float32)))
     assert error.cause.startswith("mm: C is an array of numpy, but A is one of torch")
     assert error.repair == "torch.as_tensor(C, device=A.device)"
 
@@ -143,12 +138,12 @@ def test_libraries_that_tc_has_never_heard_of(name: str, use: Use) -> None:
     library, mm = use(name), tc.compile(MM, backend="cuda")
     a, b, c = library.put(A, 1), library.put(B, 1), np.empty((2, 4), np.float32)
     fresh = "a row-major float32 array of shape (2, 4) on CUDA device 1"
-    assert error_of(lambda: mm(a, library.put(B, 0))).repair == "a copy of B on CUDA device 1"
+    assert refusal_of(lambda: mm(a, library.put(B, 0))).repair == "a copy of B on CUDA device 1"
     kind = type(a).__module__.partition(".")[0]
-    assert error_of(lambda: mm(a, B)).repair == (
+    assert refusal_of(lambda: mm(a, B)).repair == (
         f"a copy of B as an array of {kind}, on CUDA device 1"
     )
-    error = error_of(lambda: mm(a, b, outputs=library.put(c[:1], 1)))
+    error = refusal_of(lambda: mm(a, b, outputs=library.put(c[:1], 1)))
     assert error.cause == "mm: C in outputs= has shape (1, 4), but the output has shape (2, 4)"
     assert error.repair == fresh
     whole = np.zeros(12, np.float32)
@@ -157,7 +152,7 @@ def test_libraries_that_tc_has_never_heard_of(name: str, use: Use) -> None:
         b,
         library.put(whole[4:].reshape(2, 4), 1),
     )
-    error = error_of(lambda: mm(*overlapping[:2], outputs=overlapping[2]))
+    error = refusal_of(lambda: mm(*overlapping[:2], outputs=overlapping[2]))
     assert error.cause == "mm: C in outputs= shares memory with the input A"
     assert error.repair == fresh
 
@@ -176,7 +171,7 @@ TO_HOST = {
 def test_backends_of_processors_take_none(name: str, backend: str, use: Use) -> None:
     library = use(name)
     mm = tc.compile(MM, backend=backend)
-    error = error_of(lambda: mm(library.put(A, 1), library.put(B, 1)))
+    error = refusal_of(lambda: mm(library.put(A, 1), library.put(B, 1)))
     assert error.cause == "mm: A lies on CUDA device 1, and this runs on the processor"
     assert error.repair == f'{TO_HOST[name]}, or tc.compile(..., backend="cuda")'
 
@@ -185,7 +180,7 @@ def test_backends_of_processors_take_none(name: str, backend: str, use: Use) -> 
 def test_what_the_interpreter_computes(name: str, use: Use) -> None:
     library = use(name)
     for function in (tc.interpret, tc.error_bound):
-        error = error_of(lambda f=function: f(MM, library.put(A, 0), library.put(B, 0)))
+        error = refusal_of(lambda f=function: f(MM, library.put(A, 0), library.put(B, 0)))
         assert error.cause == "mm: A lies on CUDA device 0, and this runs on the processor"
 
 
@@ -226,7 +221,7 @@ def test_values_that_code_is_made_for(name: str, use: Use) -> None:
     x, n = library.put(np.arange(6, dtype=np.float32), 0), library.put(np.array(2, np.int32), 0)
     gather = tc.compile(GATHER, backend="cuda")
     for function in (gather, gather.infer, gather.prepare, gather.explain):
-        error = error_of(lambda f=function: f(x, n))
+        error = refusal_of(lambda f=function: f(x, n))
         assert error.cause == (
             "g: n lies on CUDA device 0, but code is made for the value of int32 n"
         )

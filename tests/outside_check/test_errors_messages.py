@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tc
+from tests.support.build import refusal_of
 
 TWICE = "def f(float(N) x) -> (o) { o(i) = 2 * x(i) }"
 ONES = np.ones((3, 4), np.float32)
-
-
-def error_of(call: Callable[[], Any]) -> tc.TCError:
-    with pytest.raises(tc.TCError) as caught:
-        call()
-    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -41,7 +35,7 @@ def error_of(call: Callable[[], Any]) -> tc.TCError:
 )
 def test_names_of_backends(backend: str, repair: str | None) -> None:
     """2.2: "cpu" got `backend="cuda"`."""
-    error = error_of(lambda: tc.compile(TWICE, backend=backend))
+    error = refusal_of(lambda: tc.compile(TWICE, backend=backend))
     assert str(error) == (
         f"BackendError: there is no backend '{backend}'; there are numba, c, opencl, cuda, "
         "interpret" + (f'\nrepair: backend="{repair}"' if repair else "")
@@ -54,7 +48,7 @@ ORDER = "def f(float(N,K) W, float(K) x) -> (o) { o(n) +=! W(n,k) * x(k) }"
 def test_arguments_in_another_order() -> None:
     """2.2: a repair was `W.reshape((1, 4))`."""
     f = tc.compile(tc.Source(ORDER, "f.tc"), backend="interpret")
-    error = error_of(lambda: f(ONES[0], ONES))
+    error = refusal_of(lambda: f(ONES[0], ONES))
     assert str(error) == (
         "InputError: f: W has rank 1 and shape (4,), but float32(N, K) W asks for rank 2\n"
         " --> f.tc:1:18\n"
@@ -83,28 +77,28 @@ def test_an_order_is_named_where_just_one_fits(
 ) -> None:
     """2.2, with other types, numbers, and sizes that do not agree."""
     f = tc.compile(f"def f({params}) -> (o) {{ o(i) = {right} }}", backend="interpret")
-    repair = error_of(lambda: f(*given)).repair or ""
+    repair = refusal_of(lambda: f(*given)).repair or ""
     assert ("the order of the parameters" in repair) is (said is not None)
     assert said is None or said in repair
 
 
 def test_options_and_presets() -> None:
     """2.2: what is near, or nothing."""
-    assert str(error_of(lambda: tc.Options(thread=2))) == (  # type: ignore[call-arg]
+    assert str(refusal_of(lambda: tc.Options(thread=2))) == (  # type: ignore[call-arg]
         "BackendError: Options has no option 'thread'; it has schedule, mapping, gpu, threads, "
         "match_library, plan\n"
         "repair: Options(threads=...)"
     )
-    assert error_of(lambda: tc.Options(quick=True)).repair is None  # type: ignore[call-arg]
-    assert error_of(lambda: tc.MappingOptions(row=2)).repair == (  # type: ignore[call-arg]
+    assert refusal_of(lambda: tc.Options(quick=True)).repair is None  # type: ignore[call-arg]
+    assert refusal_of(lambda: tc.MappingOptions(row=2)).repair == (  # type: ignore[call-arg]
         "MappingOptions(rows=...)"
     )
-    assert error_of(lambda: tc.Options.preset("fast")).repair is None
-    assert error_of(lambda: tc.Options.preset("contractions")).repair == (
+    assert refusal_of(lambda: tc.Options.preset("fast")).repair is None
+    assert refusal_of(lambda: tc.Options.preset("contractions")).repair == (
         "Options.preset('contraction')"
     )
     given: Any = "pointwise"
-    error = error_of(lambda: tc.compile(TWICE, options=given))
+    error = refusal_of(lambda: tc.compile(TWICE, options=given))
     assert error.repair == "tc.Options.preset('pointwise')"
 
 
@@ -122,9 +116,9 @@ def test_what_turns_into_an_array_says_so() -> None:
     """2.2: a Series got no repair."""
     f = tc.compile(TWICE, backend="interpret")
     series = Series([1, 2])
-    assert error_of(lambda: f(series)).repair == "np.asarray(x, np.float32)"
+    assert refusal_of(lambda: f(series)).repair == "np.asarray(x, np.float32)"
     np.testing.assert_array_equal(f(np.asarray(series, np.float32)), [2, 4])
-    assert error_of(lambda: f(object())).repair is None
+    assert refusal_of(lambda: f(object())).repair is None
 
 
 def test_a_decorator_is_told_that_programs_are_text() -> None:
@@ -134,7 +128,7 @@ def test_a_decorator_is_told_that_programs_are_text() -> None:
         return 2 * x
 
     given: Any = twice
-    error = error_of(lambda: tc.compile(given))
+    error = refusal_of(lambda: tc.compile(given))
     assert str(error) == (
         "InputError: the program is text, the path of a file with it, or a tc.Source, and not of "
         "type function: nothing of tc is a decorator, and no function of Python is translated\n"
@@ -145,7 +139,7 @@ def test_a_decorator_is_told_that_programs_are_text() -> None:
     exec(error.repair, scope)
     np.testing.assert_array_equal(scope["twice"](np.float32([1, 2])), [2, 4])
     reserved: Any = float  # the name of a type
-    assert error_of(lambda: tc.compile(reserved)).repair == (
+    assert refusal_of(lambda: tc.compile(reserved)).repair == (
         'f = tc.compile("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }")'
     )
 
