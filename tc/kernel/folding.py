@@ -8,11 +8,12 @@ stay ramps where they are. Floating arithmetic is never touched: it would change
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from tc.affine import intervals
-from tc.affine.forms import LinearForm, assembled
+from tc.affine.forms import Form, assembled
 from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, MIRRORED
 from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits, wrap
 from tc.kernel import ir
@@ -101,8 +102,8 @@ def cast(operand: ir.Expr, dtype: DType) -> ir.Expr:
             return ir.Cast(operand, dtype)
 
 
-def of_form(form: LinearForm) -> ir.Expr:
-    """The int64 expression of a form of loop variables.
+def of_form(form: Form[Any, int]) -> ir.Expr:
+    """The int64 expression of a form, whose names are those of loop variables, or expressions.
 
     >>> from tc.kernel.printer import expression_text
     >>> from tc.affine.forms import Form
@@ -110,8 +111,9 @@ def of_form(form: LinearForm) -> ir.Expr:
     'i * 2 + j - 3'
     """
 
-    def term(name: str, coefficient: int) -> ir.Expr:
-        product = binary("*", ir.Var(name, INT64), integer(abs(coefficient)))
+    def term(name: str | ir.Expr, coefficient: int) -> ir.Expr:
+        operand = ir.Var(name, INT64) if isinstance(name, str) else name
+        product = binary("*", operand, integer(abs(coefficient)))
         return product if coefficient > 0 else binary("-", integer(0), product)
 
     return assembled(form, term, integer, binary)

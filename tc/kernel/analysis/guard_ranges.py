@@ -10,8 +10,8 @@ from tc.affine.intervals import Interval
 from tc.builtins.operators import MIRRORED
 from tc.dtypes import INT64, UINT64, limits
 from tc.kernel import ir
-from tc.kernel.analysis.lane_offsets import expression_of, lane_offsets
-from tc.kernel.folding import binary, cast, compare, integer, select
+from tc.kernel.analysis.lane_offsets import lane_offsets
+from tc.kernel.folding import binary, cast, compare, integer, of_form, select
 from tc.kernel.intervals import Bounds, interval
 from tc.kernel.walk import names_in
 
@@ -62,10 +62,10 @@ def guard_range(
         return binary("max", binary("min", value, end, bounds), begin, bounds)
 
     if slope < 0:  # var >= gap / slope, rounded up
-        up = (expression_of(gap.times(-1).shifted(-slope - 1)) for gap in (least, most))
+        up = (of_form(gap.times(-1).shifted(-slope - 1)) for gap in (least, most))
         begins = [within(binary("/", each, integer(-slope))) for each in up]
         return GuardRange((begins[0], end), (begins[1], end), falls=False)
-    gaps = expression_of(least), expression_of(most)
+    gaps = of_form(least), of_form(most)
     if slope == 0:
         ends = [select(compare(">=", gap, integer(0), bounds), end, begin) for gap in gaps]
     else:
@@ -102,7 +102,7 @@ def selected_value(test: ir.Compare, var: str, bounds: Bounds) -> ir.Expr | None
         rest = found.without(ir.Var(var, INT64))
         if not any(var in names_in(term) for term in rest.terms):
             apart = variable_form(cast(other, INT64)) - rest
-            return expression_of(apart if factor == 1 else apart.times(-1))
+            return of_form(apart if factor == 1 else apart.times(-1))
     return None
 
 
@@ -171,6 +171,6 @@ def _extreme_term(
             one, other = (_extreme(side, inner, greatest) for side in sides)
             if one is None or other is None:
                 return None
-            return variable_form(binary(op, expression_of(one), expression_of(other)))
+            return variable_form(binary(op, of_form(one), of_form(other)))
         case _:
             return None

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tc.affine.forms import Form, assembled
-from tc.kernel.folding import binary, integer, negation
+from tc.affine.forms import Form
 from tc.kernel.ir import Binary, Broadcast, Const, Expr, Ramp, Unary, Var
 
 Lets: TypeAlias = "Mapping[str, Expr]"
@@ -38,6 +37,7 @@ def lane_offsets(
 ) -> LaneOffsets:
     """The place of an access to a buffer of these strides.
 
+    >>> from tc.dtypes import INT64
     >>> i, lanes = Var("i", INT64), INT64.vector(4)
     >>> rows = Binary("+", i, Const(3, INT64), INT64)
     >>> place = lane_offsets((rows, Ramp(Const(8, INT64), 1, lanes)), (100, 2), 4, {})
@@ -53,21 +53,6 @@ def lane_offsets(
         for terms in (sums.scalars, sums.vectors)
     )
     return LaneOffsets(sums.distances, Form(sums.constant, scalars), Form(0, vectors))
-
-
-def expression_of(form: Form[Expr, int]) -> Expr:
-    """A form of INT64 scalars as an expression.
-
-    >>> from tc.kernel.printer import expression_text
-    >>> i, x = Var("i", INT64), Var("x", INT64)
-    >>> expression_text(expression_of(Form(-3, {i: 2, x: -1})))
-    'i * 2 - x - 3'
-    """
-
-    def term(name: Expr, factor: int) -> Expr:
-        return negation(name) if factor == -1 else binary("*", name, integer(factor))
-
-    return assembled(form, term, integer, binary)
 
 
 @dataclass
@@ -113,6 +98,7 @@ def _number(expr: Expr) -> int | None:
 def divisor(expr: Expr, lets: Lets) -> int:
     """A number that divides an int64 scalar; 0 where that is 0.
 
+    >>> from tc.dtypes import INT64
     >>> i = Var("i", INT64)
     >>> divisor(Binary("+", Binary("*", i, Const(16, INT64), INT64), Const(8, INT64), INT64), {})
     8

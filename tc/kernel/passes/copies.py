@@ -20,7 +20,7 @@ from tc.device import LINE
 from tc.dtypes import BOOL, FLOAT16, INT64, UINT8, DType
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
-from tc.kernel.folding import binary, cast, constant, integer, is_constant, ramp
+from tc.kernel.folding import binary, cast, constant, integer, is_constant, of_form, ramp
 from tc.kernel.intervals import Bounds
 from tc.kernel.passes.lanes import (
     ActiveLanes,
@@ -42,7 +42,7 @@ from tc.kernel.rebuild import (
     map_statements,
     widened,
 )
-from tc.kernel.walk import conjuncts, every_statement, read_names
+from tc.kernel.walk import conjuncts, every_statement, names_in, read_names
 
 _MAX_BLOCKS = 16
 """Larger nests stay loops: they would be too much code."""
@@ -178,16 +178,13 @@ def _first_offset(
     if buffer.strides != ir.row_major(buffer.shape) or buffer.dtype in (BOOL, FLOAT16):
         return None
     place = lane_offsets(access.indices, buffer.strides, 1, {})
-    terms = dict(place.scalars.terms)
+    first = place.scalars
     for loop, step in zip(loops, ir.row_major((1, *sizes)), strict=True):
-        if terms.pop(ir.Var(loop.var, INT64), None) != step:
+        if first.terms.get(variable := ir.Var(loop.var, INT64)) != step:
             return None
+        first = first.without(variable)
     names = {loop.var for loop in loops}
-    if any(isinstance(e, ir.Var) and e.name in names for term in terms for e in ir.walk(term)):
-        return None
-    return _sum(
-        integer(place.scalars.constant), *(_times(t, factor) for t, factor in terms.items())
-    )
+    return of_form(first) if all(names.isdisjoint(names_in(t)) for t in first.terms) else None
 
 
 @dataclass
