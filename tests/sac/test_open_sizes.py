@@ -52,6 +52,14 @@ SERVED: list[tuple[str, dict[str, Any], Any]] = [
      {"v": V, "w": W}, [(V[i:] * W[: 40 - i]).sum() for i in range(40)]),
     ("{ [i] -> sum({ [j] -> take([i], v)[i - 1 - j] * w[j] | [j] < [i] }) | [i] < [40] }",
      {"v": V, "w": W}, [(V[:i][::-1] * W[:i]).sum() for i in range(40)]),
+    # arrays of them
+    ("{ [i] -> sum({ [j] -> reverse(take([i], v))[j] * w[j] | [j] < [i] }) | [i] < [40] }",
+     {"v": V, "w": W}, [(V[:i][::-1] * W[:i]).sum() for i in range(40)]),
+    ("{ [i] -> sum({ [j] -> (take([i], v) ++ drop([i], w))[j] * j | [j] < [40] }) | [i] < [40] }",
+     {"v": V, "w": W},
+     [(np.concatenate([V[:i], W[i:]]) * np.arange(40)).sum() for i in range(40)]),
+    ("{ [i] -> sum(transpose(take([i], m)) * genarray([8, i], i)) | [i] < [5] }",
+     {"m": V.reshape(5, 8)}, [V[: 8 * i].sum() * i for i in range(5)]),
     # operands of one size, and arguments
     ("{ [i] -> sum(take([i], v) * take([i], w) + i) | [i] < [40] }", {"v": V, "w": W},
      [(V[:i] * W[:i] + i).sum() for i in range(40)]),
@@ -101,6 +109,9 @@ def test_a_size_that_an_index_decides_bounds_another(
 REFUSED = [
     ("{ [i] -> sum(take([i], v) * w) | [i] < [40] }", {"v": V, "w": W}, "C7"),
     ("{ [i] -> sum(w * take([i], v)) | [i] < [40] }", {"v": V, "w": W}, "C7"),
+    ("{ [i] -> sum(genarray([i - 1], 1) ++ v) | [i] < [40] }", {"v": V}, "C14"),
+    ("{ [i] -> sum(take([i], v) ++ take([i], m)) | [i] < [5] }",
+     {"v": V, "m": V.reshape(5, 8)}, "C9"),
     ("{ [i] -> sum(take([i], v)) | [i] < [42] }", {"v": V}, "C9"),
     ("{ [i] -> sum(take([-i], v)) | [i] < [42] }", {"v": V}, "C9"),
     ("{ [i] -> sum(drop([i - 41], v)) | [i] < [40] }", {"v": V}, "C9"),

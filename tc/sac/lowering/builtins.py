@@ -133,11 +133,6 @@ def _shifted(made: Elements, index: Sequence[Term], by: Sequence[int]) -> list[T
     return [*moved, *index[len(by) :]]
 
 
-def check_shape(node: Value) -> None:
-    """Raises what is wrong with the shapes of the operands of a value."""
-    _ = node.shape
-
-
 def check_value(node: Value) -> None:
     """Raises what is wrong with the operands of a value."""
     _ = node.value
@@ -220,7 +215,7 @@ def _drop(made: Elements, node: Application, index: Sequence[Term], _: Sites) ->
 
 
 def _reverse(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
-    last = made.terms.number(node.shape[0] - 1)
+    last = made.terms.arithmetic("-", made.open_extents(node)[0], made.terms.number(1))
     return made.element(node.args[0], [made.terms.arithmetic("-", last, index[0]), *index[1:]])
 
 
@@ -264,11 +259,11 @@ def _modarray(made: Elements, node: Application, index: Sequence[Term], _: Sites
 
 
 def _concatenation(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
-    check_shape(node)
+    made.open_extents(node)  # raises what the operands do not conform in
     left, right = node.args
-    target, length = node.type.dtype, left.shape[0]
-    test = made.terms.compare("<", index[0], made.terms.number(length))
-    beyond = [made.terms.arithmetic("-", index[0], made.terms.number(length)), *index[1:]]
+    target, length = node.type.dtype, made.open_extents(left)[0]
+    test = made.terms.compare("<", index[0], length)
+    beyond = [made.terms.arithmetic("-", index[0], length), *index[1:]]
     if test.kind == "number":
         return made.stored_as(left if test.data else right, index if test.data else beyond, target)
     with made.assumptions.of(test):

@@ -32,7 +32,14 @@ from tc.sac.lowering.assumptions import Assumptions
 from tc.sac.lowering.builtins import made_choice, open_amounts, rule_of
 from tc.sac.lowering.data_ranges import beyond, has_reads, range_of
 from tc.sac.lowering.folds import MAX_INSTANCES
-from tc.sac.lowering.loops import LoweredIndex, array_element, extents, fold_element, index_names
+from tc.sac.lowering.loops import (
+    LoweredIndex,
+    array_element,
+    extents,
+    fold_element,
+    index_names,
+    vector_of,
+)
 from tc.sac.lowering.sites import Site, Sites
 from tc.sac.lowering.statements import NamedArray, is_constant, moves_only, stored
 from tc.sac.lowering.terms import Tensor, Term, Terms
@@ -513,6 +520,20 @@ class Elements:
                     return None
                 rest = value.args[1].shape[len(parts) :]
                 return [*(size for size, _ in parts), *map(self.terms.number, rest)]
+            case Application(row=row) if row.name == "reverse":
+                return self.open_extents(value.args[0])
+            case Application(row=row) if row.name == "transpose":
+                return self.open_extents(value.args[0])[::-1]
+            case Application(row=row) if row.name == "++":
+                first, second = map(self.open_extents, value.args)
+                if first[1:] != second[1:]:
+                    return None
+                return [self.terms.arithmetic("+", first[0], second[0]), *first[1:]]
+            case Application(row=row) if row.name == "genarray":
+                sizes = vector_of(self, value.args[0])
+                if any(self.goes_below(size, 0) for size in sizes):
+                    return None
+                return [*sizes, *self.open_extents(value.args[1])]
             case Argument():
                 return self.open_extents(value.given)
             case Result():
