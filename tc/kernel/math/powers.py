@@ -29,7 +29,8 @@ def _times_root(x: Vector) -> Vector:
         wide = positive.cast(FLOAT64)
         return (wide * wide.sqrt()).cast(FLOAT32)
     root = positive.sqrt()
-    # the root of a sum: its rest is half of what the square leaves, over the root
+    # x - root**2 is what the root leaves; half of that over the root is the rest of the root, and x
+    # times it half of that times the root
     product = positive * root
     rest = fma(positive, root, -product) + root * 0.5 * fma(-root, root, positive)
     return select(abs(product).equals(math.inf), product, product + rest)
