@@ -2,9 +2,9 @@
 `python -m bench.sac_kernels`.
 
 The sizes, inputs, expected results and texts of tc are those of `bench.cpu`; each text of SaC here
-is what one writes for such a kernel without a look at the text of tc. Both take default options,
-and then one thread, of which the time of the processor is taken. Rounds alternate between both
-texts; `--save` writes the table into `bench/results`.
+is what one writes for such a kernel without a look at the text of tc. Rounds alternate between
+both, with default options; with `--one-thread` the time of the processor is taken, which others on
+the machine change little. `--save` writes the table into `bench/results`.
 """
 
 from __future__ import annotations
@@ -113,58 +113,60 @@ def compared(
     return [own, other, own / other]
 
 
-def measured(budget: float, kernels: Sequence[Kernel] = KERNELS) -> list[list[Any]]:
-    """A row for each kernel: with default options, and with one thread."""
+def measured(
+    budget: float, *, one_thread: bool, kernels: Sequence[Kernel] = KERNELS
+) -> list[list[Any]]:
+    """A row for each kernel."""
     rows = []
     for kernel in kernels:
         case = kernel.case()
         expected = case.expected()
-        two, one = (both(kernel, case, options) for options in (None, tc.Options(threads=1)))
-        for run in (*two.values(), *one.values()):
+        runs = both(kernel, case, tc.Options(threads=1) if one_thread else None)
+        for run in runs.values():
             case.reset()
             run()
             agree(kernel, case, expected)
-        by_wall = compared(two, budget, time.perf_counter, min)
-        by_thread = compared(one, budget, time.thread_time, statistics.median)
-        rows.append([kernel.name, *by_wall, *by_thread])
+        if one_thread:
+            found = compared(runs, budget, time.thread_time, statistics.median)
+        else:
+            found = compared(runs, budget, time.perf_counter, min)
+        rows.append([kernel.name, *found])
         print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
 
 HOW = """Both texts run in turn in many short rounds; the ratio is the time of SaC's text over that
-of tc's (`bench/cpu_kernels`). With default options: two threads, the least time of all rounds by the
-clock on the wall, on a machine of two cores that others used at the same time. With one thread: the
-median of the time of the processor that the thread took."""
+of tc's (`bench/cpu_kernels`). """
+WITH_ONE_THREAD = "Times are medians of those that the thread took of the processor."
+BY_WALL = "Times are the least of all rounds, by the clock on the wall."
 
 
-def page(described: dict[str, Any], rows: Sequence[Sequence[Any]]) -> str:
-    """The table, and the geometric means of its ratios."""
-    header = ["kernel", "SaC ms", "tc ms", "ratio", "SaC ms, one thread", "tc ms", "ratio"]
-    table = tabulate(rows, header, "github", floatfmt=".4g")
-    means = [
-        f"{how}: geometric mean {statistics.geometric_mean(ratios):.3f}, the largest "
-        f"{max(ratios):.3f}"
-        for how, ratios in (
-            ("Ratios with default options", [row[3] for row in rows]),
-            ("with one thread", [row[6] for row in rows]),
-        )
-    ]
+def page(described: dict[str, Any], rows: Sequence[Sequence[Any]], *, one_thread: bool) -> str:
+    """The table, and the geometric mean of its ratios."""
+    table = tabulate(rows, ["kernel", "SaC ms", "tc ms", "ratio"], "github", floatfmt=".4g")
+    ratios = [row[3] for row in rows]
     return (
         f"# Kernels of Tensor Comprehensions in SaC's notation\n\n{one_line(described)}; load at "
-        f"the start {described['load_at_start']:.1f}.\n\n{HOW}\n\n{table}\n\n{'; '.join(means)}.\n"
+        f"the start {described['load_at_start']:.1f}.\n\n"
+        f"{HOW}{WITH_ONE_THREAD if one_thread else BY_WALL}\n\n{table}\n\n"
+        f"Geometric mean of the ratios: {statistics.geometric_mean(ratios):.3f}; the largest: "
+        f"{max(ratios):.3f}.\n"
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--budget", type=float, default=2.0, help="seconds for each text")
+    parser.add_argument("--one-thread", action="store_true")
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
-    described = describe(("numpy", "numba"), host().threads)
-    text = page(described, measured(given.budget))
+    described = describe(("numpy", "numba"), 1 if given.one_thread else host().threads)
+    rows = measured(given.budget, one_thread=given.one_thread)
+    text = page(described, rows, one_thread=given.one_thread)
     print(text)
     if given.save:
-        (RESULTS / f"sac-kernels-{short_name(described)}.md").write_text(text, encoding="utf-8")
+        name = f"sac-kernels-{short_name(described)}{'-one-thread' if given.one_thread else ''}.md"
+        (RESULTS / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

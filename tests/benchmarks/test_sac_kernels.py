@@ -59,11 +59,14 @@ def test_sums_take_no_array_of_their_own(kernel: sac_kernels.Kernel) -> None:
     assert "total" not in lowered.source(*case.inputs)
 
 
-def test_the_page_has_the_mean_of_the_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("one_thread", [False, True])
+def test_the_page_has_the_mean_of_the_ratios(
+    one_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         sac_kernels, "seconds_of_rounds", lambda *_, **__: {"sac": [2e-3], "tc": [1e-3]}
     )
-    rows = sac_kernels.measured(0.1, SMALL[:2])
-    assert [row[1:] for row in rows] == [[2.0, 1.0, 2.0, 2.0, 1.0, 2.0]] * 2
-    page = sac_kernels.page(sac_kernels.describe((), 2), rows)
-    assert "Ratios with default options: geometric mean 2.000, the largest 2.000; with" in page
+    rows = sac_kernels.measured(0.1, one_thread=one_thread, kernels=SMALL[:2])
+    assert [row[1:] for row in rows] == [[2.0, 1.0, 2.0]] * 2
+    page = sac_kernels.page(sac_kernels.describe((), 2), rows, one_thread=one_thread)
+    assert "Geometric mean of the ratios: 2.000; the largest: 2.000." in page
