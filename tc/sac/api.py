@@ -229,9 +229,10 @@ def shape_function(src: Text, *, entry: str | None = None) -> ShownText:
     """The text of a function that computes the shape of the result, by schemes S and D (C22).
 
     Its parameters have the names of the inputs that level S of the result needs: the shape of an
-    input, an `int[.]`, where level S of it is needed, its value at F, its rank at D. Its name is
-    that of the function with `_s` behind it, and it is the last of the text. Raises the errors of
-    the text's rules C.
+    input, an `int[.]`, where level S of it is needed, its value at F, its rank at D. Of an
+    expression, whose text declares no types, a value is an `int[*]`, or a `bool[*]` where its
+    elements are conditions. The name of the function is that of the entry with `_s` behind it, and
+    the function is the last one of the text. Raises the errors of the text's rules C.
 
     >>> import tc.sac
     >>> tc.sac.shape_function("int[+] plus(int[+] A, int B) { return A + B; }")

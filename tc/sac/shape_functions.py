@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tc.sac import ast
@@ -34,7 +34,15 @@ from tc.sac.levels.demand import (
 )
 from tc.sac.levels.values import Level
 from tc.sac.text.printer import module_text
-from tc.sac.trees import assigned_names, free_in, is_short, mapped, pattern_names
+from tc.sac.trees import (
+    assigned_names,
+    children,
+    free_in,
+    is_short,
+    mapped,
+    operands,
+    pattern_names,
+)
 from tc.source import Source, Span
 
 N, D, S, F = Level.N, Level.D, Level.S, Level.F
@@ -56,6 +64,11 @@ def shape_module(module: ast.Module, entry: ast.Definition | None) -> ast.Module
     results = translation.shapes_of(body.results, is_scalar, scope)
     name = translation.fresh(f"{start.name.text}_s" if start else "shape_s")
     declared = {} if start is None else {p.name.text: p.type for p in start.parameters}
+    if start is None:
+        declared = {
+            text: ast.Type("bool", "*", span=translation.span)
+            for text in set().union(*map(_conditions, body.results), *_in_statements(body))
+        }
     parameters = tuple(
         ast.Parameter(
             _parameter_type(declared.get(text), level, translation.span),
@@ -91,6 +104,44 @@ _WIDE = re.compile(r"\b(int64|uint32|uint64)\b|\d[lL]\b")
 
 def _vector_type(span: Span) -> ast.Type:
     return ast.Type("int", (ast.Size(None, None, span=span),), span=span)
+
+
+def _in_statements(body: ast.Body) -> Iterator[set[str]]:
+    """The names that statements use as conditions, for each value and condition."""
+    stack = list(body.statements)
+    while stack:
+        statement = stack.pop()
+        if isinstance(statement, ast.Assign):
+            yield _conditions(statement.value)
+        else:
+            yield _conditions(statement.condition) | _tested(statement.condition)
+            stack += [*statement.then, *statement.otherwise]
+
+
+def _conditions(expr: ast.Expr) -> set[str]:
+    """The names of an expression whose elements are conditions, as of `c[i] ? a : b` and `any(c)`:
+    as inputs they are taken for bools, whose text declares no type."""
+    below = [*children(expr)]
+    if isinstance(expr, ast.Comprehension | ast.WithLoop):
+        below = [*operands(expr), *(part.body for part in expr.parts)]
+    found = set[str]().union(*map(_conditions, below))
+    match expr:
+        case ast.Conditional(condition=tested):
+            found |= _tested(tested)
+        case ast.Binary(op="&&" | "||", left=left, right=right):
+            found |= _tested(left) | _tested(right)
+        case ast.Unary(op="!", operand=tested):
+            found |= _tested(tested)
+        case ast.Call(function=ast.Name(text="any" | "all"), args=(tested,)):
+            found |= _tested(tested)
+    return found
+
+
+def _tested(expr: ast.Expr) -> set[str]:
+    """The name of which an element, or all elements, are a condition."""
+    while isinstance(expr, ast.Select):
+        expr = expr.array
+    return {expr.text} if isinstance(expr, ast.Name) else set()
 
 
 def _parameter_type(kind: ast.Type | None, level: Level, span: Span) -> ast.Type:

@@ -1004,6 +1004,14 @@ needs("its rank", "int[*] f(int[.] n, int[*] a) { return reshape(n, a); }", "D",
 needs("genarray", "int[*] f(int[.] n, int[*] a) { return genarray(n, a); }", "S", n="F", a="S")
 needs("its rank too", "int[*] f(int[.] n, int[*] a) { return genarray(n, a); }", "D", n="S", a="D")
 needs("modarray", "int[*] f(int[*] a, int[*] x) { return modarray(a, [0], x); }", "S", a="S", x="N")
+needs(
+    "a condition picks the shape",
+    "int[*] f(bool c, int[*] a, int[*] b) { return c ? a : b; }",
+    "S",
+    c="F",
+    a="S",
+    b="S",
+)
 needs("a selection's shape", "int[*] f(int[*] a, int[.] k) { return a[k]; }", "S", a="S", k="S")
 needs(
     "a fold's",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,22 @@ def test_a_shape_function_gives_the_shape_from_what_is_demanded(case: Case) -> N
 )
 def test_shape_functions_of_section_6(program: str, function: str) -> None:
     assert tc.sac.shape_function(program).rstrip() == function
+
+
+@pytest.mark.parametrize(
+    ("program", "inputs", "shape"),
+    [
+        ("c ? [1,2] : [1,2,3]", {"c": np.bool_(False)}, (3,)),
+        ("any(b) ? [1,2] : [3]", {"b": np.array([True, False])}, (2,)),
+        ("x = [1]; if (!b[0]) { x = [1,2]; } x", {"b": np.array([True, False])}, (1,)),
+        ("{ [i] -> b[i] ? f[i] : 0 }", {"b": np.array([True, False]), "f": np.ones(3)}, (2,)),
+        ("n > 2 ? [1,2] : [3]", {"n": np.int32(3)}, (2,)),
+    ],
+)
+def test_conditions_of_an_expression_are_bools_for_its_shape_function(
+    program: str, inputs: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    assert shapes_by_function(program, inputs) == [shape]
 
 
 def test_the_shape_function_of_a_selection_with_dots_needs_nothing_of_a_scalar() -> None:
