@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tc.sac import ast
 from tc.sac.builder import Builder
+from tc.sac.conditions import used_as_conditions
 from tc.sac.desugaring import desugared
 from tc.sac.levels.array_functions import FOLDS
 from tc.sac.levels.builtins import SELECTION, row_of
@@ -36,11 +37,9 @@ from tc.sac.levels.values import Level
 from tc.sac.text.printer import module_text
 from tc.sac.trees import (
     assigned_names,
-    children,
     free_in,
     is_short,
     mapped,
-    operands,
     pattern_names,
 )
 from tc.source import Source, Span
@@ -66,8 +65,7 @@ def shape_module(module: ast.Module, entry: ast.Definition | None) -> ast.Module
     declared = {} if start is None else {p.name.text: p.type for p in start.parameters}
     if start is None:
         declared = {
-            text: ast.Type("bool", "*", span=translation.span)
-            for text in set().union(*map(_conditions, body.results), *_in_statements(body))
+            text: ast.Type("bool", "*", span=translation.span) for text in used_as_conditions(body)
         }
     parameters = tuple(
         ast.Parameter(
@@ -104,44 +102,6 @@ _WIDE = re.compile(r"\b(int64|uint32|uint64)\b|\d[lL]\b")
 
 def _vector_type(span: Span) -> ast.Type:
     return ast.Type("int", (ast.Size(None, None, span=span),), span=span)
-
-
-def _in_statements(body: ast.Body) -> Iterator[set[str]]:
-    """The names that statements use as conditions, for each value and condition."""
-    stack = list(body.statements)
-    while stack:
-        statement = stack.pop()
-        if isinstance(statement, ast.Assign):
-            yield _conditions(statement.value)
-        else:
-            yield _conditions(statement.condition) | _tested(statement.condition)
-            stack += [*statement.then, *statement.otherwise]
-
-
-def _conditions(expr: ast.Expr) -> set[str]:
-    """The names of an expression whose elements are conditions, as of `c[i] ? a : b` and `any(c)`:
-    as inputs they are taken for bools, whose text declares no type."""
-    below = [*children(expr)]
-    if isinstance(expr, ast.Comprehension | ast.WithLoop):
-        below = [*operands(expr), *(part.body for part in expr.parts)]
-    found = set[str]().union(*map(_conditions, below))
-    match expr:
-        case ast.Conditional(condition=tested):
-            found |= _tested(tested)
-        case ast.Binary(op="&&" | "||", left=left, right=right):
-            found |= _tested(left) | _tested(right)
-        case ast.Unary(op="!", operand=tested):
-            found |= _tested(tested)
-        case ast.Call(function=ast.Name(text="any" | "all"), args=(tested,)):
-            found |= _tested(tested)
-    return found
-
-
-def _tested(expr: ast.Expr) -> set[str]:
-    """The name of which an element, or all elements, are a condition."""
-    while isinstance(expr, ast.Select):
-        expr = expr.array
-    return {expr.text} if isinstance(expr, ast.Name) else set()
 
 
 def _parameter_type(kind: ast.Type | None, level: Level, span: Span) -> ast.Type:
