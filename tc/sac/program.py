@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tc.dtypes import Weak
-from tc.errors import CheckError, TCError, render
+from tc.errors import CheckError, InputError, TCError, render
 from tc.process.call_sites import warn
 from tc.process.deep_stack import with_deep_stack
 from tc.sac import ast
@@ -21,6 +21,7 @@ from tc.sac.levels.values import Context, Environment, Value
 from tc.sac.names import check_names, entry_of, inputs_of
 from tc.sac.reference import WeakInput, input_value, interpret_module
 from tc.sac.text.parser import parse
+from tc.sac.trees import assigned_names
 from tc.source import Source, Span
 
 
@@ -63,9 +64,23 @@ class Program:
 
     def bound(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> list[GivenInput]:
         """The inputs of a call, described."""
-        values = bind(
-            self.inputs, inputs, named, is_expression=self.definition is None, function=self.name
-        )
+        try:
+            values = bind(
+                self.inputs,
+                inputs,
+                named,
+                is_expression=self.definition is None,
+                function=self.name,
+            )
+        except InputError as error:
+            body = self.module.body
+            set_later = () if body is None else set(assigned_names(body.statements))
+            if any(error.cause == f"input '{name}' is missing" for name in set_later):
+                error.cause += (
+                    ": the text reads it before it sets it, and no comprehension reads itself"
+                )
+                error.idiom = "steps that build on each other are calls in a loop of Python"
+            raise
         return [described(n, v) for n, v in zip(self.inputs, values, strict=True)]
 
     def values(self, given: list[GivenInput], context: Context) -> tuple[Value, ...]:

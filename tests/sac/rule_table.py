@@ -1004,6 +1004,9 @@ needs("its rank", "int[*] f(int[.] n, int[*] a) { return reshape(n, a); }", "D",
 needs("genarray", "int[*] f(int[.] n, int[*] a) { return genarray(n, a); }", "S", n="F", a="S")
 needs("its rank too", "int[*] f(int[.] n, int[*] a) { return genarray(n, a); }", "D", n="S", a="D")
 needs("modarray", "int[*] f(int[*] a, int[*] x) { return modarray(a, [0], x); }", "S", a="S", x="N")
+needs("a bound's length", "int[*] f(int[.] n) { return { iv -> 1 | iv < n }; }", "D", n="S")
+needs("a bound", "int[*] f(int[.] n) { return { iv -> 1 | iv < n }; }", "S", n="F")
+needs("a bound of a pattern", "int[*] f(int[.] n) { return { [i] -> i | [i] < n }; }", "D", n="N")
 needs(
     "a condition picks the shape",
     "int[*] f(bool c, int[*] a, int[*] b) { return c ? a : b; }",

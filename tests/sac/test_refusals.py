@@ -244,3 +244,11 @@ def test_a_repair_of_pythons_numbers_is_pythons() -> None:
             with pytest.raises(tc.InputError) as caught:
                 call(text, given, entry=entry)
             assert caught.value.repair == "np.int32(a)"
+
+
+def test_an_expression_that_reads_itself_is_told() -> None:
+    """A name that is read before it is set is an input of an expression (C1, C27)."""
+    text = "x = { [i] -> i > 0 ? x[i-1] : 1 | [i] < [4] }; x"
+    with pytest.raises(tc.InputError, match="input 'x' is missing: .* no comprehension reads"):
+        tc.sac.interpret(text)
+    assert tc.sac.interpret(text, x=np.int32([3, 4, 5])).tolist() == [1, 3, 4, 5]
