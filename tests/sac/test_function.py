@@ -270,7 +270,7 @@ def test_a_function_is_timed_and_explained() -> None:
     explained = conv.explain(x, w)
     assert list(explained.stages)[:5] == ["levels", "bounds", "desugared", "def", "ranges"]
     assert explained.stages["def"] == conv.lowered(x, w).text.rstrip()
-    assert "ov selects of w: shape(w) = [2] (C15)" in explained.stages["bounds"]
+    assert "ov selects from w: shape(w) = [2] (C15)" in explained.stages["bounds"]
     whole = str(tc.sac.explain(CONV, x, w, stage="all"))
     assert [title for title in explained.stages if f"=== {title}: " not in whole] == ["levels"]
     assert "<summary>bounds" in explained._repr_html_()
