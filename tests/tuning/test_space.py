@@ -231,7 +231,7 @@ def test_agrees_with_the_comparison_of_tests(data: st.DataObject, dtype: str) ->
 
 
 def test_large_arrays_are_compared_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiling, "_BLOCK", 5)
+    monkeypatch.setattr(profiling, "_BLOCK_ELEMENTS", 5)
     expected = np.arange(12, dtype=np.float32).reshape(3, 4)
     actual = expected.copy()
     actual[1, 3], actual[2, 2] = np.nan, 11
