@@ -11,7 +11,6 @@ from collections.abc import Callable
 from tc.kernel.ir import Call
 from tc.kernel.pass_manager import Pass, PassContext
 from tc.kernel.passes.blocked_sums import sum_in_blocks
-from tc.kernel.passes.common_subexpressions import eliminate_common_subexpressions
 from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.copies import copy_by_vectors
 from tc.kernel.passes.dead_code import eliminate_dead_code
@@ -79,21 +78,17 @@ PASSES: tuple[Pass, ...] = (
         lambda kernel, _: narrow_to_demanded_lanes(kernel),
     ),
     Pass(
-        "value numbering",
-        "locals with one value are one local, and checks of one condition one check",
-        lambda kernel, _: number_values(kernel),
-    ),
-    Pass(
         "stores",
         "every n-th element is stored in vectors of all of them, large outputs past the caches",
         lambda kernel, context: store_whole_lines(kernel, context.shared_cache),
         _with_vectors,
     ),
     Pass(
-        "common subexpressions",
-        "what a block loads or computes several times is a local, and calls that every iteration "
-        "makes alike are made before the loop",
-        lambda kernel, _: eliminate_common_subexpressions(kernel),
+        "value numbering",
+        "locals with one value are one local, and checks of one condition one check; what a block "
+        "loads or computes several times is a local, and calls that every iteration makes alike "
+        "are made before the loop",
+        lambda kernel, _: number_values(kernel),
     ),
     Pass(
         "contraction",
@@ -128,10 +123,7 @@ what the processor has instructions for. Formulas of functions rely on how each 
 nothing is contracted after them; hints are placed when it is known what is stored past the caches,
 and where there are loops."""
 
-_ON_GPUS = (
-    "unrolling", "scalar replacement", "dead code elimination", "value numbering",
-    "common subexpressions",
-)  # fmt: skip
+_ON_GPUS = ("unrolling", "scalar replacement", "dead code elimination", "value numbering")
 
 GPU_PASSES = tuple(each for each in PASSES if each.name in _ON_GPUS)
 """Those for GPUs, whose threads are scalar: compilers contract and prefetch by themselves."""

@@ -26,7 +26,7 @@ from tc.kernel.ir import (
     Stmt,
     Store,
 )
-from tc.kernel.passes.common_subexpressions import eliminate_common_subexpressions
+from tc.kernel.passes.value_numbering import eliminate_common_subexpressions
 from tests.kernel.marked import assert_same, lines
 from tests.support.build import add, dense, less, loop, var
 

@@ -29,7 +29,7 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.passes.common_subexpressions import hoist_invariant_calls
+from tc.kernel.passes.value_numbering import hoist_invariant_calls
 from tests.kernel.marked import assert_same, lines
 from tests.kernel.marked_strategies import marked_kernels
 from tests.support.build import add, dense, less, loop, var

@@ -32,15 +32,15 @@ from tc.kernel.ir import (
     Var,
 )
 from tc.kernel.pass_manager import PassContext, run_passes, trace_passes
-from tc.kernel.passes.common_subexpressions import (
-    eliminate_common_subexpressions,
-    hoist_invariant_calls,
-)
 from tc.kernel.passes.dead_code import eliminate_dead_code
 from tc.kernel.passes.pass_list import PASSES
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
 from tc.kernel.passes.unroll import unroll
-from tc.kernel.passes.value_numbering import number_values
+from tc.kernel.passes.value_numbering import (
+    eliminate_common_subexpressions,
+    hoist_invariant_calls,
+    merge_locals,
+)
 from tc.kernel.printer import statement_lines
 from tests.kernel.grid_strategies import tame_grids
 from tests.kernel.grids import B0, BARRIER, T0, T1, equal, grid, launches, tmm
@@ -243,7 +243,7 @@ def test_first_terms_are_read_where_they_were() -> None:
 
 def test_checks_of_a_thread_are_made_once() -> None:
     check = If(equal(T0, integer(2)), (Fail(0, (T0,)),))
-    made = assert_same(launch(check, BARRIER, check, give(ZERO)), number_values)
+    made = assert_same(launch(check, BARRIER, check, give(ZERO)), merge_locals)
     assert body_lines(made) == ["if t0 == 2", "  fail 0 (t0)", "barrier", "o[0, t0] = 0"]
 
 
@@ -263,7 +263,7 @@ def test_values_of_inputs_are_known_behind_barriers() -> None:
         Let("w", load("s", MIRRORED)),
         give(add(*map(var, "xyzw"))),
     )
-    made = assert_same(launch(*lets), number_values)
+    made = assert_same(launch(*lets), merge_locals)
     assert body_lines(made)[-2:] == [
         "let w: int64 = s[-t0 + 3]",
         "o[0, t0] = x + y + x + w",

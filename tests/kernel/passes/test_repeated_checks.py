@@ -22,7 +22,7 @@ from tc.kernel.ir import (
     Stmt,
     Store,
 )
-from tc.kernel.passes.value_numbering import number_values
+from tc.kernel.passes.value_numbering import merge_locals
 from tests.kernel.marked import assert_same, lines, run
 from tests.kernel.marked_strategies import marked_kernels
 from tests.support.build import add, dense, less, loop, var
@@ -59,7 +59,7 @@ def kernel_of(*stmts: Stmt) -> Kernel:
 
 
 def checked_once(*stmts: Stmt) -> list[str]:
-    return lines(assert_same(kernel_of(*stmts), number_values))
+    return lines(assert_same(kernel_of(*stmts), merge_locals))
 
 
 def test_checks_that_repeat_go() -> None:
@@ -102,7 +102,7 @@ def test_checks_of_inputs_that_repeat_go() -> None:
 
 def assert_all_stay(*stmts: Stmt) -> None:
     kernel = kernel_of(*stmts)
-    assert assert_same(kernel, number_values) == kernel
+    assert assert_same(kernel, merge_locals) == kernel
     assert run(kernel)[0] is not None
 
 
@@ -151,4 +151,4 @@ def test_a_name_of_two_blocks() -> None:
 
 @given(marked_kernels())
 def test_random_kernels_stay_the_same(made: tuple[Kernel, tuple[str, ...]]) -> None:
-    assert_same(made[0], number_values)
+    assert_same(made[0], merge_locals)
