@@ -1370,3 +1370,17 @@ case(
     {"v": V},
     i32(V.max() == V),
 )
+case(
+    "strict and other bounds that an index decides",
+    "C14 C26",
+    "{ [i] -> with { ([0] < [j] <= [i]) : v[j]; } : fold(+, 0) | [i] < [4] }",
+    {"v": V},
+    i32([V[1 : i + 1].sum() for i in range(4)]),
+)
+case(
+    "weights of which some are 1",
+    "C26",
+    "w = [1,2,1,0]; { [i] -> sum({ [k] -> w[k] * v[i+k] | [k] < [4] }) | [i] < [2] }",
+    {"v": V},
+    i32([V[i] + 2 * V[i + 1] + V[i + 2] for i in range(2)]),
+)
