@@ -9,6 +9,7 @@ program that takes more than a minute. It is printed with the command that repea
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import sys
 import time
@@ -153,7 +154,8 @@ def check_shapes(program: Program) -> None:
         if level == "F" and program.entry is None:
             if value.dtype.kind not in "iu":
                 return  # a function that is made of an expression takes integers
-            given[name] = value.astype("int32")
+            is_condition = re.search(rf"bool\[\*\] {name}\b", text)  # of which it takes bools
+            given[name] = value.astype("bool" if is_condition else "int32")
         elif level != "N":
             given[name] = {"F": value, "S": sizes, "D": np.int32(value.ndim)}[level]
     function = parse(tc.Source(text)).definitions[-1].name.text
