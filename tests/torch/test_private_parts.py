@@ -70,7 +70,7 @@ print([str(each.message) for each in told if issubclass(each.category, tc.TCWarn
 def test_a_version_that_was_not_seen() -> None:
     """It is told of once, and served the plain way. `was_seen` has examples of which were."""
     version = "2.99.0a0+git"
-    assert not was_seen(version)
+    assert not was_seen(version, SEEN)
     done = run_python(UNSEEN.format(version=version))
     assert done.returncode == 0, told(done)
     assert done.stdout.strip() == str(
