@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from tc.errors import InputError
 from tc.plan import as_json
@@ -90,19 +90,20 @@ def number_of(row: Sequence[object] | None) -> int:
     return row[0]
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a number that is not negative."""
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return known and 0 <= value < math.inf  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value < math.inf
 
 
 def is_time(value: object) -> bool:
     """Whether a value is the seconds of a call."""
-    return is_number(value) and 0 < value < MAX_SECONDS  # type: ignore[operator]
+    return is_number(value) and 0 < value < MAX_SECONDS
 
 
 def _is_moment(value: object) -> bool:
-    return is_number(value) and value < LAST_SECOND  # type: ignore[operator]
+    return is_number(value) and value < LAST_SECOND
 
 
 def _is_text(value: object) -> bool:

@@ -28,6 +28,7 @@ from tests.fuzz.model import Expr, Statement, binary, num, read, reads, var
 from tests.fuzz.periods import periods
 from tests.fuzz.products import products
 from tests.fuzz.rare import add_rare
+from tests.fuzz.repeats import repeats
 from tests.fuzz.scope import SHORT, Scope, Tensor, Variable
 
 Maker = Callable[[Body], None]
@@ -461,4 +462,5 @@ MAKERS: Mapping[Maker, int] = {
     products: 14,
     extremes: 8,
     periods: 8,
+    repeats: 12,
 }

@@ -12,17 +12,12 @@ from hypothesis import strategies as st
 
 import tc
 from tc.polyhedral.rewrite.equal_temporaries import without_equal_temporaries
-from tc.semantics.program import ShapedProgram
 from tc.semantics.reference.interpreter import interpret
 from tests.support.interpreting import shaped_with
-from tests.support.rewrites import assert_consistent, assert_same_results
+from tests.support.rewrites import assert_consistent, assert_same_results, changed_of_table, texts
 from tests.support.sizes_of_call import shape
 
 HEAD = "def f(float(N,D) x, float(N) y) -> (o)"
-
-
-def texts(program: ShapedProgram) -> list[str]:
-    return [f"{s.name}: {s.text}" for s in program.program.statements]
 
 
 def inputs(rows: int = 5, columns: int = 3) -> dict[str, Any]:
@@ -146,6 +141,10 @@ def test_a_kernel_of_copies_is_that_without() -> None:
     )
     codes = [tc.compile(text, backend="c").source(N=64, D=32) for text in (plain, copied)]
     assert codes[1].replace("x(n, d)", "x(n,d)") == codes[0]
+
+
+def test_table_of_programs() -> None:
+    assert "repeated_sums" in changed_of_table(without_equal_temporaries)
 
 
 @given(st.data())

@@ -13,7 +13,7 @@ import tc
 from tc.polyhedral.rewrite.lone_terms import without_lone_terms
 from tc.semantics.program import ShapedProgram
 from tests.support.interpreting import shaped_with
-from tests.support.rewrites import assert_consistent, assert_same_results
+from tests.support.rewrites import assert_consistent, assert_same_results, changed_of_table
 from tests.support.sizes_of_call import shape
 
 HEAD = "def f(float(N) g, float(P,N) w) -> (d)"
@@ -98,6 +98,10 @@ STAYS = {
 def test_stays(name: str) -> None:
     program = shape(STAYS[name], N=4, P=6)
     assert without_lone_terms(program) is program
+
+
+def test_table_of_programs() -> None:
+    assert "repeated_sums" in changed_of_table(without_lone_terms)
 
 
 @given(st.integers(-3, 3), st.integers(-2, 2), st.integers(0, 4), st.integers(1, 5))

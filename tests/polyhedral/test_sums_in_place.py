@@ -13,7 +13,13 @@ from tc.polyhedral.rewrite.factoring import divide_last
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
 from tc.semantics.reference.interpreter import interpret
 from tests.support.interpreting import shaped_with
-from tests.support.rewrites import assert_consistent, assert_same_results, run_kernel, texts
+from tests.support.rewrites import (
+    assert_consistent,
+    assert_same_results,
+    changed_of_table,
+    run_kernel,
+    texts,
+)
 from tests.support.sizes_of_call import shape
 
 HEAD = "def f(float(N,D) x, float(N) y) -> (o)"
@@ -123,6 +129,10 @@ def test_halves_are_rounded_as_before() -> None:  # Y8
     assert len(found.program.temporaries) == 0
     np.testing.assert_array_equal(interpret(found, arrays, {})["o"], wanted)
     np.testing.assert_array_equal(run_kernel(found, arrays, {})["o"], wanted)
+
+
+def test_table_of_programs() -> None:
+    assert "repeated_sums" in changed_of_table(sum_in_place)
 
 
 @given(

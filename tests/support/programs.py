@@ -319,6 +319,11 @@ CASES: tuple[Case, ...] = (
         ),
     ),
     Case(
+        "repeated_sums",
+        normal(X=(5, 7), G=(1, 6), W=(4, 6)),
+        lambda a: (a["X"].sum(1) ** 2 / 7, a["W"] @ a["G"][0]),
+    ),
+    Case(
         "kronecker",
         lambda rng: {"x": rng.standard_normal((2, 3)), "y": rng.standard_normal((4, 2))},
         lambda a: (np.kron(a["x"], a["y"]),),

@@ -1,8 +1,8 @@
 """Temporaries that equal another tensor, element by element, are not computed: that tensor is read.
 
 `s(n) +=! x(n,d)` and `u(n) +=! x(n,d)` become the first alone, and after `t(n,d) = x(n,d)` what
-reads t reads x. Texts that programs write have both: gradients start adjoints as copies and compute
-again what the program computed; so do defs that call others.
+reads t reads x. Programs that are made of defs have both: two calls of a def with one input compute
+the same tensors.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -385,38 +385,31 @@ def shown(numbers: Iterable[int]) -> str:
     return f"[{','.join(map(str, numbers))}]"
 
 
-def dependence(value: Value, level: Level) -> Level:
-    """What of the inputs a level of a value depends on: N for nothing, S for shapes, F for data."""
-    most = Level.N
+def _needed(value: Value, level: Level) -> Iterator[tuple[Value, Level]]:
+    """All that a level of a value follows from, the value first: each with its level, once."""
     stack: list[tuple[Value, Level]] = [(value, level)]
     seen: set[tuple[int, Level]] = set()
     while stack:
         node, at = stack.pop()
-        if (id(node), at) in seen or at == Level.N:
-            continue
-        seen.add((id(node), at))
-        if isinstance(node, Input):
-            most = max(most, Level.F if at == Level.F else Level.S)
-        else:
+        if (id(node), at) not in seen and at != Level.N:
+            seen.add((id(node), at))
+            yield node, at
             stack += node.needs(at)
-    return most
+
+
+def dependence(value: Value, level: Level) -> Level:
+    """What of the inputs a level of a value depends on: N for nothing, S for shapes, F for data."""
+    inputs = (at for node, at in _needed(value, level) if isinstance(node, Input))
+    return max((Level.F if at == Level.F else Level.S for at in inputs), default=Level.N)
 
 
 def needs_unknown_index(value: Value, level: Level) -> bool:
     """Whether a level of a value may follow from an index without a value or a length."""
-    stack: list[tuple[Value, Level]] = [(value, level)]
-    seen: set[tuple[int, Level]] = set()
-    while stack:
-        node, at = stack.pop()
-        if (id(node), at) in seen or at == Level.N:
-            continue
-        seen.add((id(node), at))
-        if isinstance(node, Index) and not node.has_terms:
-            has_length = node.length != node.refuse
-            if at == Level.F or not has_length:
-                return True
-        stack += node.needs(at)
-    return False
+    return any(
+        at == Level.F or node.length == node.refuse
+        for node, at in _needed(value, level)
+        if isinstance(node, Index) and not node.has_terms
+    )
 
 
 def blamed(*causes: tuple[Value, Level]) -> type[TCError]:

@@ -82,12 +82,23 @@ def made_choice(
     made: Elements, test: Term, then: Value, otherwise: Value, index: Sequence[Term], target: Type
 ) -> Term:
     """`test ? then : otherwise`, of the branch that is taken alone where that is known."""
+    return _either(made, test, (then, index), (otherwise, index), target)
+
+
+def _either(
+    made: Elements,
+    test: Term,
+    one: tuple[Value, Sequence[Term]],
+    other: tuple[Value, Sequence[Term]],
+    target: Type,
+) -> Term:
+    """The element of one value where a test holds, and of the other where it does not."""
     if test.kind == "number":
-        return made.stored_as(then if test.data else otherwise, index, target)
+        return made.stored_as(*(one if test.data else other), target)
     with made.assumptions.of(test):
-        first = made.converted(then, index, target)
+        first = made.converted(*one, target)
     with made.assumptions.of(made.terms.negated(test)):
-        second = made.converted(otherwise, index, target)
+        second = made.converted(*other, target)
     return made.terms.choice(test, *made.fitted((first, second), target))
 
 
@@ -264,13 +275,7 @@ def _concatenation(made: Elements, node: Application, index: Sequence[Term], _: 
     target, length = node.type.dtype, made.open_extents(left)[0]
     test = made.terms.compare("<", index[0], length)
     beyond = [made.terms.arithmetic("-", index[0], length), *index[1:]]
-    if test.kind == "number":
-        return made.stored_as(left if test.data else right, index if test.data else beyond, target)
-    with made.assumptions.of(test):
-        first = made.converted(left, index, target)
-    with made.assumptions.of(made.terms.negated(test)):
-        second = made.converted(right, beyond, target)
-    return made.terms.choice(test, *made.fitted((first, second), target))
+    return _either(made, test, (left, index), (right, beyond), target)
 
 
 def _reshape(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
