@@ -67,7 +67,7 @@ def test_no_value_of_the_cases_comes_from_the_reference(case: Any) -> None:
     assert served == []
 
 
-@pytest.mark.drawn(8)
+@pytest.mark.drawn(16)
 @pytest.mark.parametrize("number", range(len(NUMBERED)))
 @on_pocl
 def test_pocl_gives_the_value(number: int) -> None:

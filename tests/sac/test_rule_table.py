@@ -40,7 +40,7 @@ def test_the_reference_gives_the_value(case: RuleCase) -> None:
     assert_result(result(case, "interpret"), case.want)
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("backend", BACKENDS[1:])
 @pytest.mark.parametrize("case", VALUES, ids=lambda case: case.name)
 def test_compiled_code_gives_the_value(case: RuleCase, backend: str) -> None:

@@ -196,6 +196,7 @@ def test_long_texts_take_bounded_time(unit: str) -> None:
         check_long_text(prefix, unit, LENGTH // 40)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("unit", UNITS)
 def test_very_long_texts_take_bounded_time(unit: str) -> None:
     check_long_text("", unit, LENGTH)
