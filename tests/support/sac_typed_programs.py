@@ -763,8 +763,12 @@ class _Writer:
         return str(literal), lambda _: literal, size, ""
 
     def selected(self, array: Expr, index: Sequence[int], env: Env) -> Array:
-        found = np.asarray(array.value(env))
-        if any(not 0 <= k < n for k, n in zip(index, found.shape, strict=False)):
+        is_outside = any(not 0 <= k < n for k, n in zip(index, array.shape, strict=False))
+        try:
+            found = np.asarray(array.value(env))
+        except Fault as fault:  # either may be told
+            raise Fault(*fault.rules, *["C8"] * is_outside) from None
+        if is_outside:
             raise Fault("C8")
         return np.asarray(found[tuple(index)])
 
