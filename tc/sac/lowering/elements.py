@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tc.dtypes import BOOL, FLOAT64, INT64, Array, DType, Type, Weak, limits
-from tc.errors import RangeError
+from tc.dtypes import BOOL, FLOAT64, UINT64, Array, DType, Type, Weak
+from tc.errors import RangeError, TCError
 from tc.sac.levels.applications import Application, check_integers
 from tc.sac.levels.calls import Argument, CallValue, NamedSize, Result
 from tc.sac.levels.element_types import check_fit
@@ -42,7 +42,7 @@ from tc.sac.lowering.loops import (
 )
 from tc.sac.lowering.sites import Site, Sites
 from tc.sac.lowering.statements import NamedArray, is_constant, moves_only, stored
-from tc.sac.lowering.terms import Tensor, Term, Terms
+from tc.sac.lowering.terms import Tensor, Term, Terms, walk
 from tc.source import Span
 
 MAX_KNOWN = 16
@@ -52,6 +52,9 @@ MAX_COMPUTED = 64
 """The most nodes of an element of an index vector that is written again wherever it is used."""
 
 _PASSING = frozenset({"transpose"})
+
+_ORDERED = frozenset({"<", "<=", ">", ">=", "min", "max", "abs", "/", "%"})
+"""Operations whose results on uint64 are others than on int64."""
 
 _NONE: Sites = {}
 
@@ -263,11 +266,11 @@ class Elements:
         form = self.terms.unwrapped(term)
         if form is not None:
             return self.terms.linear(form)
-        if term.type == INT64:
-            return term
-        if term.kind in ("apply", "choice") and term.interval == limits(term.type):
-            return self.terms._term("cast", term.type, (term,), term.type, term.interval)
-        return term
+        for node in walk([term]):
+            is_ordered = node.kind in ("apply", "call") and node.data in _ORDERED
+            if is_ordered and any(arg.type == UINT64 for arg in node.args):
+                raise TCError("tc computes indices in int64, which orders uint64 otherwise")
+        return self.terms.in_own_type(term)
 
     def _passes_on(self, value: Value) -> bool:
         if isinstance(value, Application):

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from tc.dtypes import (
     BOOL,
     FLOAT64,
+    UINT64,
     DType,
     Type,
     Weak,
@@ -42,10 +43,22 @@ class Term:
     `data` is what the kind of term has beside its operands: the value of a number, the operator,
     the tensor that is read, the variables of a fold. `free` are the indices that occur in the
     term, those that a fold binds not counted; `used` are the arrays of its uses; `size` is the
-    number of nodes of its text.
+    number of nodes of its text. `is_scalar_form` says whether the term is made of numbers, indices
+    and integer scalars alone, as affine conditions of tc are.
     """
 
-    __slots__ = ("args", "data", "free", "height", "interval", "kind", "size", "type", "used")
+    __slots__ = (
+        "args",
+        "data",
+        "free",
+        "height",
+        "interval",
+        "is_scalar_form",
+        "kind",
+        "size",
+        "type",
+        "used",
+    )
 
     def __init__(
         self,
@@ -66,6 +79,11 @@ class Term:
         self.used: frozenset[Any] = used | {data} if kind == "use" else used
         self.size: int = min(1 + sum(a.size for a in args), _LARGE)
         self.height: int = 1 + max((a.height for a in args), default=0)
+        self.is_scalar_form: bool = (
+            (not args or kind not in ("read", "use"))
+            and not is_floating(type)
+            and all(a.is_scalar_form for a in args)
+        )
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.data} {list(self.args)}>"
@@ -111,6 +129,7 @@ class Terms:
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Term] = {}
+        self._in_own_type: dict[Term, Term] = {}
         self._indices = 0
 
     def begin_round(self) -> None:
@@ -243,6 +262,7 @@ class Terms:
 
     def arithmetic(self, op: str, left: Term, right: Term) -> Term:
         """`left op right` for + - * / %, in the type that tc gives it."""
+        left, right = self._fitting(left, right)
         first, second = self.linear_form(left), self.linear_form(right)
         is_weak = isinstance(left.type, Weak) or isinstance(right.type, Weak)
         if first is not None and second is not None and is_weak:
@@ -316,6 +336,7 @@ class Terms:
         """`min` or `max` of two terms."""
         if left is right:
             return left
+        left, right = self._fitting(left, right)
         a, b = left.interval, right.interval
         type = join(left.type, right.type)
         if a is not None and b is not None and not is_floating(type):
@@ -330,7 +351,57 @@ class Terms:
             return self._term("apply", op, (left, right), type, interval)
         return self._term("apply", op, (left, right), type, None)
 
+    def in_own_type(self, term: Term) -> Term:
+        """An integer as its type has it, where tc computes in int64 (Y9): what may wrap is cast."""
+        memo = self._in_own_type
+
+        def visit(node: Term) -> Term:
+            if node.kind in ("number", "index", "linear", "read", "use", "fold"):
+                return node
+            if node not in memo:
+                memo[node] = self._wrapped(self.rebuilt(node, tuple(map(visit, node.args))))
+            return memo[node]
+
+        return visit(term)
+
+    def _wrapped(self, node: Term) -> Term:
+        """A cast to the type that a term has, where an operation may leave that type."""
+        type = node.type
+        is_operation = node.kind == "apply" or (node.kind == "call" and node.data == "abs")
+        if not is_operation or not isinstance(type, DType) or not type.is_integer:
+            return node
+        if type.bits == 64 or type == BOOL or node.interval not in (None, limits(type)):
+            return node
+        return self._term("cast", type, (node,), type, node.interval)
+
+    def _never_affine(self, term: Term) -> Term:
+        """The same value in a form that tc does not compute in int64, which has another order than
+        uint64: no affine condition has a call of `abs`."""
+        if term.type != UINT64:
+            return self.rebuilt(term, tuple(map(self._never_affine, term.args)))
+        is_call = term.kind == "call"
+        return term if is_call else self._term("call", "abs", (term,), UINT64, term.interval)
+
+    def _fitting(self, left: Term, right: Term) -> tuple[Term, Term]:
+        """Two operands, where one is computed from literals and the other's type, which it takes,
+        does not hold it: wrapped. The levels refuse literals themselves that do not fit (C5)."""
+        for value, other in ((left, right), (right, left)):
+            type = other.type
+            if value.type is not Weak.LITERAL or not isinstance(type, DType):
+                continue
+            if type == BOOL or not type.is_integer or value.interval is None:
+                continue
+            if _within(value.interval, type) != value.interval:
+                wrapped = self.cast(value, type)
+                return (wrapped, right) if value is left else (left, wrapped)
+        return left, right
+
     def compare(self, op: str, left: Term, right: Term) -> Term:
+        left, right = self._fitting(left, right)
+        if left.is_scalar_form and right.is_scalar_form:  # affine conditions of tc (Y9)
+            left, right = self.in_own_type(left), self.in_own_type(right)
+            if any(node.type == UINT64 for node in walk([left, right])):
+                left, right = self._never_affine(left), self._never_affine(right)
         first, second = self.linear_form(left), self.linear_form(right)
         if first is not None and second is not None:
             difference = self.sum(first, second, -1)
@@ -404,6 +475,7 @@ class Terms:
             return then if condition.data else otherwise
         if then is otherwise:
             return then
+        then, otherwise = self._fitting(then, otherwise)
         type = join(then.type, otherwise.type)
         interval = None
         if then.interval is not None and otherwise.interval is not None:
@@ -532,6 +604,8 @@ class Terms:
                 return self.use(node.data, args, node.type, node.interval)
             case "choice":
                 return self.choice(*args)
+            case "cast" if node.args[0].type == node.data:  # of `in_own_type`
+                return self._wrapped(args[0])
             case "cast":
                 return self.cast(args[0], node.data)
             case "call" if node.data == "abs":
