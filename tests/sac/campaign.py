@@ -115,6 +115,10 @@ def assert_due(program: Program, found: Any) -> None:
             raise Finding(f"{result.tolist()}, due {due.tolist()}")
 
 
+DECIDED_BY_DATA = ("C8",)
+"""Rules of faults in a branch that data leave out: no def has it, so the reference serves."""
+
+
 def check_run(program: Program, run: str) -> str:
     """What came of a run: "right" or "refused"; Finding for what is not due."""
     with fallbacks() as served, _no_longer_than(SECONDS):
@@ -126,10 +130,12 @@ def check_run(program: Program, run: str) -> str:
             if error.rule not in program.faults:
                 raise Finding(f"refused: {error}") from error
             return "refused"
-    if served and run != "opencl":
+    if served and run != "opencl" and served[0].rule not in DECIDED_BY_DATA:
         raise Finding(f"served by the reference: {served[0]}")
     if not program.faults:
         assert_due(program, found)
+    if served:
+        return "by the reference"
     return "right" if not program.faults else "not refused"  # C10: what is not needed is open
 
 

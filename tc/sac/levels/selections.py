@@ -111,6 +111,8 @@ class Selection(Value):
     @cached_property
     def shape(self) -> Shape:
         taken = set(self.axes)
+        if len(taken) == self.array.rank:
+            return ()  # whatever the sizes of the array
         return tuple(n for axis, n in enumerate(self.array.shape) if axis not in taken)
 
     @cached_property
