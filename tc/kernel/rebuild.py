@@ -36,9 +36,12 @@ from tc.kernel.folding import (
 )
 from tc.kernel.intervals import Bounds, interval, launch_intervals, loop_interval
 from tc.kernel.ir import Kernel
-from tc.kernel.walk import declared, every_statement, is_steady, names_in
+from tc.kernel.walk import declared, every_statement, is_small, is_steady, names_in
 
 Stmts: TypeAlias = tuple[ir.Stmt, ...]
+MAX_VALUE_NODES = 80
+"""Nodes of an index that stands in the place of a local, or is computed a second time."""
+
 N = TypeVar("N", bound=ir.Stmt | ir.Kernel)
 T = TypeVar("T")
 
@@ -265,10 +268,12 @@ class Scope(Names):
             known.pop(name, None)
 
     def in_loop_variables(self, expr: ir.Expr) -> ir.Expr:
-        """The expression with values in the place of scalar locals that keep them."""
+        """The expression with values in the place of scalar locals that keep them, where these are
+        of at most `MAX_VALUE_NODES` nodes: each local may double those of the one before."""
         known = [n for n in names_in(expr) if n in self.lets and self.dtypes[n] == INT64]
         found = {name: self.in_loop_variables(self.lets[name]) for name in known}
-        return substitute(expr, found, {}) if found else expr
+        small = {name: value for name, value in found.items() if is_small(value, MAX_VALUE_NODES)}
+        return substitute(expr, small, {}) if small else expr
 
     def loop_variables(self, exprs: Iterable[ir.Expr]) -> frozenset[str]:
         """The variables of loops that expressions depend on, by themselves or by the values with

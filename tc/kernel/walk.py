@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from math import prod
 
 from tc.kernel import ir
@@ -146,6 +147,11 @@ def accumulates(loop: ir.For) -> bool:
             moves = any(loop.var in read_names(index) for index in at)
             return op in ir.REDUCTIONS and same and not moves and name not in read_names(term)
     return False
+
+
+def is_small(expr: ir.Expr, nodes: int) -> bool:
+    """Whether an expression has at most `nodes` nodes, of which a shared one counts each time."""
+    return sum(1 for _ in islice(ir.walk(expr), nodes + 1)) <= nodes
 
 
 def read_names(expr: ir.Expr) -> set[str]:

@@ -12,9 +12,10 @@ tensor are anywhere, and few of them fit into this window.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import islice, product
+from itertools import product
 from math import prod
 
 from tc.dtypes import INT64
@@ -34,18 +35,20 @@ from tc.kernel.analysis.footprints import (
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, select
 from tc.kernel.rebuild import (
+    MAX_VALUE_NODES,
     Scope,
     Stmts,
     changed,
     map_blocks,
     map_regions,
-    map_statements,
     substitute,
 )
 from tc.kernel.walk import (
     always_evaluated,
     assigned_in,
+    declared,
     evaluated_once,
+    is_small,
     iterations,
     names_in,
     stored_in,
@@ -79,16 +82,169 @@ OPERATIONS_PER_HINT = 2
 MAX_HINTS_PER_LINE = 2.0
 """Hints for each line, on average: as many are worth it where they are spread more evenly."""
 
-MAX_INDEX_NODES = 80
-"""Nodes of an index that is computed a second time."""
-
 
 def prefetch(kernel: ir.Kernel, cache: int, *, line: int, page: int) -> ir.Kernel:
     """The kernel with hints at blocks and gathered rows of buffers larger than a cache. The sizes
     of cache, lines and pages are in bytes; a cache of 0 is not known, and there are no hints.
+
+    Each block is asked for before the statements that touch it first, in the loops that compute
+    most: if these statements are behind the loops, the block is that of this iteration; else that
+    of the next one, and the last iteration asks for the first block of the next iteration of the
+    loop around. No block is asked for of which the next iteration touches a part again, or that has
+    no room in the cache.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> from tc.kernel.printer import statement_lines
+    >>> vector, lanes = FLOAT32.vector(16), ir.Ramp(ir.Const(0, INT64), 1, INT64.vector(16))
+    >>> def over(variable, *body):
+    ...     return ir.For(variable, ir.Const(0, INT64), ir.Const(40, INT64), body)
+    >>> b, i, k = (ir.Var(name, INT64) for name in "bik")
+    >>> copy = over("i", ir.Store("p", (i, lanes), ir.Load("x", (b, i, lanes), vector)))
+    >>> terms = [ir.Binary("+", ir.Var(f"s{n}", vector), ir.Load("p", (k, lanes), vector), vector)
+    ...          for n in range(8)]
+    >>> sums = [ir.Set(f"s{n}", term) for n, term in enumerate(terms)]
+    >>> buffers = (
+    ...     ir.Buffer("x", FLOAT32, (40, 40, 16), (640, 16, 1), "input"),
+    ...     ir.Buffer("p", FLOAT32, (40, 16), (16, 1), "scratch"),
+    ...     ir.Buffer("t", FLOAT32, (2000, 16), (16, 1), "input"),
+    ...     ir.Buffer("n", INT64, (40,), (1,), "input"),
+    ...     ir.Buffer("o", FLOAT32, (40, 16), (16, 1), "output"),
+    ... )
+    >>> kernel = ir.Kernel("f", buffers, ((over("b", copy, over("k", *sums)),),))
+    >>> hinted = prefetch(kernel, 65536, line=64, page=4096)
+    >>> print(*list(statement_lines(hinted.regions[0][0]))[3:5], sep="\\n")
+      for k in 0:40
+        prefetch x[b + 1, 0, k * 16 + 15]
+
+    Gathered rows are read in loops around no others, at indices that each iteration loads from
+    another place: it computes those of a later iteration too, at the end of the loop those of the
+    next iteration of the loop around. That is one that runs, so what is loaded to compute them is
+    in bounds. Whether they are themselves, does not matter.
+
+    >>> row = ir.Let("row", ir.Load("n", (k,), INT64))
+    >>> read = ir.Load("t", (ir.Var("row", INT64), lanes), vector)
+    >>> kernel = ir.Kernel("gather", buffers, ((over("k", row, ir.Store("o", (k, lanes), read)),),))
+    >>> hinted = prefetch(kernel, 65536, line=64, page=4096)
+    >>> print(*statement_lines(hinted.regions[0][0]), sep="\\n")
+    for k in 0:40
+      prefetch t[n[min(k + 8, 39)], 0:30:15]
+      let row: int64 = n[k]
+      o[k, 0:16] = t[row, 0:16]
+    >>> prefetch(kernel, 128_000, line=64, page=4096) is kernel
+    True
     """
-    hinted = prefetch_blocks(kernel, cache, line=line, page=page)
-    return prefetch_gathers(hinted, cache, line=line)
+    large = {b.name: b for b in kernel.arguments if b.bytes > cache}
+    if not cache or not large:
+        return kernel
+
+    def hinted(region: Stmts) -> Stmts:
+        scope = Scope(assigned_in(region))
+        return _Hints(large, scope, cache // BLOCKS_IN_CACHE, line, page).within(
+            region, frozenset()
+        )
+
+    return map_regions(kernel, hinted)
+
+
+@dataclass(frozen=True)
+class _Hints:
+    """A region whose loops are met from outside in: a block that one asks for is not asked for
+    again in the loops inside. `room` is what a block may take of the cache, in bytes."""
+
+    large: Mapping[str, ir.Buffer]
+    scope: Scope
+    room: int
+    line: int
+    page: int
+
+    def within(self, block: Stmts, known: frozenset[str], outer: ir.For | None = None) -> Stmts:
+        """Statements, of the body of the loop `outer` if any, with hints at all but blocks of the
+        `known` buffers."""
+
+        def each(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
+            if not isinstance(stmt, ir.For):
+                with self.scope.inside(stmt):
+                    yield map_blocks(stmt, lambda inner: self.within(inner, known))
+                return
+            names, loop = self.at_blocks(stmt, known)
+            if any(isinstance(inner, ir.For) for inner in ir.statements(loop.body)):
+                with self.scope.inside(loop):
+                    yield changed(loop, body=self.within(loop.body, names, loop))
+            else:
+                hints = tuple(self.at_gathered_rows(loop, outer))
+                yield changed(loop, body=(*hints, *loop.body)) if hints else loop
+
+        return self.scope.map(block, each)
+
+    def at_blocks(self, loop: ir.For, known: frozenset[str]) -> tuple[frozenset[str], ir.For]:
+        """The buffers that are known then, and a loop with hints in its loops that compute most."""
+        busy = PrefetchLoop.of(loop.body) if iterations(loop) else None
+        if busy is None:
+            return known, loop
+        place = next(p for p, stmt in enumerate(loop.body) if stmt is busy.loops[0])
+        spreads: list[SpreadHints] = []
+        room = self.room
+        for block, values in self.blocks(loop, place, known):
+            size = block.lines(self.line) * self.line
+            if MIN_BLOCK_LINES * self.line <= size <= room and (
+                spread := busy.spread(block, values, self.line, spreads)
+            ):
+                room -= size
+                spreads.append(spread)
+                known |= {block.buffer.name}
+        body = (*loop.body[:place], busy.with_hints(spreads), *loop.body[place + 1 :])
+        return known, changed(loop, body=body) if spreads else loop
+
+    def blocks(
+        self, loop: ir.For, place: int, known: frozenset[str]
+    ) -> Iterator[tuple[BufferFootprint, Mapping[str, ir.Expr]]]:
+        """What an iteration of a loop touches and the next one does not, with the values of
+        variables for which the busy loops, at this place of the body, ask for it. Rows that these
+        loops read are not waited for where they are streams."""
+        body, around = loop.body, [each for each in self.scope.loops if isinstance(each, ir.For)]
+        outer = around[-1] if around else None
+        following = later(loop, outer, BLOCK_DISTANCE, keeps_inside=False)
+        before, busy, after = body[:place], body[place : place + 1], body[place + 1 :]
+        with self.scope.inside(loop):
+            for stmts, values in (before, following), (busy, following), (after, {}):
+                stores = stmts is not busy
+                touched = {name: None for name, _ in accesses(stmts, stores=stores)}
+                for name in touched:
+                    if name in self.large and name not in known:
+                        found = footprint(self.large[name], stmts, self.scope, stores=stores)
+                        streams = not stores and found and found.is_streams(self.line, self.page)
+                        if found and not streams and found.is_left_by(loop):
+                            yield found, values
+                known |= touched.keys()
+                for stmt in stmts:
+                    self.scope.learn(stmt)
+
+    def at_gathered_rows(self, loop: ir.For, outer: ir.For | None) -> Iterator[ir.Prefetch]:
+        """Hints at the rows that an iteration of a loop reads some iterations later; with `outer`,
+        the loop right around it, at the end of the loop in the next iteration of that one."""
+        budget = MAX_GATHERED_LINES
+        for buffer, places in self.gathered_rows(loop, outer):
+            elements = self.line // self.large[buffer].dtype.bytes
+            lines = [places[first] for first in firsts_of_lines(sorted(places), elements)]
+            if len(lines) <= budget:
+                budget -= len(lines)
+                last = places[max(places)]
+                if last != lines[-1]:  # it is in one more line where rows start inside of one
+                    lines.append(last)
+                yield from (ir.Prefetch(buffer, indices) for indices in together(lines))
+
+    def gathered_rows(
+        self, loop: ir.For, outer: ir.For | None
+    ) -> Sequence[tuple[str, Mapping[int, Indices]]]:
+        """Buffers, and the elements of them that a later iteration reads, by their distances from
+        each other."""
+        count = len(iterations(loop))
+        found: Sequence[tuple[str, Mapping[int, Indices]]] = ()
+        if outer is not None and iterations(outer) and count >= GATHER_DISTANCE:
+            found = LaterIteration.of(loop, outer, self.scope).gathered(self.large)
+        if not found and count >= MIN_ITERATIONS:
+            found = LaterIteration.of(loop, None, self.scope).gathered(self.large)
+        return found
 
 
 def later(
@@ -118,119 +274,6 @@ def later(
         loop.var: select(wraps, first, plus(variable, distance)),
         outer.var: select(wraps, following, ir.Var(outer.var, INT64)),
     }
-
-
-# --- blocks -----------------------------------------------------------------------------------
-
-
-def prefetch_blocks(kernel: ir.Kernel, cache: int, *, line: int, page: int) -> ir.Kernel:
-    """The kernel with hints at blocks of buffers larger than a cache. Sizes of the cache, of lines
-    and of pages are in bytes; a cache of 0 is not known, and there are no hints.
-
-    Each block is asked for before the statements that touch it first, in the loops that compute
-    most: if these statements are behind the loops, the block is that of this iteration; else that
-    of the next one, and the last iteration asks for the first block of the next iteration of the
-    loop around. No block is asked for of which the next iteration touches a part again, or that has
-    no room in the cache.
-
-    >>> from tc.dtypes import FLOAT32
-    >>> from tc.kernel.printer import statement_lines
-    >>> vector, lanes = FLOAT32.vector(16), ir.Ramp(ir.Const(0, INT64), 1, INT64.vector(16))
-    >>> def over(variable, *body):
-    ...     return ir.For(variable, ir.Const(0, INT64), ir.Const(40, INT64), body)
-    >>> b, i = ir.Var("b", INT64), ir.Var("i", INT64)
-    >>> copy = over("i", ir.Store("p", (i, lanes), ir.Load("x", (b, i, lanes), vector)))
-    >>> row = ir.Load("p", (ir.Var("k", INT64), lanes), vector)
-    >>> terms = [ir.Binary("+", ir.Var(f"s{n}", vector), row, vector) for n in range(8)]
-    >>> sums = [ir.Set(f"s{n}", term) for n, term in enumerate(terms)]
-    >>> buffers = (
-    ...     ir.Buffer("x", FLOAT32, (40, 40, 16), (640, 16, 1), "input"),
-    ...     ir.Buffer("p", FLOAT32, (40, 16), (16, 1), "scratch"),
-    ... )
-    >>> kernel = ir.Kernel("f", buffers, ((over("b", copy, over("k", *sums)),),))
-    >>> hinted = prefetch_blocks(kernel, 65536, line=64, page=4096)
-    >>> print(*list(statement_lines(hinted.regions[0][0]))[3:5], sep="\\n")
-      for k in 0:40
-        prefetch x[b + 1, 0, k * 16 + 15]
-    """
-    large = {b.name: b for b in kernel.arguments if b.bytes > cache}
-    if not cache or not large:
-        return kernel
-
-    def hinted(region: Stmts) -> Stmts:
-        places = _BlockHints(
-            large, Scope(assigned_in(region)), cache // BLOCKS_IN_CACHE, line, page
-        )
-        return places.hinted(region, frozenset())
-
-    return map_regions(kernel, hinted)
-
-
-@dataclass(frozen=True)
-class _BlockHints:
-    """A region whose loops are met from outside in: what one asks for is not asked for again in the
-    loops inside."""
-
-    large: Mapping[str, ir.Buffer]
-    scope: Scope
-    room: int
-    line: int
-    page: int
-
-    def hinted(self, block: Stmts, known: frozenset[str]) -> Stmts:
-        """Statements with hints at all but `known` buffers."""
-
-        def each(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-            names = known
-            if isinstance(stmt, ir.For):
-                names, stmt = self._with_hints(stmt, known)
-            with self.scope.inside(stmt):
-                yield map_blocks(stmt, lambda inner: self.hinted(inner, names))
-
-        return self.scope.map(block, each)
-
-    def _with_hints(self, loop: ir.For, known: frozenset[str]) -> tuple[frozenset[str], ir.For]:
-        """The buffers that are known then, and a loop with hints in its loops that compute most."""
-        busy = PrefetchLoop.of(loop.body) if iterations(loop) else None
-        if busy is None:
-            return known, loop
-        place = next(p for p, stmt in enumerate(loop.body) if stmt is busy.loops[0])
-        spreads: list[SpreadHints] = []
-        room = self.room
-        for block, values in self._blocks(loop, place, known):
-            size = block.lines(self.line) * self.line
-            if MIN_BLOCK_LINES * self.line <= size <= room and (
-                spread := busy.spread(block, values, self.line, spreads)
-            ):
-                room -= size
-                spreads.append(spread)
-                known |= {block.buffer.name}
-        body = (*loop.body[:place], busy.with_hints(spreads), *loop.body[place + 1 :])
-        return known, changed(loop, body=body) if spreads else loop
-
-    def _blocks(
-        self, loop: ir.For, place: int, known: frozenset[str]
-    ) -> Iterator[tuple[BufferFootprint, Mapping[str, ir.Expr]]]:
-        """What an iteration of a loop touches and the next one does not, with the values of
-        variables for which the busy loops, at this place of the body, ask for it. Rows that these
-        loops read are not waited for where they are streams."""
-        body, around = loop.body, [each for each in self.scope.loops if isinstance(each, ir.For)]
-        outer = around[-1] if around else None
-        following = later(loop, outer, BLOCK_DISTANCE, keeps_inside=False)
-        before, busy, after = body[:place], body[place : place + 1], body[place + 1 :]
-        with self.scope.inside(loop):
-            for stmts, values in (before, following), (busy, following), (after, {}):
-                stores = stmts is not busy
-                touched = {name: None for name, _ in accesses(stmts, stores=stores)}
-                for name in touched:
-                    if name in self.large and name not in known:
-                        found = footprint(self.large[name], stmts, self.scope, stores=stores)
-                        streams = not stores and found and found.is_streams(self.line, self.page)
-                        if found and not streams and found.is_left_by(loop):
-                            yield found, values
-                known |= touched.keys()
-                for stmt in stmts:
-                    self.scope.learn(stmt)
 
 
 # --- nested loops that compute, among whose statements hints are spread -------------------
@@ -391,176 +434,89 @@ def _operations(stmts: tuple[ir.Stmt, ...]) -> int:
 # --- gathered rows: what is read at indices that are loaded -------------------------------
 
 
-def prefetch_gathers(kernel: ir.Kernel, cache: int, *, line: int) -> ir.Kernel:
-    """The kernel with hints at elements of buffers larger than a cache. Sizes of the cache and of
-    lines are in bytes; a cache of 0 is not known, and there are no hints.
+@dataclass(frozen=True)
+class LaterIteration:
+    """The iteration of a loop some iterations later, as expressions of this one: `values` are the
+    variables of loops then. Until then what is `declared` between, and locals that are `changing`,
+    may be others, and so may memory that is `stored` to; `checked` are conditions without which the
+    call fails."""
 
-    These are read in loops around no others, at indices that each iteration loads from another
-    place: it computes those of a later iteration too, at the end of the loop those of the next
-    iteration of the loop around. That is one that runs, so what is loaded to compute them is in
-    bounds. Whether they are themselves, does not matter.
-
-    >>> from tc.dtypes import FLOAT32, INT64
-    >>> from tc.kernel.printer import statement_lines
-    >>> k, row = ir.Var("k", INT64), ir.Var("row", INT64)
-    >>> lanes = ir.Ramp(ir.Const(0, INT64), 1, INT64.vector(16))
-    >>> body = (
-    ...     ir.Let("row", ir.Load("i", (k,), INT64)),
-    ...     ir.Store("o", (k, lanes), ir.Load("t", (row, lanes), FLOAT32.vector(16))),
-    ... )
-    >>> buffers = (
-    ...     ir.Buffer("t", FLOAT32, (1000, 16), (16, 1), "input"),
-    ...     ir.Buffer("i", INT64, (50,), (1,), "input"),
-    ...     ir.Buffer("o", FLOAT32, (50, 16), (16, 1), "output"),
-    ... )
-    >>> loop = ir.For("k", ir.Const(0, INT64), ir.Const(50, INT64), body)
-    >>> kernel = ir.Kernel("gather", buffers, ((loop,),))
-    >>> print(*statement_lines(prefetch_gathers(kernel, 63999, line=64).regions[0][0]), sep="\\n")
-    for k in 0:50
-      prefetch t[i[min(k + 8, 49)], 0:30:15]
-      let row: int64 = i[k]
-      o[k, 0:16] = t[row, 0:16]
-    >>> prefetch_gathers(kernel, 64000, line=64) == kernel
-    True
-    """
-    large = {b.name: b for b in kernel.arguments if b.bytes > cache}
-    if not cache or not large:
-        return kernel
-    return map_regions(kernel, lambda region: _with_gather_hints(region, large, None, line))
-
-
-def _with_gather_hints(
-    block: Stmts, large: Mapping[str, ir.Buffer], outer: ir.For | None, line: int
-) -> Stmts:
-    """The statements of the body of a loop, if any, with hints."""
-
-    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        match stmt:
-            case ir.For(body=body) if not any(
-                isinstance(inner, ir.For) for inner in ir.statements(body)
-            ):
-                hints = tuple(_gather_hints(stmt, outer, large, line))
-                return (changed(stmt, body=(*hints, *body)) if hints else stmt,)
-        around = stmt if isinstance(stmt, ir.For) else None
-        return (map_blocks(stmt, lambda inner: _with_gather_hints(inner, large, around, line)),)
-
-    return map_statements(block, each)
-
-
-def _gather_hints(
-    loop: ir.For, outer: ir.For | None, large: Mapping[str, ir.Buffer], line: int
-) -> Iterator[ir.Prefetch]:
-    budget = MAX_GATHERED_LINES
-    for buffer, places in _rows(loop, outer, large):
-        elements = line // large[buffer].dtype.bytes
-        lines = [places[first] for first in firsts_of_lines(sorted(places), elements)]
-        if len(lines) <= budget:
-            budget -= len(lines)
-            last = places[max(places)]
-            if last != lines[-1]:  # it is in one more line where rows start inside of one
-                lines.append(last)
-            yield from (ir.Prefetch(buffer, indices) for indices in together(lines))
-
-
-# --- what is read at indices that are loaded --------------------------------------------------
-
-
-def _rows(
-    loop: ir.For, outer: ir.For | None, large: Mapping[str, ir.Buffer]
-) -> Iterator[tuple[str, Mapping[int, Indices]]]:
-    """Buffers, and the elements of them that a later iteration reads, by their distances from each
-    other."""
-    count = len(iterations(loop))
-    if outer is not None and iterations(outer) and count >= GATHER_DISTANCE:
-        found = _gathered(loop, _Later.of(loop, outer), large)
-        if found or count < MIN_ITERATIONS:
-            yield from found
-            return
-    if count >= MIN_ITERATIONS:
-        yield from _gathered(loop, _Later.of(loop, None), large)
-
-
-@dataclass
-class _Later:
-    """Expressions of a body, as they will be some iterations later: of variables outside of the
-    body, but for those that are `unknown`, as they are `changing` before. Memory that is `stored`
-    to changes too. `checked` are conditions without which the call fails; `moving` locals differ
-    between iterations, and `gathered` ones are loaded for each."""
-
-    values: dict[str, ir.Expr]
+    loop: ir.For
+    scope: Scope
+    values: Mapping[str, ir.Expr]
+    declared: AbstractSet[str]
     changing: frozenset[str]
     stored: frozenset[str]
-    unknown: set[str]
-    moving: set[str]
-    gathered: set[str] = field(default_factory=set)
     checked: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, loop: ir.For, outer: ir.For | None) -> _Later:
+    def of(cls, loop: ir.For, outer: ir.For | None, scope: Scope) -> LaterIteration:
         """In the same run of the loop, or at its end in the next iteration of the one around."""
         values = later(loop, outer, GATHER_DISTANCE, keeps_inside=True)
         body = (outer or loop).body  # what runs until then
-        changing = assigned_in(body)
-        unknown = {s.var for s in ir.statements(body) if isinstance(s, ir.Let)} | changing
-        return cls(values, changing, stored_in(body), unknown, {loop.var})
+        names = {name for stmt in ir.statements(body) for name in declared(stmt)}
+        return cls(loop, scope, values, names - {loop.var}, assigned_in(body), stored_in(body))
 
-    def learn(self, stmt: ir.Stmt) -> None:
-        """What a statement says about those behind it."""
-        match stmt:
-            case ir.Let(var=var, value=value) if (
-                var not in self.changing and value.dtype.lanes == 1
-            ):
-                moved = self.of_expression(value)
-                if moved is not None:
-                    self.values[var] = moved
-                    self.unknown.discard(var)
-                    self.gathered |= {var} if self.is_gathered(value) else set()
-                    self.moving |= {var} if names_in(value) & self.moving else set()
-            case ir.If(condition=ir.Logical(op="!", operands=(ir.Var(name=name),)), then=then):
-                if any(isinstance(inner, ir.Fail) for inner in then):
-                    self.checked.add(name)
+    def gathered(self, large: Mapping[str, ir.Buffer]) -> list[tuple[str, dict[int, Indices]]]:
+        """Of each row of large buffers that the iteration reads the elements, by their offsets."""
+        rows: dict[tuple[str, frozenset[tuple[ir.Expr, int]]], dict[int, Indices]]
+        rows = defaultdict(dict)
+        with self.scope.inside(self.loop):
+            for stmt in self.loop.body:
+                for load in _loads(stmt):
+                    if load.buffer in large:
+                        for place in self.elements(load):
+                            offset = lane_offsets(place, large[load.buffer].strides, 1, {}).scalars
+                            row = load.buffer, frozenset(offset.terms.items())
+                            rows[row].setdefault(offset.constant, place)
+                self.scope.learn(stmt)
+                match stmt:
+                    case ir.If(condition=ir.Logical(op="!", operands=(ir.Var(name=name),))):
+                        if any(isinstance(inner, ir.Fail) for inner in stmt.then):
+                            self.checked.add(name)
+        return [(buffer, places) for (buffer, _), places in rows.items()]
 
-    def of_index(self, index: ir.Expr) -> ir.Expr | None:
-        """An index, without a check whether it is in bounds."""
+    def elements(self, load: ir.Load) -> Iterator[Indices]:
+        """The indices of each lane of a load, if its rows are gathered."""
+        lanes = list(map(lanes_of, load.indices))
+        moved = [None if lane is None else self.index(lane) for lane, _ in lanes]
+        found = [index for index in moved if index is not None]
+        if len(found) < len(moved) or not any(map(self.is_gathered, load.indices)):
+            return
+        for lane in range(load.dtype.lanes):
+            yield tuple(plus(at, step * lane) for at, (_, step) in zip(found, lanes, strict=True))
+
+    def index(self, index: ir.Expr) -> ir.Expr | None:
+        """An index, without a check whether it is in bounds; None where it is not known."""
         match index:
             case ir.Select(condition=ir.Var(name=name), then=ir.Var() as then) if (
                 name in self.checked
             ):
-                return self.of_expression(then)
+                return self.expression(then)
             case _:
-                return self.of_expression(index)
+                return self.expression(index)
 
-    def of_expression(self, expr: ir.Expr) -> ir.Expr | None:
-        for node in ir.walk(expr):
-            if isinstance(node, ir.Var) and node.name in self.unknown:
+    def expression(self, expr: ir.Expr) -> ir.Expr | None:
+        values = dict(self.values)
+        for name in names_in(expr) & (self.declared | self.changing):
+            value = self.scope.values.get(name)
+            is_own = name not in self.changing and self.scope.loops_since(name) == []
+            moved = self.expression(value) if value is not None and is_own else None
+            if moved is None or moved.dtype.lanes > 1:
                 return None
-            if isinstance(node, ir.Load) and node.buffer in self.stored:
-                return None
-        moved = substitute(expr, self.values, {})
-        nodes = sum(1 for _ in islice(ir.walk(moved), MAX_INDEX_NODES + 1))
-        return moved if nodes <= MAX_INDEX_NODES else None
+            values[name] = moved
+        if any(isinstance(e, ir.Load) and e.buffer in self.stored for e in ir.walk(expr)):
+            return None
+        made = substitute(expr, values, {})
+        return made if is_small(made, MAX_VALUE_NODES) else None
 
     def is_gathered(self, expr: ir.Expr) -> bool:
-        """Whether it depends on what each iteration loads from another place."""
+        """Whether an expression depends on what each iteration loads from another place."""
         loads = (node for node in ir.walk(expr) if isinstance(node, ir.Load))
-        places = (name for load in loads for index in load.indices for name in names_in(index))
-        return not self.gathered.isdisjoint(names_in(expr)) or not self.moving.isdisjoint(places)
-
-
-def _gathered(
-    loop: ir.For, then: _Later, large: Mapping[str, ir.Buffer]
-) -> list[tuple[str, dict[int, Indices]]]:
-    found: dict[tuple[str, frozenset[tuple[ir.Expr, int]]], dict[int, Indices]] = defaultdict(dict)
-    for stmt in loop.body:
-        for load in _loads(stmt):
-            if load.buffer in large:
-                strides = large[load.buffer].strides
-                for place in _elements(load, then):
-                    offset = lane_offsets(place, strides, 1, {})
-                    terms = frozenset(offset.scalars.terms.items())
-                    found[load.buffer, terms].setdefault(offset.scalars.constant, place)
-        then.learn(stmt)
-    return [(buffer, places) for (buffer, _), places in found.items()]
+        return any(self.loop.var in self.scope.loop_variables(e.indices) for e in loads) or any(
+            self.is_gathered(self.scope.values[name])
+            for name in names_in(expr) & self.scope.values.keys() & self.declared
+        )
 
 
 def _loads(stmt: ir.Stmt) -> Iterator[ir.Load]:
@@ -571,17 +527,3 @@ def _loads(stmt: ir.Stmt) -> Iterator[ir.Load]:
         if isinstance(expr, ir.Load):
             yield expr
         waiting.extend(reversed(always_evaluated(expr)))
-
-
-def _elements(load: ir.Load, then: _Later) -> Iterator[Indices]:
-    """The indices that a load has in a later iteration, if its rows are gathered."""
-    lanes = list(map(lanes_of, load.indices))
-    moved = [None if lane is None else then.of_index(lane) for lane, _ in lanes]
-    found = [index for index in moved if index is not None]
-    if len(found) < len(moved) or not any(map(then.is_gathered, load.indices)):
-        return
-    for lane in range(load.dtype.lanes):
-        shifts = (ir.Const(step * lane, INT64) for _, step in lanes)
-        yield tuple(
-            binary("+", index, shift, {}) for index, shift in zip(found, shifts, strict=True)
-        )

@@ -31,7 +31,7 @@ from tc.kernel.passes.prefetch import MAX_HINTS_PER_LINE as WASTE
 from tc.kernel.passes.prefetch import MAX_LINES_AT_ONCE as BURST
 from tc.kernel.passes.prefetch import MIN_BLOCK_LINES as MIN_LINES
 from tc.kernel.passes.prefetch import OPERATIONS_PER_HINT as WORK
-from tc.kernel.passes.prefetch import prefetch_blocks
+from tc.kernel.passes.prefetch import prefetch
 from tests.kernel.hinted import hints_of
 from tests.support.build import dense, integer, loop
 from tests.support.kernels import Array
@@ -90,7 +90,7 @@ def kernel_of(*body: Stmt, width: int = WIDTH, rows: int = ROWS) -> Kernel:
 
 
 def hinted(kernel: Kernel, cache: int = CACHE) -> Kernel:
-    return prefetch_blocks(kernel, cache, line=LINE, page=PAGE)
+    return prefetch(kernel, cache, line=LINE, page=PAGE)
 
 
 def hints(kernel: Kernel, cache: int = CACHE) -> list[str]:
@@ -363,7 +363,7 @@ def test_lines_no_longer_than_an_element(line: int) -> None:
     room = PART * ROWS * WIDTH * 4
 
     def change(kernel: Kernel) -> Kernel:
-        return prefetch_blocks(kernel, room, line=line, page=PAGE)
+        return prefetch(kernel, room, line=line, page=PAGE)
 
     assert hints_of(kernel_of(copies(), computes(count=ROWS * WIDTH)), change) == [
         "k: x[b + 1, 0, k]"

@@ -39,7 +39,7 @@ from tc.kernel.ir import (
 from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.prefetch import GATHER_DISTANCE as DISTANCE
 from tc.kernel.passes.prefetch import MAX_GATHERED_LINES as MAX_LINES
-from tc.kernel.passes.prefetch import MIN_ITERATIONS, prefetch_gathers
+from tc.kernel.passes.prefetch import MIN_ITERATIONS, prefetch
 from tc.kernel.passes.vector_functions import expand_vector_functions
 from tc.kernel.printer import expression_text, statement_lines
 from tc.kernel.verify import verify
@@ -88,7 +88,7 @@ def kernel_of(*bodies: Stmt, dtype: DType = INT32, columns: int = COLUMNS) -> Ke
 def hints(kernel: Kernel, cache: int = 1000) -> list[str]:
     """The hints; all else stays."""
     verify(kernel)
-    found = prefetch_gathers(kernel, cache, line=64)
+    found = prefetch(kernel, cache, line=64, page=4096)
     verify(found)
     assert has_prefetches(found) is any(isinstance(s, Prefetch) for s in inside(found))
     assert [s for s in lines(found) if not s.startswith("prefetch")] == lines(kernel)
@@ -129,7 +129,7 @@ def test_results_stay() -> None:
         "n": rng.integers(0, ROWS, (BAGS, LENGTH)).astype(np.int32),
     }
     results = []
-    for each in kernel, prefetch_gathers(kernel, 1, line=64):
+    for each in kernel, prefetch(kernel, 1, line=64, page=4096):
         outputs = {"o": np.zeros((BAGS, 16), np.float32), "p": np.zeros(BAGS, np.float32)}
         assert evaluate(each, {**arrays, **outputs}) is None
         results.append(outputs["o"])
