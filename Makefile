@@ -75,17 +75,17 @@ frameworks:
 
 # generated programs against the interpreter; what fails is shrunk into build/fuzz
 fuzz: $(VENV)/.installed
-	$(BIN)/python -m tests.fuzz --programs 1000000 --minutes $(MINUTES) --seed $(SEED) \
+	$(BIN)/python -m tests.fuzz --count 1000000 --minutes $(MINUTES) --seed $(SEED) \
 		--log build/fuzz/log.jsonl --found build/fuzz
 
 # random plans for generated programs; what fails is shrunk into build/fuzz-plans
 fuzz-plans: $(VENV)/.installed
-	$(BIN)/python -m tests.fuzz.plans --plans 1000000 --minutes $(MINUTES) --seed $(SEED) \
+	$(BIN)/python -m tests.fuzz.plans --count 1000000 --minutes $(MINUTES) --seed $(SEED) \
 		--log build/fuzz-plans/log.jsonl --found build/fuzz-plans
 
 # the same for GPUs, on `kernel.evaluate` alone
 fuzz-gpu-plans: $(VENV)/.installed
-	$(BIN)/python -m tests.fuzz.plans --gpus --plans 1000000 --minutes $(MINUTES) --seed $(SEED) \
+	$(BIN)/python -m tests.fuzz.plans --gpus --count 1000000 --minutes $(MINUTES) --seed $(SEED) \
 		--log build/fuzz-gpu-plans/log.jsonl --found build/fuzz-gpu-plans
 
 # all verbs with all programs of the table; generated programs, tuned for a moment each; processes,

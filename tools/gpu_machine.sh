@@ -330,7 +330,7 @@ step_counters() {
 }
 
 step_generated() {
-  python3 -m tests.fuzz --tree "$SITE" --backends cuda --programs 100000 --seed 1 \
+  python3 -m tests.fuzz --tree "$SITE" --backends cuda --count 100000 --seed 1 \
     --minutes "$((SECONDS_LEFT < 300 ? SECONDS_LEFT / 75 : 4))" \
     --log "$RESULTS/generated.jsonl" --found "$RESULTS/found" | tee "$WORK/generated.txt"
   grep " ran (cuda)" "$WORK/generated.txt" # else all were refused

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shlex
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +14,13 @@ from pathlib import Path
 import pytest
 
 import tc
+from tests.fuzz import __main__ as programs
 from tests.fuzz import files, generate
 from tests.fuzz.brute import Unknown, breaks_p1
 from tests.fuzz.campaign import with_gpu_options
 from tests.fuzz.execute import Refusal, Verdict, compare_refusals, judge, judge_run, run_of
 from tests.fuzz.model import Case, Expr, Param, Statement, binary, num, read, reads, var
+from tests.fuzz.plans import __main__ as plans
 from tests.fuzz.rare import NO_NUMBER
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Worker, Workers
@@ -234,3 +238,29 @@ def test_a_lost_device_is_a_finding() -> None:
     assert (lost.kind, lost.failed) == ("lost device", True)
     lacking = compare_refusals(Refusal("BackendError", "", "no half"), Refusal("", "", ""))
     assert (lacking.kind, lacking.failed) == ("skipped", False)
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def commands() -> list[tuple[str, str]]:
+    """The campaigns that the Makefile and the script for machines with a GPU start, with their
+    options."""
+    files = (ROOT / "Makefile", ROOT / "tools" / "gpu_machine.sh")
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files).replace("\\\n", " ")
+    return re.findall(r"-m (tests\.fuzz[.\w]*) ([^\n|]*)", text)
+
+
+@pytest.mark.parametrize("command", commands(), ids=str)
+def test_a_campaign_takes_the_options_it_is_started_with(command: tuple[str, str]) -> None:
+    module, options = command
+    # a variable of Make or of the shell is 1
+    options = re.sub(r"\$\(\(.*?\)\)|\$\(\w+\)|\$\w+", "1", options)
+    main = {"tests.fuzz": programs.main, "tests.fuzz.plans": plans.main}[module]
+    assert main([*shlex.split(options), "--count", "0"]) == 0
+
+
+def test_campaigns_that_are_started_are_found() -> None:
+    assert [module for module, _ in commands()] == [
+        "tests.fuzz", "tests.fuzz.plans", "tests.fuzz.plans", "tests.fuzz"
+    ]  # fmt: skip
