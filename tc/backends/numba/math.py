@@ -3,28 +3,39 @@
 Only the numba backend imports this module, and its texts call what stands here. Each function
 keeps the type of its arguments, float32 or float64 (the arithmetic: any), and never raises or
 traps. Rare functions compute float32 in float64; special cases are those of
-`tc.builtins.formulas`.
+`tc.builtins.formulas`. Functions that scipy computes are attributes of this module too, but stand
+in `scipy_functions`, which is loaded at the first use of one: scipy takes 0.1 s to import.
 """
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
-from scipy.special import cython_special
 
-from tc.builtins import formulas
 from tc.builtins.formulas import SQRT_HALF, SQRT_HALF_REST
+from tc.process.uninterrupted import load
 
 _OPTIONS = {"error_model": "numpy", "nogil": True}
 _compiled = njit(**_OPTIONS)
+
+SCIPY_FUNCTIONS = (
+    "cyl_bessel_i0", "cyl_bessel_i1", "erfcinv", "erfcx", "erfinv", "j0", "j1", "normcdfinv", "y0",
+    "y1",
+)  # fmt: skip
+"""The functions of `scipy_functions`."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in SCIPY_FUNCTIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(load("tc.backends.numba.scipy_functions"), name)
 
 
 def _chosen_by_type(choose: Callable[..., Callable[..., Any]]) -> Any:
@@ -283,7 +294,7 @@ def rsqrt(x: Any) -> Any:
     return type(x)(1) / math.sqrt(x)
 
 
-def _in_double(function: Callable[..., Any]) -> Any:
+def in_double(function: Callable[..., Any]) -> Any:
     """A function of float64 that serves float32 too, rounded at the end."""
     f = _compiled(function)
     of_arity = (
@@ -295,13 +306,13 @@ def _in_double(function: Callable[..., Any]) -> Any:
     return _compiled(of_arity[function.__code__.co_argcount - 1])
 
 
-exp10 = _in_double(lambda x: math.pow(10.0, x))
-rcbrt = _in_double(lambda x: 1.0 / np.cbrt(x))
-rhypot = _in_double(lambda x, y: 1.0 / math.hypot(x, y))
-norm3d = _in_double(lambda x, y, z: math.hypot(math.hypot(x, y), z))
-norm4d = _in_double(lambda x, y, z, w: math.hypot(math.hypot(math.hypot(x, y), z), w))
-rnorm3d = _in_double(lambda x, y, z: 1.0 / math.hypot(math.hypot(x, y), z))
-rnorm4d = _in_double(lambda x, y, z, w: 1.0 / math.hypot(math.hypot(math.hypot(x, y), z), w))
+exp10 = in_double(lambda x: math.pow(10.0, x))
+rcbrt = in_double(lambda x: 1.0 / np.cbrt(x))
+rhypot = in_double(lambda x, y: 1.0 / math.hypot(x, y))
+norm3d = in_double(lambda x, y, z: math.hypot(math.hypot(x, y), z))
+norm4d = in_double(lambda x, y, z, w: math.hypot(math.hypot(math.hypot(x, y), z), w))
+rnorm3d = in_double(lambda x, y, z: 1.0 / math.hypot(math.hypot(x, y), z))
+rnorm4d = in_double(lambda x, y, z, w: 1.0 / math.hypot(math.hypot(math.hypot(x, y), z), w))
 
 
 @_compiled
@@ -316,11 +327,11 @@ def _sine(x: Any, quarters: Any) -> Any:
     return (-value if turned >= 2.0 else value) + 0.0
 
 
-sinpi = _in_double(lambda x: math.copysign(1.0, x) * _sine(x, 0.0))
-cospi = _in_double(lambda x: _sine(x, 1.0))
+sinpi = in_double(lambda x: math.copysign(1.0, x) * _sine(x, 0.0))
+cospi = in_double(lambda x: _sine(x, 1.0))
 
 
-@_in_double
+@in_double
 def normcdf(x: Any) -> Any:
     bounded = min(max(x, -39.0), 39.0)  # 0 and 1 are reached before
     if x != x:
@@ -331,96 +342,3 @@ def normcdf(x: Any) -> Any:
     if bounded < -1.0:  # erfc(z + rest) is erfc(z) (1 - 2 z rest) but for terms that do not count
         tail -= 2.0 * scaled * rest * tail
     return 0.5 * tail
-
-
-# --- built-in functions of scipy --------------------------------------------------------------
-
-
-def _of_scipy(name: str) -> Any:
-    """A function of scipy.special on float64. It is found by a symbol, which unlike an address may
-    stand in code that is kept on disk. Fused functions have a mangled name for each type."""
-    table = cython_special.__pyx_capi__
-    for mangled in (name, *(f"__pyx_fuse_{k}{name}" for k in range(4))):
-        signature = _capsule_name(table[mangled]) if mangled in table else b""
-        if signature in (b"double (double, int __pyx_skip_dispatch)", b"double (double)"):
-            break
-    else:
-        raise ImportError(f"scipy.special.cython_special has no {name} for double")
-    symbol = f"tc_scipy_{name}"
-    binding.add_symbol(symbol, _capsule_pointer(table[mangled], signature))
-    # where the C function takes no second argument, it finds an unused one in a register
-    function = types.ExternalFunction(symbol, types.float64(types.float64, types.int32))
-    return _in_double(lambda x: function(x, np.int32(0)))
-
-
-_capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
-    ("PyCapsule_GetName", ctypes.pythonapi)
-)
-_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-
-normcdfinv = _of_scipy("ndtri")
-_erfinv, _erfcinv, _right_of_erfcx = (_of_scipy(n) for n in ("erfinv", "erfcinv", "erfcx"))
-# scipy's erfinv and i1 lose the sign of -0, and its erfcinv ends before the numbers do
-erfinv = _in_double(lambda x: x if x == 0.0 else _erfinv(x))
-erfcinv = _in_double(lambda x: formulas.OF_LEAST if x == formulas.LEAST else _erfcinv(x) + 0.0)
-
-
-def _bessel(kind: str, order: int) -> Any:
-    """A Bessel function j or y: scipy's, and far out Hankel's expansion, as in the reference."""
-    near = _of_scipy(f"{kind}{order}")
-    (_, p1, p2), (q0, q1, q2) = formulas.EXPANSIONS[order]
-    is_j, odd = kind == "j", order == 1
-
-    @_in_double
-    def function(x: Any) -> Any:
-        size = math.fabs(x)
-        if not size >= formulas.HANKEL_FROM:
-            return near(x)
-        if math.isinf(x):
-            return 0.0 * (math.copysign(1.0, x) if odd else 1.0) if is_j or x > 0.0 else np.nan
-        if x < 0.0 and not is_j:
-            return np.nan
-        z = 1.0 / (size * size)
-        p, q = 1.0 + z * (p1 + z * p2), (q0 + z * (q1 + z * q2)) / size
-        total, difference = math.sin(size) + math.cos(size), math.sin(size) - math.cos(size)
-        cosine, sine = (difference, -total) if odd else (total, difference)
-        wave = p * cosine - q * sine if is_j else p * sine + q * cosine
-        far = wave / (math.sqrt(size) * math.sqrt(np.pi))
-        return -far if odd and x < 0.0 else far
-
-    return function
-
-
-def _modified_bessel(order: int) -> Any:
-    """A Bessel function I: scipy's, but where its exponential overflows."""
-    near, scaled = _of_scipy(f"i{order}"), _of_scipy(f"i{order}e")
-    odd = order == 1
-
-    @_in_double
-    def function(x: Any) -> Any:
-        size = math.fabs(x)
-        if math.isinf(x) or (odd and x == 0.0):
-            return x if odd else size
-        if size < formulas.EXPONENTIAL_FROM:
-            return near(x)
-        root = math.exp(0.5 * size)
-        return root * scaled(x) * root
-
-    return function
-
-
-j0, j1, y0, y1 = (_bessel(kind, order) for kind in "jy" for order in (0, 1))
-cyl_bessel_i0, cyl_bessel_i1 = _modified_bessel(0), _modified_bessel(1)
-
-
-@_in_double
-def erfcx(x: Any) -> Any:
-    if not x < -1.0:
-        return _right_of_erfcx(x)
-    if x < -26.8:
-        return np.inf
-    # scipy's loses 400 units here, as the error of x * x grows in exp
-    square = x * x
-    return 2.0 * math.exp(square) * (1.0 + fma(x, x, -square)) - _right_of_erfcx(-x)

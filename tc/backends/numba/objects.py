@@ -193,7 +193,7 @@ class _Passes:
 
 def _make_known() -> None:
     """Registers all functions that machine code made by numba may call."""
-    load_module("tc.backends.numba.math")
+    load_module("tc.backends.numba.scipy_functions")
     with step(), global_compiler_lock:
         registry.cpu_target.target_context.refresh()
 

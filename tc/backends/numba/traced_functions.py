@@ -10,7 +10,6 @@ from typing import Any
 from numba import cfunc, config, types
 from numba.core.codegen import get_host_cpu_features
 
-from tc.backends.numba import math as formulas
 from tc.backends.numba.traced_code import llvm_type
 from tc.backends.numba.traced_values import (
     Operand,
@@ -23,6 +22,7 @@ from tc.backends.numba.traced_values import (
 )
 from tc.device import converts_halves
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, UINT16, UINT32, UINT64, DType
+from tc.process.uninterrupted import load
 
 NATIVE = {
     "abs": "fabs", "ceil": "ceil", "copysign": "copysign", "fabs": "fabs", "floor": "floor",
@@ -117,8 +117,9 @@ def _by_lanes(function: str, values: Sequence[TracedValue]) -> TracedValue:
     """By the function on scalars, where numba may not use the instructions."""
     code, dtype = values[0].code, values[0].dtype
     kind, text = llvm_type(dtype), "poison"
+    of_scalars = getattr(load("tc.backends.numba.math"), function)
     for lane in range(dtype.lanes):
-        one = call(getattr(formulas, function), *(extract(value, lane) for value in values))
+        one = call(of_scalars, *(extract(value, lane) for value in values))
         pair = " ".join(one.operand)
         text = code.pure(f"insertelement {kind} {text}, {pair}, i64 {lane}")
     return TracedValue(code, text, dtype)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
+import subprocess
 import sys
 import weakref
 
 import numba
 import numpy as np
 import pytest
+import scipy.special
 
 import tc
 from tc.backends import registry
@@ -276,8 +279,35 @@ def test_kernels_can_be_collected() -> None:
 
 
 def test_a_kernel_without_helpers_imports_none() -> None:
-    """tc.backends.numba.math needs scipy, whose import would add to each program's first call."""
+    """tc.backends.numba.math compiles with numba, which would add to each program's first call."""
     assert "math" not in str(BACKEND.emit(matmul(2, 3, 4)))
+
+
+FIRST_CALL = """
+import sys
+import numpy as np
+import tc
+print(*tc.compile({text!r})(np.ones(40, np.float32))[:2])
+print(*[name for name in ("tc.backends.numba.math", "scipy.special") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "loaded"),
+    [
+        ("2 * x(i)", ""),
+        ("remainder(x(i), 4.0)", "tc.backends.numba.math"),
+        ("erfcx(x(i))", "tc.backends.numba.math scipy.special"),
+    ],
+)
+def test_a_first_call_imports_what_its_functions_need(text: str, loaded: str) -> None:
+    """scipy takes 0.1 s to import, and few programs have a function that it computes."""
+    given = FIRST_CALL.format(text=f"def f(float(N) x) -> (o) {{ o(i) = {text} }}")
+    done = subprocess.run([sys.executable, "-c", given], capture_output=True, text=True, check=True)
+    first, modules = done.stdout.splitlines()
+    expected = {"2": 2.0, "r": math.remainder(1.0, 4.0), "e": scipy.special.erfcx(1.0)}[text[0]]
+    assert [float(number) for number in first.split()] == pytest.approx([expected] * 2, rel=1e-6)
+    assert modules == loaded
 
 
 def test_the_registry_knows_it() -> None:
