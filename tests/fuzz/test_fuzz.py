@@ -8,6 +8,8 @@ import random
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 
 import tc
 from tests.fuzz import __main__ as programs
-from tests.fuzz import files, generate
+from tests.fuzz import files, generate, workers
 from tests.fuzz.brute import Unknown, breaks_p1
 from tests.fuzz.campaign import with_gpu_options
 from tests.fuzz.execute import Refusal, Verdict, compare_refusals, judge, judge_run, run_of
@@ -238,6 +240,45 @@ def test_a_lost_device_is_a_finding() -> None:
     assert (lost.kind, lost.failed) == ("lost device", True)
     lacking = compare_refusals(Refusal("BackendError", "", "no half"), Refusal("", "", ""))
     assert (lacking.kind, lacking.failed) == ("skipped", False)
+
+
+@pytest.mark.parametrize(
+    ("times", "kind"),
+    [
+        ([0.0], "hang"),  # it waits for what does not come
+        ([0.0, 0.1, 0.1], "hang"),
+        ([0.0, 0.1, 0.3], "hang"),  # it works, and does not end
+        ([number / 1000 for number in range(1000)], "answered"),  # other work leaves it little time
+        ([None], "hang"),  # nothing tells how much it has used
+    ],
+    ids=str,
+)
+def test_a_worker_that_waits_for_its_turn_does_not_hang(
+    monkeypatch: pytest.MonkeyPatch, times: list[float | None], kind: str
+) -> None:
+    script = """if True:
+        import sys, time
+        sys.stdin.readline()
+        sys.stdout.flush()
+        time.sleep(float(sys.argv[1]))
+        print('{"kind": "answered"}', flush=True)
+        sys.stdin.readline()
+    """
+
+    class SlowWorker(Worker):
+        def _start(self) -> subprocess.Popen[bytes]:
+            seconds = "1" if kind == "answered" else "1000"
+            command = [sys.executable, "-c", script, seconds]
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
+            return self._process
+
+    used = iter(times)
+    monkeypatch.setattr(workers, "processor_seconds", lambda _: next(used, times[-1]))
+    monkeypatch.setattr(workers, "MAX_WAIT", 500)
+    worker = SlowWorker(seconds=0.2)
+    assert worker.judge(COPY).kind == kind
+    worker.close()
 
 
 ROOT = Path(__file__).parents[2]

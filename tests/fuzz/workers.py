@@ -17,10 +17,16 @@ from typing import IO, Any
 
 from tests.fuzz.execute import LOST_DEVICE, Run, Verdict
 from tests.fuzz.model import Case
+from tests.support.processes import processor_seconds
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS = 90.0
-"""The longest time of one case in a long campaign: a case that takes longer hangs."""
+"""The longest time of one case in a long campaign: a case that takes longer hangs. It is a time of
+processors, as campaigns run beside other work, of which a case with little to do may wait long for
+its turn."""
+
+MAX_WAIT = 30
+"""Times the longest time of a case that its answer is waited for, whatever it has used of it."""
 
 TESTED_CASE_SECONDS = 600.0
 """The longest time of one case in tests, whose machine may have other work: a case alone takes a
@@ -71,8 +77,7 @@ class Worker:
         try:
             process.stdin.write(json.dumps(question).encode() + b"\n")
             process.stdin.flush()
-            ready, _, _ = select.select([process.stdout], [], [], self.seconds)
-            if not ready:
+            if not self._answers(process):
                 self.close()
                 return Verdict("hang", f"no answer within {self.seconds:.0f} s")
             line = process.stdout.readline()
@@ -88,6 +93,20 @@ class Worker:
         if verdict.kind == LOST_DEVICE:
             self.close()
         return verdict
+
+    def _answers(self, process: subprocess.Popen[bytes]) -> bool:
+        """Waits for an answer; False where a process hangs: it has used its seconds without one, or
+        none of a processor's for as long, as what waits for a lock."""
+        first = last = processor_seconds(process.pid)
+        for _ in range(MAX_WAIT):
+            ready, _, _ = select.select([process.stdout], [], [], self.seconds)
+            now = processor_seconds(process.pid)
+            if ready or first is None or last is None or now is None:
+                return bool(ready)
+            if now == last or now - first >= self.seconds:
+                return False
+            last = now
+        return False
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115

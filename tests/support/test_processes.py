@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from tests.support.processes import ended_well, run_python, told
+from tests.support.processes import ended_well, processor_seconds, run_python, told
 
 HANGS = """
 import os, time
@@ -53,3 +55,29 @@ def test_what_hangs_is_ended_with_its_stacks() -> None:
     assert done.stderr.count("Fatal Python error: Aborted") == 2
     assert ": def waits(): os.wait() in waits" in told(done)
     assert ": def waits_in_child(): time.sleep(1000) in waits_in_child" in told(done)
+
+
+WORKS = """
+import os, sys, time
+def work():
+    while time.process_time() < 0.3: pass
+if os.fork() == 0:
+    work()
+    print(flush=True)
+    sys.stdin.read()
+    os._exit(0)
+work()
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_times_of_processes_that_were_started_count() -> None:
+    command = [sys.executable, "-c", WORKS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == [b"\n"] * 2
+        used = processor_seconds(process.pid)
+        assert used is None if sys.platform != "linux" else used is not None and used >= 0.5
+        process.communicate()
+    assert processor_seconds(process.pid) is None
