@@ -191,7 +191,8 @@ def for_library(error: TCError, given: Sequence[GivenInput]) -> TCError:
     """The error, whose repair converts an input as the library of the input does."""
     found = _CONVERTED.fullmatch(error.repair or "")
     if found is not None and any(g.name == found[1] and g.is_python for g in given):
-        error.repair = f"np.{found[2]}({found[1]})"
+        name = "bool_" if found[2] == "bool" else found[2]
+        error.repair = f"np.{name}({found[1]})"
     if found is not None and any(g.name == found[1] and hasattr(g.array, "detach") for g in given):
         error.repair = f"{found[1]}.to(torch.{found[2]})"
     return error

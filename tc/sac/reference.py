@@ -7,7 +7,6 @@ work that the text asks for.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,7 +17,7 @@ import numpy as np
 from tc.dtypes import BOOL, Array, DType, Type, Weak
 from tc.errors import TCError
 from tc.sac import ast
-from tc.sac.levels.array_functions import combined, spread_text
+from tc.sac.levels.array_functions import combined
 from tc.sac.levels.calls import Invocation
 from tc.sac.levels.element_types import (
     BOOL_TYPE,
@@ -32,7 +31,8 @@ from tc.sac.levels.element_types import (
 from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.farthest import farthest_generator
 from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop, LoopValue
-from tc.sac.levels.partitions import Partition, is_empty
+from tc.sac.levels.partitions import Partition, indices, is_empty
+from tc.sac.levels.pasting import repaired_by, spread_text
 from tc.sac.levels.values import (
     Context,
     Environment,
@@ -44,7 +44,7 @@ from tc.sac.levels.values import (
     elements,
     shown,
 )
-from tc.source import Edit, Span, described
+from tc.source import Edit, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +148,6 @@ def compute_loop(loop: Value, at: Mapping[int, int] = MappingProxyType({}), /) -
     return result.reshape(tuple(n for axis, n in enumerate(kept) if axis not in at))
 
 
-def indices(lower: Shape, upper: Shape) -> itertools.product[Shape]:
-    """All index vectors from `lower` to before `upper`, the last axis fastest."""
-    return itertools.product(*(range(k, n) for k, n in zip(lower, upper, strict=True)))
-
-
 def _limited(lower: Shape, upper: Shape, axes: Shape, at: Mapping[int, int]) -> tuple[Shape, Shape]:
     """The part of a range along some axes in which the index along the axes of `at` is theirs."""
     lower = tuple(max(k, at.get(axis, k)) for k, axis in zip(lower, axes, strict=True))
@@ -180,8 +175,7 @@ def _instance(part: Partition, index: Shape, room: Shape, dtype: Type) -> Array:
         return _fitting(part, body, index, room, dtype)
     except TCError as error:
         if error.rule == "C8" and not error.edits:
-            error.edits = farthest_generator(part, error.span)
-            error.repair = described(error.edits) if error.edits else error.repair
+            repaired_by(error, *farthest_generator(part, error.span))
         raise
 
 
@@ -244,8 +238,7 @@ def _folded_instance(loop: FoldLoop, part: Partition, index: Shape) -> Array:
         )
         if not loop.neutral.rank:
             at = loop.neutral_span
-            error.edits = (Edit(at, spread_text(at, body.shape)),)
-            error.repair = described(error.edits)
+            repaired_by(error, Edit(at, spread_text(at, body.shape)))
         raise error
     return _in_fold(loop, body)
 

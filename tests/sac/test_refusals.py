@@ -23,7 +23,8 @@ GIVEN = {"v": V, "w": W, "m": M, "t": T, "b": B, "f": F}
 
 @dataclass(frozen=True)
 class Refusal:
-    """`marked` is the text that is underlined, `due` what the repaired text gives."""
+    """`marked` is the text that is underlined, `due` what the repaired text gives, or the text with
+    the example of an idiom."""
 
     text: str
     kind: type[tc.TCError]
@@ -34,6 +35,7 @@ class Refusal:
     due: Any = None
     entry: str | None = None
     inputs: tuple[Any, ...] = field(default=())
+    example: str | None = None
 
 
 R, C, A = tc.RangeError, tc.CheckError, tc.AccessError
@@ -85,7 +87,8 @@ REFUSALS = [
             "partition: add one, '| [i,j] < ...'", "[i,j]"),
     Refusal("{ [i] -> take([i], v) | [i] < [3] }", C, "C23", "the shape of the last partition's "
             "body depends on the value of i: give the shape by a further partition", "take([i], "
-            "v)"),
+            "v)", "{ [i] -> { iv -> take([i], v)[iv]; iv -> 0 | iv < [2] } | [i] < [3] }",
+            np.int32([[0, 0], [1, 0], [1, 2]])),
     Refusal("{ [i] -> 7 | [i] < [9]; iv -> v[iv] }", R, "C12", "the range [0] <= [i] < [9] leaves "
             "the result, shape [4]", "[i] < [9]", "{ [i] -> 7 | [i] <= .; iv -> v[iv] }",
             np.int32([7, 7, 7, 7])),
@@ -149,7 +152,8 @@ REFUSALS = [
     Refusal("v == w[0] ? 1 : 2", R, "C10", "a condition of shape [4]; reduce it with all or any",
             "v == w[0]", "all(v == w[0]) ? 1 : 2", 2),
     Refusal("int[2] h(int[n] x) { return take([0], x); }", R, "C6", "the result of 'h' is declared "
-            "int32[2], its shape is [0]", "take([0], x)", None, None, "h", (V,)),
+            "int32[2], its shape is [0]", "take([0], x)",
+            "int[.] h(int[n] x) { return take([0], x); }", V[:0], "h", (V,)),
     Refusal("{ [i] -> v ++ v | [i] < [1]; iv -> m[iv] }", R, "C13", "the body at [i] = [0] has "
             "shape [8], the result has room for [4]", "v ++ v"),
     Refusal("{ [i] -> 0 | [i] < shape(w) - 3 }", R, "C14", "the shape [-1] has a negative size",
@@ -187,12 +191,82 @@ REFUSALS = [
     Refusal("int g(int[3] x) { return x[0]; } int h(int[.] x) { return g(x); }", R, "C6",
             "'x' of 'g' is declared int32[3], its shape is [4]", "x", None, None, "h", (V,)),
     Refusal("int[2] h(int[n] x) { return x; }", R, "C6", "the result of 'h' is declared int32[2], "
-            "its shape is [4]", "x", None, None, "h", (V,)),
+            "its shape is [4]", "x", "int[.] h(int[n] x) { return x; }", V, "h", (V,)),
     Refusal("int h(int[n] x, int[n] y) { return x[0]; }", tc.InputError, "C6", "'y' of 'h' is "
             "declared int32[n], where n is 4, its shape is [2]", "int[n] y", None, None, "h",
             (V, W)),
     Refusal("int h(int[.,.] x) { return x[0,0]; }", tc.InputError, "C6", "'x' of 'h' is declared "
             "int32[.,.], its shape is [4]", "int[.,.] x", None, None, "h", (V,)),
+    Refusal("(v + w[0]) * m", R, "C7", "'*': shapes [4] and [3,4] differ, and neither is a scalar",
+            "(v + w[0]) * m", "{ [i] -> (v + w[0]) * m[i] }", (V + W[0]) * M),
+    Refusal("m / (v * v[0])", R, "C7", "'/': shapes [3,4] and [4] differ, and neither is a scalar",
+            "m / (v * v[0])", "{ [i] -> m[i] / (v * v[0]) }", M // (V * V[0])),
+    Refusal("x = m; x -= v; x", R, "C7", "'-': shapes [3,4] and [4] differ, and neither is a "
+            "scalar", "v", "x = m; x = { [i] -> x[i] - v }; x", M - V),
+    Refusal("m * genarray([3, 1], v[1])", R, "C7", "'*': shapes [3,4] and [3,1] differ, and "
+            "neither "
+            "is a scalar", "m * genarray([3, 1], v[1])",
+            "{ [i,j] -> m[i,j] * genarray([3, 1], v[1])[i,0] }", M * 2),
+    Refusal("{ [i] -> [v[i]] } + [w]", R, "C7", "'+': shapes [4,1] and [1,2] differ, and "
+            "neither is "
+            "a scalar", "{ [i] -> [v[i]] } + [w]",
+            "{ [j,k] -> { [i] -> [v[i]] }[j,0] + [w][0,k] }", V[:, None] + W),
+    Refusal("v + w", R, "C7", "'+': shapes [4] and [2] differ, and neither is a scalar", "v + w",
+            example="take(shape(w), v) + w", due=V[:2] + W),
+    Refusal("2 * max(w, v)", R, "C7", "'max': shapes [2] and [4] differ, and neither is a scalar",
+            "max(w, v)", example="2 * max(w, take(shape(w), v))", due=2 * np.maximum(W, V[:2])),
+    Refusal("[v, 1, 2]", R, "C7", "rows of shapes [4] and [] in one array", "1", "v ++ [1, 2]",
+            np.r_[V, 1, 2]),
+    Refusal("[0, v][2]", R, "C7", "rows of shapes [] and [4] in one array", "v", "([0] ++ v)[2]",
+            V[1]),
+    Refusal("[v, m, m[1]]", R, "C7", "rows of shapes [4] and [3,4] in one array", "m",
+            "[v] ++ m ++ [m[1]]", np.concatenate([[V], M, M[1:2]])),
+    Refusal("[v, w]", R, "C7", "rows of shapes [4] and [2] in one array", "w",
+            example="v ++ w", due=np.r_[V, W]),
+    Refusal("{ iv -> (t + 0)[0, iv] | iv < [2, 3] }", C, "C8", "'iv' among several items of a "
+            "selection has shape [2], and each of them is a scalar", "(t + 0)[0, iv]",
+            "{ iv -> (t + 0)[[0] ++ iv] | iv < [2, 3] }", T[0]),
+    Refusal("{ [i] -> { [j] -> v[j] * v[i] | [j] <= [i] } | [i] < [3] }", C, "C23", "the shape of "
+            "the last partition's body depends on the value of i: give the shape by a further "
+            "partition", "{ [j] -> v[j] * v[i] | [j] <= [i] }",
+            "{ [i] -> { iv -> { [j] -> v[j] * v[i] | [j] <= [i] }[iv]; iv -> 0 | iv < [3] } "
+            "| [i] < "
+            "[3] }", np.tril(np.outer(V[:3], V[:3]))),
+    Refusal("{ iv -> genarray(iv, true) | iv < [2,3] }", C, "C23", "the shape of the last "
+            "partition's body depends on the value of iv: give the shape by a further partition",
+            "genarray(iv, true)", "{ iv -> { jv -> genarray(iv, true)[jv]; jv -> false | jv "
+            "< [1,2] "
+            "} | iv < [2,3] }",
+            np.array([[[[a < i and b < j for b in range(2)] for a in range(1)] for j in range(3)]
+                      for i in range(2)])),
+    Refusal("{ [i] -> i > 0 ? f : 0.5 | [i] < [2] }", C, "C23", "the shape of the last partition's "
+            "body depends on the value of i: give the shape by a further partition",
+            "i > 0 ? f : 0.5", "{ [i] -> i > 0 ? f : genarray([3], 0.5) | [i] < [2] }",
+            np.stack([np.full(3, np.float32(0.5)), F])),
+    Refusal("{ [i] -> reshape([2 + i * 0, 2], v) + i | [i] < [3] }", C, "C23", "the shape of the "
+            "last partition's body depends on the value of i: give the shape by a further "
+            "partition", "reshape([2 + i * 0, 2], v) + i",
+            "{ [i] -> reshape([2 + i * 0, 2], v) + i | [i] < [3]; iv -> 0 | iv < [3,2,2] }",
+            V.reshape(2, 2) + np.arange(3)[:, None, None]),
+    Refusal("int h(int[n] x) { return x; }", R, "C6", "the result of 'h' is declared int32, its "
+            "shape is [4]", "x", "int[.] h(int[n] x) { return x; }", V, "h", (V,)),
+    Refusal("int[n,3] h(int[n,m] x) { return x; }", R, "C6", "the result of 'h' is declared "
+            "int32[n,3], where n is 3, its shape is [3,4]", "x",
+            "int[n,.] h(int[n,m] x) { return x; }", M, "h", (M,)),
+    Refusal("int[*] h(int x) { return g(x); } int[*] g(int[.] x) { return x + 1; }", R, "C6",
+            "'x' of 'g' is declared int32[.], its shape is []", "x",
+            "int[*] h(int x) { return g([x]); } int[*] g(int[.] x) { return x + 1; }",
+            np.int32([4]), "h", (np.int32(3),)),
+    Refusal("int[*] h(int[*] x, int c) { return g(x, c); } int g(int x, int y) { return x * x + y; "
+            "}", R, "C6", "'x' of 'g' is declared int32, its shape is [3,4]", "x",
+            "int[*] h(int[*] x, int c) { return { [i,j] -> g(x[i,j], c) }; } int g(int x, int y) { "
+            "return x * x + y; }", M * M + 5, "h", (M, np.int32(5))),
+    Refusal("byte h(byte x) { return 300; }", C, "Y1", "the literal 300 does not fit uint8, "
+            "the type "
+            "that it takes here", "300", "int h(byte x) { return 300; }", np.int32(300), "h",
+            (np.uint8(1),)),
+    Refusal("int h(bool x) { return 1; }", tc.InputError, "C6", "'x' of 'h' is declared bool, its "
+            "type is int32", "bool x", None, None, "h", (np.int32(1),)),
 ]  # fmt: skip
 
 
@@ -222,17 +296,20 @@ def test_a_refusal(case: Refusal, backend: str) -> None:
     assert (type(error), error.rule, error.cause) == (case.kind, case.rule, case.cause)
     assert error.span is not None
     assert error.span.text == case.marked
-    assert error.repaired() == case.repaired
+    assert (error.repaired(), error.exemplified()) == (case.repaired, case.example)
 
 
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")  # C15 tells of two bounds
 @pytest.mark.parametrize("backend", ["reference", "numba"])
 @pytest.mark.parametrize(
-    "case", [case for case in REFUSALS if case.repaired], ids=lambda case: case.text
+    "case",
+    [case for case in REFUSALS if case.repaired or case.example],
+    ids=lambda case: case.text,
 )
 def test_a_repair_gives_what_was_meant(case: Refusal, backend: str) -> None:
-    assert case.repaired is not None
-    found = called(case, case.repaired, backend)
+    text = case.repaired or case.example
+    assert text is not None
+    found = called(case, text, backend)
     np.testing.assert_array_equal(found, case.due)
 
 

@@ -34,6 +34,7 @@ from tc.sac.levels.element_types import (
     joined,
     promoted,
 )
+from tc.sac.levels.pasting import as_operand, repaired_by, spread_text
 from tc.sac.levels.values import (
     Level,
     NeedsIndexValue,
@@ -43,7 +44,7 @@ from tc.sac.levels.values import (
     elements,
     shown,
 )
-from tc.source import Edit, Span, described
+from tc.source import Edit, Span
 
 # --- what is known of an array --------------------------------------------------------------------
 
@@ -87,8 +88,7 @@ def _repaired_by_swap(node: Application, error: TCError) -> TCError:
     is_vector = second.rank <= 1 and second.type.is_weak and second.type.is_integer
     if is_vector and not error.edits and first.rank and not first.type.is_weak:
         texts = [span.line for span in node.spans]
-        error.edits = (Edit(node.span, f"{node.row.name}({texts[1]}, {texts[0]})"),)
-        error.repair = described(error.edits)
+        repaired_by(error, Edit(node.span, f"{node.row.name}({texts[1]}, {texts[0]})"))
     return error
 
 
@@ -218,8 +218,8 @@ def _joined_as_row(node: Application, a: Shape, b: Shape) -> str | None:
     """The text of `++` with an operand that is one row of the other one."""
     left, right = (span.line for span in node.spans)
     if a[1:] == b:
-        return f"{left} ++ [{right}]"
-    return f"[{left}] ++ {right}" if b[1:] == a else None
+        return f"{as_operand(left)} ++ [{right}]"
+    return f"[{left}] ++ {as_operand(right)}" if b[1:] == a else None
 
 
 def _concatenated_value(node: Application) -> Array:
@@ -253,8 +253,7 @@ def _repair_open_size(node: Application, error: TCError) -> None:
     others = -prod(sizes)
     if sizes.count(-1) == 1 and others > 0 and prod(node.args[1].shape) % others == 0:
         count = f"prod(shape({array.line}))" + (f" / {others}" if others > 1 else "")
-        error.edits = (Edit(at, re.sub(r"-\s*1\b", count, at.line)),)
-        error.repair = described(error.edits)
+        repaired_by(error, Edit(at, re.sub(r"-\s*1\b", count, at.line)))
 
 
 def _reshape_value(node: Application) -> Array:
@@ -314,11 +313,6 @@ def _modarray_value(node: Application) -> Array:
     place: tuple[Any, ...] = (*index, ...)
     result[place] = elements(new, node.type.dtype)
     return result
-
-
-def spread_text(scalar: Span, shape: Shape) -> str:
-    """The text of an array of this shape that has a scalar for all elements."""
-    return f"genarray({shown(shape)}, {scalar.line})"
 
 
 def checked_index(

@@ -12,7 +12,8 @@ from tc.dtypes import FLOAT32, FLOAT64, INT32, SPELLINGS, Array, DType, join
 from tc.errors import CheckError, InputError, TCError
 from tc.sac import ast
 from tc.sac.levels.demand import Demand
-from tc.sac.levels.element_types import SIZE_TYPE, ElementType, check_fit
+from tc.sac.levels.element_types import SIZE_TYPE, ElementType, check_fit, wider_of
+from tc.sac.levels.pasting import INDEX_NAMES, free_names, repaired_by, selected
 from tc.sac.levels.values import (
     Environment,
     Level,
@@ -25,7 +26,7 @@ from tc.sac.levels.values import (
     elements,
     shown,
 )
-from tc.source import Span
+from tc.source import Edit, Span
 
 D, S, F = Level.D, Level.S, Level.F
 
@@ -258,12 +259,41 @@ class Invocation:
         except Mismatch:
             name, function = argument.parameter.name.text, self.definition.name.text
             told = sizes_told(declared, before)
-            raise self._fault(
+            is_single = not shape and _rank(declared) == 1
+            error = self._fault(
                 argument,
                 blamed((argument.given, S)),
                 f"'{name}' of '{function}' is declared {type_text(declared)}{told}, its shape is "
                 f"{shown(shape)}",
-            ) from None
+                paste=f"[{argument.span.line}]" if is_single else None,
+                repair=f"[{name}]" if is_single else None,
+            )
+            raise self._repaired_by_calls(error) from None
+
+    def _repaired_by_calls(self, error: TCError) -> TCError:
+        """The error of arguments that are arrays of what the parameters are declared, which says a
+        call for each element."""
+        if self.is_entry or error.edits or len(self.definition.types) > 1:
+            return error
+        surplus: list[Shape] = []
+        for argument in self.parameters:
+            rank, shape = _rank(argument.parameter.type), argument.given.shape
+            if rank is None or len(shape) < rank:
+                return error
+            surplus.append(shape[: len(shape) - rank])
+        longest = max(surplus, key=len)
+        if not longest or any(shape not in ((), longest) for shape in surplus):
+            return error
+        texts = [argument.span.line for argument in self.parameters]
+        names = free_names(INDEX_NAMES, [self.span.source.text])
+        axes = tuple(range(len(longest)))
+        operands = ", ".join(
+            selected(text, axes if shape else None, names)
+            for text, shape in zip(texts, surplus, strict=True)
+        )
+        pattern = ",".join(names[: len(longest)])
+        call = f"{{ [{pattern}] -> {self.definition.name.text}({operands}) }}"
+        return repaired_by(error, Edit(self.span, call))
 
     def _fault(
         self,
@@ -276,6 +306,33 @@ class Invocation:
         if self.is_entry:
             return InputError(cause, rule="C6", span=argument.parameter.span, repair=repair)
         return argument.fault(kind, "C6", cause, paste=paste)
+
+
+def _rank(declared: ast.Type) -> int | None:
+    """The rank of all arrays of a declared type, None where it leaves the rank open."""
+    if isinstance(declared.sizes, str):
+        return None
+    counts = [1 if size.name is None else size.count for size in declared.sizes]
+    numbers = [n for n in counts if isinstance(n, int)]
+    return sum(numbers) if len(numbers) == len(counts) else None
+
+
+def fitting_type(declared: ast.Type, shape: Shape, known: dict[str, int | Shape]) -> str:
+    """The text of the declared type with `.` for each size that a shape differs in; of any sizes
+    where the rank does."""
+    sizes: list[str] = []
+    if not isinstance(declared.sizes, str) and _rank(declared) == len(shape) == len(declared.sizes):
+        known = dict(known)
+        for n, size in zip(shape, declared.sizes, strict=True):
+            alone = ast.Type(declared.element, (size,), span=size.span)
+            try:
+                match_sizes(alone, (n,), known)
+                sizes.append(size.span.text)
+            except Mismatch:
+                sizes.append(".")
+    else:
+        sizes = ["."] * len(shape)
+    return f"{declared.element}[{','.join(sizes)}]" if sizes else declared.element
 
 
 def sizes_told(declared: ast.Type, known: dict[str, int | Shape]) -> str:
@@ -313,6 +370,11 @@ def _is_shape_of_data(value: Value) -> bool:
         return dependence(value, S) == F
     except TCError:
         return False
+
+
+def _spelled(dtype: DType) -> str:
+    """The spelling of a type that declarations have."""
+    return {FLOAT32: "float", FLOAT64: "double", INT32: "int"}.get(dtype, str(dtype))
 
 
 def _converted(text: str, dtype: DType) -> str:
@@ -428,7 +490,14 @@ class Result(Value):
                 f"{found.alone}; a wider type needs a cast",
                 paste=_converted(self.span.line, self.dtype),
             )
-        check_fit(found, self.dtype)
+        try:
+            check_fit(found, self.dtype)
+        except TCError as error:
+            element = self.declared.span
+            at = Span(element.source, element.start, element.start + len(self.declared.element))
+            kept = () if found.is_weak else error.edits
+            repaired_by(error, Edit(at, _spelled(wider_of(found, self.dtype))), *kept)
+            raise
         if self.declared.sizes == "*":
             return
         shape = _matched_shape(self.declared, self.body)
@@ -446,12 +515,14 @@ class Result(Value):
         try:
             match_sizes(self.declared, shape, known)
         except Mismatch:
-            raise self.fault(
+            fault = self.fault(
                 blamed((self.body, S)),
                 "C6",
                 f"the result of '{name}' is declared {type_text(self.declared)}"
                 f"{sizes_told(self.declared, before)}, its shape is {shown(shape)}",
-            ) from None
+            )
+            fitting = fitting_type(self.declared, shape, before)
+            raise repaired_by(fault, Edit(self.declared.span, fitting)) from None
 
 
 class CallValue(Value):

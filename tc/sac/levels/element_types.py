@@ -212,6 +212,16 @@ def _wider(value: int | float) -> DType:
     return INT32 if fits(value, INT32) else INT64
 
 
+def wider_of(found: ElementType, declared: DType) -> DType:
+    """The type that has room for numbers which do not fit a declared one, and for its numbers."""
+    wider: Type = declared
+    for number in found.adapting:
+        if not fits(number.value, declared):
+            wider = join(wider, _wider(number.value), FLOAT64)
+    assert isinstance(wider, DType)
+    return wider
+
+
 def _unfit(number: WrittenNumber, target: DType) -> CheckError:
     shown = number.value if isinstance(number.value, int) else repr(number.value)
     span = number.span

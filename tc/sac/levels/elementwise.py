@@ -3,8 +3,7 @@ functions, `min`, `max`, `where`, casts."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -22,7 +21,17 @@ from tc.sac.levels.element_types import (
     joined,
     promoted,
 )
+from tc.sac.levels.pasting import (
+    INDEX_NAMES,
+    as_operand,
+    free_names,
+    repaired_by,
+    rows_of,
+    selected,
+    spread_axes,
+)
 from tc.sac.levels.values import Shape, Value, blamed, elements, shown
+from tc.source import Edit
 
 # --- shapes -------------------------------------------------------------------------------------
 
@@ -45,56 +54,46 @@ def conforming_rank(node: Application) -> int:
     return max(ranks, default=0) if len(ranks) <= 1 else len(conforming_shape(node))
 
 
-def _differing(node: Application, left: Value, right: Value) -> Exception:
+def _differing(node: Application, left: Value, right: Value) -> TCError:
     a, b = left.shape, right.shape
-    op = node.row.name
-    paste = None
-    if len(a) != len(b) and len(node.args) >= 2:
-        longer, shorter = (left, right) if len(a) > len(b) else (right, left)
-        surplus = len(longer.shape) - len(shorter.shape)
-        if longer.shape[surplus:] == shorter.shape or longer.shape[: len(shorter.shape)] == (
-            shorter.shape
-        ):
-            paste = _mapped(node, left, right, longer, surplus)
-    return node.fault(
+    error = node.fault(
         blamed((left, S), (right, S)),
         "C7",
-        f"'{op}': shapes {shown(a)} and {shown(b)} differ, and neither is a scalar",
-        paste=paste,
+        f"'{node.row.name}': shapes {shown(a)} and {shown(b)} differ, and neither is a scalar",
     )
+    text = _mapped(node)
+    if text is not None:
+        first, at = node.spans[0], node.span
+        if first.start < at.start:  # `a += x`, whose span is that of x
+            at, text = first.to(at), f"{first.line} = {text}"
+        return repaired_by(error, Edit(at, text))
+    if len(a) == len(b) and len(node.args) == 2:
+        pairs = list(zip(node.args, node.spans, strict=True))
+        for (whole, cut), (part, kept) in (pairs, pairs[::-1]):
+            if all(n <= m for n, m in zip(part.shape, whole.shape, strict=True)):
+                shorter = f"take(shape({kept.line}), {cut.line})"
+                error.idiom = f"{shorter}, the elements that the other operand has a place for"
+                error.example = (Edit(cut, shorter),) if node.span.start <= cut.start else ()
+    return error
 
 
-def _mapped(node: Application, left: Value, right: Value, longer: Value, surplus: int) -> str:
-    """A comprehension over the leading axes of the longer operand, for a repair."""
-    shorter = right if longer is left else left
-    suffix = longer.shape[surplus:] == shorter.shape
-    count = surplus if suffix else len(shorter.shape)
+def _mapped(node: Application) -> str | None:
+    """The text of a comprehension that has each element of the longer operands meet one of the
+    shorter ones, for a repair: over the leading axes, or over all where some have one element."""
     texts = [span.line for span in node.spans]
-    free = [name for name in _INDEX_NAMES if not re.search(rf"\b{name}\b", " ".join(texts))]
-    index = ",".join(free[:count])
-
-    def operand(value: Value, text: str) -> str:
-        if value.rank == 0 or (suffix and value.shape == shorter.shape):
-            return text
-        if not text.replace("_", "a").isalnum() and not text.endswith(("]", ")")):
-            text = f"({text})"
-        return f"{text}[{index}]"
-
-    parts = [operand(*each) for each in zip(node.args, texts, strict=True)]
+    shapes = [arg.shape for arg in node.args]
+    axes: Sequence[tuple[int | None, ...] | None] | None = rows_of(shapes) or spread_axes(shapes)
+    names = free_names(INDEX_NAMES, texts)
+    if axes is None:
+        return None
+    count = 1 + max(axis for taken in axes for axis in taken or () if axis is not None)
+    parts = [selected(text, taken, names) for text, taken in zip(texts, axes, strict=True)]
     op = node.row.name
+    pattern = ",".join(names[:count])
     if op in _BINARY:
-        tight = [part if _is_tight(part) else f"({part})" for part in parts]
-        return f"{{ [{index}] -> {tight[0]} {op} {tight[1]} }}"
-    return f"{{ [{index}] -> {op}({', '.join(parts)}) }}"
-
-
-_INDEX_NAMES = (*"ijkpqr", *(f"i{k}" for k in range(16)))
-"""Names for the indices of a repair."""
-
-
-def _is_tight(text: str) -> bool:
-    """Whether a text is an operand without parentheses around it."""
-    return text.replace("_", "a").replace(".", "a").isalnum() or text.endswith(("]", ")"))
+        left, right = map(as_operand, parts)
+        return f"{{ [{pattern}] -> {left} {op} {right} }}"
+    return f"{{ [{pattern}] -> {op}({', '.join(parts)}) }}"
 
 
 def spread(value: Value, array: Array, shape: Shape) -> Array:

@@ -3,18 +3,23 @@ the result that an index takes (C19), and the shape of a body without an instanc
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from tc.dtypes import BOOL
 from tc.errors import CheckError, RangeError, TCError
 from tc.sac import ast
 from tc.sac.levels.applications import check_sizes, index_vector, index_vector_length
 from tc.sac.levels.element_types import SIZE_TYPE
 from tc.sac.levels.farthest import farthest_generator
 from tc.sac.levels.found_bounds import FoundBound, find_bounds
+from tc.sac.levels.pasting import VECTOR_NAMES, free_names, padded, repaired_by, spread_text
+from tc.sac.levels.selections import Choice
 from tc.sac.levels.values import (
     Constant,
     Environment,
@@ -22,15 +27,19 @@ from tc.sac.levels.values import (
     Instance,
     Level,
     Needs,
+    NeedsIndexTerm,
     NeedsIndexValue,
     Shape,
     Value,
     blamed,
     shown,
 )
-from tc.source import Span, described
+from tc.source import Edit, Span
 
 D, S, F = Level.D, Level.S, Level.F
+
+MAX_SHAPES = 256
+"""The most instances that are asked for their shapes, for a repair."""
 
 if TYPE_CHECKING:
     from tc.sac.levels.loops import LoopValue
@@ -213,7 +222,7 @@ class Partition:
         if error.index.owner is not self:
             return error
         span = self.body.span
-        return self.loop.fault(
+        fault = self.loop.fault(
             CheckError,
             "C23",
             f"the shape of the last partition's body depends on the value of {error.index.name}: "
@@ -222,6 +231,43 @@ class Partition:
             repair=f"end with a partition that has the shape of '{span.line}', as in "
             f"'; {self.index_text} -> genarray(shape, 0) | {self.index_text} < ...'",
         )
+        try:
+            return repaired_by(fault, *self._with_room())
+        except (TCError, NeedsIndexTerm):
+            return fault
+
+    def _with_room(self) -> tuple[Edit, ...]:
+        """The edit that gives instances of several shapes room: a further partition of the shape of
+        all, or, where they differ, a body with zeros up to the largest; none where instances are
+        too many to be asked for their shapes, or differ in their ranks."""
+        lower, upper = self.lower, self.upper
+        count = prod(max(0, n - k) for k, n in zip(lower, upper, strict=True))
+        if not 0 < count <= MAX_SHAPES or self.dots or self.has_dots or self.statements:
+            return ()
+        bodies = [self.instance(index) for index in indices(lower, upper)]
+        shapes = {body.shape for body in bodies}
+        zero = "false" if bodies[0].type.dtype == BOOL else "0"
+        if len(shapes) == 1:
+            whole = (*check_sizes(upper, self.loop, self.span), *shapes.pop())
+            generator = self.generator
+            end = generator.span.end if generator else self.body.span.end
+            name = free_names(VECTOR_NAMES, [self.span.source.text])[0]
+            after = f"; {name} -> {zero} | {name} < {shown(whole)}"
+            return (Edit(Span(self.span.source, end, end), after),)
+        if len(shapes) == 2 and () in shapes:
+            return self._spread_branch(max(shapes))
+        if len({len(shape) for shape in shapes}) > 1 or () in shapes:
+            return ()
+        room = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
+        return (Edit(self.body.span, padded(self.body.span, room, zero)),)
+
+    def _spread_branch(self, shape: Shape) -> tuple[Edit, ...]:
+        """The edit that gives the scalar branch of a choice the shape of the other branch."""
+        choice = self.symbolic
+        if not isinstance(choice, Choice) or len(choice.spans) != 3:
+            return ()
+        branches = zip((choice.then, choice.otherwise), choice.spans[1:], strict=True)
+        return tuple(Edit(at, spread_text(at, shape)) for each, at in branches if not each.rank)
 
     # --- bounds -----------------------------------------------------------------------------------
 
@@ -459,10 +505,7 @@ class Partition:
             span=self.span,
             repair=f"| {self.index_text} < {bound}",
         )
-        edits = farthest_generator(self)
-        if edits:
-            error.edits, error.repair = edits, described(edits)
-        return error
+        return repaired_by(error, *farthest_generator(self))
 
     # --- the result of a comprehension ------------------------------------------------------------
 
@@ -510,6 +553,11 @@ class Partition:
         elif not self.has_upper:
             found += [(bound.array, level) for bound in self.found]
         return found
+
+
+def indices(lower: Shape, upper: Shape) -> itertools.product[Shape]:
+    """All index vectors from `lower` to before `upper`, the last axis fastest."""
+    return itertools.product(*(range(k, n) for k, n in zip(lower, upper, strict=True)))
 
 
 def is_empty(lower: Shape, upper: Shape) -> bool:

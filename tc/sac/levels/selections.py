@@ -18,6 +18,7 @@ from tc.sac.levels.applications import (
 )
 from tc.sac.levels.array_functions import as_array, checked_index
 from tc.sac.levels.element_types import ElementType, check_fit, joined, literal_type
+from tc.sac.levels.pasting import as_operand, in_place_of, joined_rows, repaired_by
 from tc.sac.levels.values import (
     Environment,
     Level,
@@ -29,7 +30,7 @@ from tc.sac.levels.values import (
     elements,
     shown,
 )
-from tc.source import Edit, Span, described
+from tc.source import Edit, Span
 
 D, S, F = Level.D, Level.S, Level.F
 
@@ -152,7 +153,7 @@ class Selection(Value):
                 f"[{place.line}]" if item.rank == 0 else place.line
                 for item, place in zip(self.indices, self.index_spans, strict=True)
             ]
-            paste = f"{self.spans[0].line}[{' ++ '.join(parts)}]"
+            paste = f"{as_operand(self.spans[0].line)}[{' ++ '.join(parts)}]"
         return self.fault(
             blamed((vector, D)),
             "C8",
@@ -193,13 +194,27 @@ class RowOfValues(Value):
         first = self.items[0].shape
         for item, at in zip(self.items[1:], self.spans[1:], strict=True):
             if item.shape != first:
-                raise self.fault(
+                error = self.fault(
                     blamed((self.items[0], S), (item, S)),
                     "C7",
                     f"rows of shapes {shown(first)} and {shown(item.shape)} in one array",
                     span=at,
                 )
+                raise self._repaired_by_joining(error)
         return (len(self.items), *first)
+
+    def _repaired_by_joining(self, error: TCError) -> TCError:
+        """The error of rows of several shapes, which says `++` where some rows are arrays of such
+        rows as the others are; where all are, other shapes may be meant."""
+        shapes = [item.shape for item in self.items]
+        text = joined_rows([at.line for at in self.spans], shapes)
+        if text is None or self.span.text[:1] != "[":
+            return error
+        edit = Edit(self.span, in_place_of(self.span, text))
+        if len(set(map(len, shapes))) > 1:
+            return repaired_by(error, edit)
+        error.idiom, error.example = f"{text}, the rows of all in one", (edit,)
+        return error
 
     @cached_property
     def value(self) -> Array:
@@ -257,8 +272,7 @@ class Choice(Value):
         shapes = {self._attempted(branch, S) for branch in (self.then, self.otherwise)}
         if len(self.spans) == 3 and shape in shapes and shapes <= {shape, ()}:
             texts = [span.text.strip() for span in self.spans]
-            error.edits = (Edit(self.span, f"where({', '.join(texts)})"),)
-            error.repair = described(error.edits)
+            repaired_by(error, Edit(self.span, f"where({', '.join(texts)})"))
 
     @cached_property
     def type(self) -> ElementType:

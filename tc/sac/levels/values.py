@@ -254,6 +254,8 @@ class Value:
         if env.instances:
             cause += ", at " + ", ".join(map(str, env.instances))
         notes = (*notes, *((call, "in this call") for call in reversed(env.calls)))
+        if paste is not None and ("//" in paste or "/*" in paste):
+            paste = None  # a comment would hide what follows it on the line
         place = self.span if span is None else span
         return kind(cause, rule=rule, span=place, paste=paste, repair=repair, notes=notes)
 
