@@ -114,6 +114,8 @@ REFUSED = [
      {"v": V, "m": V.reshape(5, 8)}, "C9"),
     ("{ [i] -> sum(take([i], v)) | [i] < [42] }", {"v": V}, "C9"),
     ("{ [i] -> sum(take([-i], v)) | [i] < [42] }", {"v": V}, "C9"),
+    ("{ [i] -> sum(take([6], drop([i], v))) | [i] < [36] }", {"v": V}, "C9"),
+    ("{ [i] -> sum(drop([-6], take([i], v))) | [5] <= [i] < [40] }", {"v": V}, "C9"),
     ("{ [i] -> sum(drop([i - 41], v)) | [i] < [40] }", {"v": V}, "C9"),
     ("{ [i] -> sum({ [j] -> take([i], v)[j + 1] | [j] < [i] }) | [i] < [40] }", {"v": V}, "C8"),
     ("{ [i] -> sum({ [j] -> take([-i], v)[j] | [j] < [i + 1] }) | [i] < [40] }", {"v": V}, "C8"),
@@ -145,6 +147,40 @@ def test_a_kernel_serves(text: str, given: dict[str, Any], due: Any, backend: st
     function = tc.sac.compile(text, entry=entry(text), backend=backend)
     np.testing.assert_array_equal(function(given), due)
     np.testing.assert_array_equal(tc.sac.interpret(text, given, entry=entry(text)), due)
+
+
+M = V.reshape(5, 8)
+U = np.int32([[3, -1, 4], [1, 5, -9]])
+
+WINDOWS: list[tuple[str, dict[str, Any], Any]] = [
+    ("{ [i] -> sum(take([6], drop([i], v)) * w) | [i] < [35] }", {"v": V, "w": W[:6]},
+     [(V[i : i + 6] * W[:6]).sum() for i in range(35)]),
+    ("{ [i] -> sum(drop([i], take([i + 6], v)) * w) | [i] < [34] }", {"v": V, "w": W[:6]},
+     [(V[i : i + 6] * W[:6]).sum() for i in range(34)]),
+    ("{ [i] -> sum(take([-6], take([-i], v)) * w) | [6] <= [i] < [40] }", {"v": V, "w": W[:6]},
+     [*[0] * 6, *((V[40 - i :][-6:] * W[:6]).sum() for i in range(6, 40))]),
+    ("{ [i,j] -> sum(take([2,3], drop([i,j], m)) * u) | [i,j] < [4,6] }", {"m": M, "u": U},
+     [[(M[i : i + 2, j : j + 3] * U).sum() for j in range(6)] for i in range(4)]),
+    ("{ iv -> sum(take(shape(u), drop(iv, m)) * u) | iv < shape(m) - shape(u) + 1 }",
+     {"m": M, "u": U},
+     [[(M[i : i + 2, j : j + 3] * U).sum() for j in range(6)] for i in range(4)]),
+    ("{ [i] -> sum({ [j] -> take([6], drop([i], v))[j] * w[j] }) | [i] < [35] }",
+     {"v": V, "w": W[:6]}, [(V[i : i + 6] * W[:6]).sum() for i in range(35)]),
+    ("{ [i] -> sum({ [j] -> v[i + j] | [j] < shape(drop([i], v)) }) | [i] < [40] }", {"v": V},
+     [V[i:].sum() for i in range(40)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["interpret", "numba"])
+@pytest.mark.parametrize(("text", "given", "due"), WINDOWS)
+def test_windows_by_take_and_drop_are_folds_of_reads(
+    text: str, given: dict[str, Any], due: Any, backend: str
+) -> None:
+    """`take` of what `drop` leaves reads its array at the sum of two indices."""
+    function = tc.sac.compile(text, backend=backend)
+    np.testing.assert_array_equal(function(given), due)
+    np.testing.assert_array_equal(tc.sac.interpret(text, given), due)
+    assert function.lowered(given).text.count(" where ") <= 2
 
 
 AMOUNTS = ("i", "-i", "i - 3", "3 - i", "n[i]", "-n[i]", "2", "-2", "i / 2", "min(i, 4)",

@@ -103,3 +103,43 @@ def test_folds_have_the_axes_of_the_statements_that_read_them() -> None:
     one, other = f(x, y)
     np.testing.assert_array_equal(one, (x @ y.T).T + 1)
     np.testing.assert_array_equal(other, x @ y.T - 1)
+
+
+def test_a_stencil_that_a_partition_moves_is_written_where_it_is_used() -> None:
+    """It is computed for the points of the partition alone, as often as an array of its own."""
+    f = tc.sac.compile(
+        "int[.] f(int[n] a) { b = drop([2], a) - take([n - 2], a) * a[0];\n"
+        "  return { [i] -> b[i - 1] | [1] <= [i] < [n - 1]; [i] -> a[i] }; }",
+        backend="interpret",
+    )
+    a = np.int32([3, 1, 4, 1, 5, 9, 2])
+    assert statements(f.lowered(a).text) == 1
+    np.testing.assert_array_equal(f(a), [3, *(a[2:] - a[:-2] * 3), 2])
+
+
+def test_an_array_of_costly_elements_is_not_written_where_more_of_them_are_computed() -> None:
+    f = tc.sac.compile(
+        "int[.] f(int[n] a) { b = drop([2], a) - take([n - 2], a) * a[0] + a[1] * a[1];\n"
+        "  return { [i] -> i > 0 ? b[i / 2] : 0 | [i] < [2 * n - 4] }; }",
+        backend="interpret",
+    )
+    a = np.int32([3, 1, 4, 1, 5, 9, 2])
+    assert statements(f.lowered(a).text) == 2
+    due = np.repeat(a[2:] - a[:-2] * 3 + 1, 2)
+    due[0] = 0
+    np.testing.assert_array_equal(f(a), due)
+
+
+def test_a_fold_behind_a_condition_is_computed_where_it_is_defined() -> None:
+    """Written where it is used, the fold would read beyond its array for the other indices, and
+    no kernel would serve the call."""
+    f = tc.sac.compile(
+        "int[.] f(int[m] a, int[9] w) { n = m - 8;\n"
+        "  b = { [i] -> sum({ [k] -> a[i + k] * w[k] }) | [i] < [n] };\n"
+        "  return { [i] -> i < n - 1 ? b[i + 1] : 0 | [i] < [n] }; }",
+        backend="interpret",
+    )
+    a, w = np.arange(20, dtype=np.int32) ** 2 % 7, np.arange(9, dtype=np.int32)
+    due = [*np.correlate(a, w)[1:], 0]
+    np.testing.assert_array_equal(f(a, w), due)
+    np.testing.assert_array_equal(f.lowered(a, w)(a, w), due)

@@ -24,7 +24,7 @@ class Assumptions:
     def of(self, condition: Term) -> Iterator[None]:
         """A stretch in which a further condition holds."""
         facts = dict(self._facts[-1])
-        for part in _conjuncts(condition):
+        for part in conjuncts(condition):
             self._learn(part, facts)
         self.conditions.append(condition)
         self._facts.append(facts)
@@ -124,9 +124,10 @@ class Assumptions:
         facts[parts] = max(old[0], interval[0]), min(old[1], interval[1])
 
 
-def _conjuncts(condition: Term) -> list[Term]:
+def conjuncts(condition: Term) -> list[Term]:
+    """The conditions that a condition joins by `&&`."""
     if condition.kind == "apply" and condition.data == "&&":
-        return [part for arg in condition.args for part in _conjuncts(arg)]
+        return [part for arg in condition.args for part in conjuncts(arg)]
     return [condition]
 
 

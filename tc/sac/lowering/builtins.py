@@ -125,7 +125,7 @@ def _cast(made: Elements, node: Application, index: Sequence[Term], _: Sites) ->
 
 
 def _shape(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
-    return made.chosen([made.terms.number(n) for n in node.args[0].shape], index[0])
+    return made.chosen(made.open_extents(node.args[0]), index[0])
 
 
 def _dim(made: Elements, node: Application, _: Sequence[Term], __: Sites) -> Term:
@@ -164,16 +164,16 @@ def open_amounts(made: Elements, node: Application) -> list[tuple[Term, Term]] |
     else:
         places = [()]
     amounts = [made.element(counts, place) for place in places]
-    sizes = array.shape
+    sizes = made.open_extents(array)
     if len(amounts) > len(sizes):
         return None
     found = []
-    for amount, extent in zip(amounts, sizes, strict=False):
-        if made.goes_below(amount, -extent) or made.goes_above(amount, extent):
+    for amount, whole in zip(amounts, sizes, strict=False):
+        if _leaves(made, amount, whole):
             return None
         if isinstance(amount.type, DType) and amount.type != INT64:
             amount = made.terms.cast(amount, INT32)  # which holds it, and what it leaves
-        zero, whole = made.terms.number(0), made.terms.number(extent)
+        zero = made.terms.number(0)
         behind = made.terms.arithmetic("+", whole, amount)
         if not made.goes_below(amount, 0):
             kept, from_end, from_start = amount, zero, amount
@@ -191,6 +191,17 @@ def open_amounts(made: Elements, node: Application) -> list[tuple[Term, Term]] |
     return found
 
 
+def _leaves(made: Elements, amount: Term, size: Term) -> bool:
+    """Whether an amount of `take` or `drop` may be more than a size, which an index may decide."""
+    if size.kind == "number":
+        return made.goes_below(amount, -size.data) or made.goes_above(amount, size.data)
+    if made.terms.linear_form(amount) is None or made.terms.linear_form(size) is None:
+        return True
+    behind = made.terms.arithmetic("+", amount, size)
+    beyond = made.terms.arithmetic("-", amount, size)
+    return made.goes_below(behind, 0) or made.goes_above(beyond, 0)
+
+
 def _begun(
     made: Elements, index: Sequence[Term], parts: Sequence[tuple[Term, Term]]
 ) -> Sequence[Term]:
@@ -201,28 +212,21 @@ def _begun(
     return (*moved, *index[len(parts) :])
 
 
-def _take(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
-    shape = node.args[1].shape
+def _part(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
+    """An element of what `take` or `drop` leaves."""
+    array = node.args[1]
     try:
-        amounts = _amounts(node)
+        amounts, shape = _amounts(node), array.shape
     except NeedsIndexTerm:
         parts = open_amounts(made, node)
         if parts is None:
             raise
-        return made.element(node.args[1], _begun(made, index, parts))
-    by = [0 if k >= 0 else n + k for k, n in zip(amounts, shape, strict=False)]
-    return made.element(node.args[1], _shifted(made, index, by))
-
-
-def _drop(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
-    try:
-        amounts = _amounts(node)
-    except NeedsIndexTerm:
-        parts = open_amounts(made, node)
-        if parts is None:
-            raise
-        return made.element(node.args[1], _begun(made, index, parts))
-    return made.element(node.args[1], _shifted(made, index, [max(k, 0) for k in amounts]))
+        return made.element(array, _begun(made, index, parts))
+    if node.row.name == "take":
+        by = [0 if k >= 0 else n + k for k, n in zip(amounts, shape, strict=False)]
+    else:
+        by = [max(k, 0) for k in amounts]
+    return made.element(array, _shifted(made, index, by))
 
 
 def _reverse(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
@@ -344,8 +348,8 @@ RULES: dict[str, Rule] = {
     "shape": _shape,
     "dim": _dim,
     "zero": _zero,
-    "take": _take,
-    "drop": _drop,
+    "take": _part,
+    "drop": _part,
     "reverse": _reverse,
     "transpose": _transpose,
     "++": _concatenation,

@@ -521,8 +521,10 @@ class Elements:
                 parts = open_amounts(self, value)
                 if parts is None:
                     return None
-                rest = value.args[1].shape[len(parts) :]
-                return [*(size for size, _ in parts), *map(self.terms.number, rest)]
+                return [
+                    *(size for size, _ in parts),
+                    *self.open_extents(value.args[1])[len(parts) :],
+                ]
             case Application(row=row) if row.name == "reverse":
                 return self.open_extents(value.args[0])
             case Application(row=row) if row.name == "transpose":

@@ -14,7 +14,7 @@ from typing import Any
 
 from tc.dtypes import BOOL, FLOAT64, INT32, INT64, DType, Type, Weak
 from tc.frontend.operator_parser import MAX_HEIGHT
-from tc.sac.lowering.assumptions import Assumptions, is_safe
+from tc.sac.lowering.assumptions import Assumptions, conjuncts, is_safe
 from tc.sac.lowering.def_text import Statement
 from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, Terms, is_floating, walk
 
@@ -176,10 +176,13 @@ class Assembly:
             return True
         if any(s.term.height + array.term.height > MAX_INLINED for s in users):
             return False
+        if _has_fold(array.term) and not all(_is_always_used(s, array) for s in users):
+            return (
+                False  # a fold is computed for all indices, whatever conditions its use is behind
+            )
         count = evaluations = 0
         for statement in users:
-            around = _points(statement.indices)
-            found = _occurrences(statement.term, array, around)
+            found = _Occurrences(self.terms, array).of(statement.term, _Box.of(statement.indices))
             count, evaluations = count + found[0], evaluations + found[1]
         points = max(1, _points(array.variables))
         if count == 1 and evaluations <= points:
@@ -191,7 +194,7 @@ class Assembly:
     def _fails_alone(self, array: NamedArray, users: list[Statement]) -> bool:
         """Whether the elements of an array may raise, and are needed behind conditions alone: what
         no result needs raises nothing (C10)."""
-        if array.term.size > MAX_REPEATED or any(n.kind == "fold" for n in walk([array.term])):
+        if array.term.size > MAX_REPEATED or _has_fold(array.term):
             return False
         if any(_is_always_used(statement, array) for statement in users):
             return False
@@ -302,25 +305,94 @@ def _points(indices: Sequence[Term]) -> int:
     return math.prod(max(0, i.data[0].end - i.data[0].begin) for i in indices)
 
 
-def _occurrences(term: Term, array: NamedArray, points: int) -> tuple[int, int]:
-    """How often the text of a term uses an array, and for how many points, of `points` for which
-    the term is computed."""
-    memo: dict[tuple[Term, int], tuple[int, int]] = {}
+def _has_fold(term: Term) -> bool:
+    return any(node.kind == "fold" for node in walk([term]))
 
-    def visit(node: Term, around: int) -> tuple[int, int]:
-        key = node, around
-        if key not in memo:
-            count, evaluations = (
-                (1, around) if node.kind == "use" and node.data is array else (0, 0)
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """The points for which a term is computed: at most `count` of those in the ranges of some
+    indices."""
+
+    ranges: tuple[tuple[Term, int, int], ...]
+    count: int
+
+    @classmethod
+    def of(cls, indices: Sequence[Term]) -> _Box:
+        return cls(tuple((i, i.data[0].begin, i.data[0].end) for i in indices), _points(indices))
+
+    def times(self, indices: Sequence[Term]) -> _Box:
+        """The points of a fold over some indices, for each of these points."""
+        inner = _Box.of(indices)
+        return _Box((*self.ranges, *inner.ranges), self.count * inner.count)
+
+    def split(self, terms: Terms, condition: Term) -> tuple[_Box, _Box]:
+        """The points for which a condition may hold, and those for which it may not."""
+        bounds = {index: (begin, end) for index, begin, end in self.ranges}
+        is_exact = True
+        for part in conjuncts(condition):
+            found = _bound(terms, part)
+            if found is None or found[0] not in bounds:
+                is_exact = False
+                continue
+            index, low, high = found
+            begin, end = bounds[index]
+            bounds[index] = (
+                begin if low is None else max(begin, low),
+                end if high is None else min(end, high),
             )
-            inside = around * _points(node.data[1]) if node.kind == "fold" else around
-            for arg in node.args:
-                below = visit(arg, inside)
-                count, evaluations = count + below[0], evaluations + below[1]
-            memo[key] = count, evaluations
-        return memo[key]
+        ranges = tuple((index, *bounds[index]) for index, *_ in self.ranges)
+        inside = math.prod(max(0, end - begin) for _, begin, end in ranges)
+        whole = math.prod(max(0, end - begin) for _, begin, end in self.ranges)
+        left = self.count - inside if is_exact and self.count == whole else self.count
+        return _Box(ranges, min(inside, self.count)), _Box(self.ranges, left)
 
-    return visit(term, points)
+
+def _bound(terms: Terms, condition: Term) -> tuple[Term, int | None, int | None] | None:
+    """An index, and the half-open range that a comparison with a number leaves it."""
+    if condition.kind != "apply" or condition.data not in ("<", "<=", ">", ">="):
+        return None
+    left, right = (terms.linear_form(arg) for arg in condition.args)
+    if left is None or right is None:
+        return None
+    difference = terms.difference(left, right)
+    if len(difference.parts) != 1:
+        return None
+    ((index, factor),) = difference.parts
+    if index.kind != "index" or abs(factor) != 1:
+        return None
+    op, least = condition.data, -factor * difference.constant
+    if (op in ("<", "<=")) == (factor == 1):  # at most, or less than
+        return index, None, least + (op in ("<=", ">="))
+    return index, least + (op in ("<", ">")), None
+
+
+@dataclass
+class _Occurrences:
+    """How often the text of a term uses an array, and for how many points."""
+
+    terms: Terms
+    array: NamedArray
+    found: dict[tuple[Term, _Box], tuple[int, int]] = field(default_factory=dict)
+
+    def of(self, node: Term, box: _Box) -> tuple[int, int]:
+        if self.array not in node.used:
+            return 0, 0
+        key = node, box
+        if key not in self.found:
+            is_use = node.kind == "use" and node.data is self.array
+            count, evaluations = (1, box.count) if is_use else (0, 0)
+            for arg, around in zip(node.args, self._around(node, box), strict=True):
+                below = self.of(arg, around)
+                count, evaluations = count + below[0], evaluations + below[1]
+            self.found[key] = count, evaluations
+        return self.found[key]
+
+    def _around(self, node: Term, box: _Box) -> Sequence[_Box]:
+        if node.kind == "choice":
+            return box, *box.split(self.terms, node.args[0])
+        inside = box.times(node.data[1]) if node.kind == "fold" else box
+        return (inside,) * len(node.args)
 
 
 def _outermost_folds(term: Term) -> list[Term]:
