@@ -143,3 +143,33 @@ def test_a_fold_behind_a_condition_is_computed_where_it_is_defined() -> None:
     due = [*np.correlate(a, w)[1:], 0]
     np.testing.assert_array_equal(f(a, w), due)
     np.testing.assert_array_equal(f.lowered(a, w)(a, w), due)
+
+
+@pytest.mark.parametrize(("pattern", "axis"), [("[.,j,k]", 0), ("[i,.,k]", 1), ("[i,j]", 2)])
+def test_temporaries_lie_in_memory_as_what_they_are_made_of(pattern: str, axis: int) -> None:
+    """A softmax along any axis: the exponentials have the axes of the input in its order."""
+    f = tc.sac.compile(
+        "double[.] row(double[.] v) { e = exp(v - maxval(v)); return e / sum(e); }\n"
+        f"double[*] f(double[+] x) {{ return {{ {pattern} -> row(x{pattern}) }}; }}",
+        entry="f",
+        backend="interpret",
+    )
+    x = np.random.default_rng(0).random((4, 5, 6))
+    e = next(s for s in f.lowered(x).text.splitlines() if s.strip().startswith("e("))
+    subscripts = e.split(") = ")[0].strip().removeprefix("e(")
+    assert f"exp(x({subscripts}) - " in e
+    due = np.exp(x - x.max(axis=axis, keepdims=True))
+    np.testing.assert_allclose(f(x), due / due.sum(axis=axis, keepdims=True), rtol=1e-13)
+
+
+def test_temporaries_of_tensors_in_two_orders_have_that_of_their_text() -> None:
+    f = tc.sac.compile(
+        "double[*] f(double[n,n] x) { return { [j] -> g({ [i] -> x[i,j] / x[j,i] }) }; }\n"
+        "double[.] g(double[.] e) { return e / sum(e); }",
+        entry="f",
+        backend="interpret",
+    )
+    x = 1 + np.random.default_rng(0).random((5, 5))
+    assert "e(i, i2) = x(i2, i) / x(i, i2)" in f.lowered(x).text
+    due = (x / x.T).T
+    np.testing.assert_allclose(f(x), due / due.sum(axis=1, keepdims=True), rtol=1e-13)

@@ -207,6 +207,7 @@ class Assembly:
         if key in self.shared:
             tensor, places = self.shared[key]
             return tensor, tuple(ordered[k] for k in places)
+        variables = array.variables
         whole = next((s for s in self.statements if self._is_whole(s, array)), None)
         if whole is not None:
             whole.term = self.terms.replaced(
@@ -214,14 +215,15 @@ class Assembly:
             )
             tensor = whole.target
         else:
-            shape = tuple(v.data[0].end for v in array.variables)
+            variables = _as_read(array.term, variables)
+            shape = tuple(v.data[0].end for v in variables)
             dtype = stored(array.term.type)
             tensor = Tensor(
                 array.name, dtype, shape, None if dtype.is_float else array.term.interval
             )
-            self.statements.append(Statement(tensor, array.variables, "", (), None, array.term))
-        self.shared[key] = tensor, tuple(map(ordered.index, array.variables))
-        return tensor, array.variables
+            self.statements.append(Statement(tensor, variables, "", (), None, array.term))
+        self.shared[key] = tensor, tuple(map(ordered.index, variables))
+        return tensor, variables
 
     def _is_whole(self, statement: Statement, array: NamedArray) -> bool:
         """Whether a statement does no more than copy the array."""
@@ -276,6 +278,19 @@ class Assembly:
         if statement.guard is not None:
             statement.guard = self.terms.replaced(statement.guard, new)
         return made
+
+
+def _as_read(term: Term, variables: tuple[Term, ...]) -> tuple[Term, ...]:
+    """The variables of an array in the order in which all tensors that have an axis for each of
+    them are read: the array then lies in memory as these do. As they are where there is no such
+    tensor, or two of other orders."""
+    orders = set()
+    for node in walk([term]):
+        if node.kind in ("read", "use"):
+            found = tuple(v for each in node.args for v in variables if v in each.free)
+            if len(found) == len(variables) and set(found) == set(variables):
+                orders.add(found)
+    return orders.pop() if len(orders) == 1 else variables
 
 
 def _fold_name(op: str) -> str:
