@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from tc.sac.lowering.terms import Interval, Linear, Term, Terms, is_floating
+from tc.affine.intervals import Interval, scaled
+from tc.sac.lowering.terms import Term, TermForm, Terms, is_floating
 
 _Parts: TypeAlias = frozenset[tuple[Term, int]]
 
@@ -57,7 +58,7 @@ class Assumptions:
         if first is None or second is None:
             return False
         low, _ = self.interval(term)
-        _, high = self.interval(self.terms.linear(self.terms.difference(first, second)))
+        _, high = self.interval(self.terms.linear(first - second))
         return low is not None and low >= 0 and high is not None and high < 0
 
     def interval(self, term: Term) -> tuple[int | None, int | None]:
@@ -66,12 +67,12 @@ class Assumptions:
         if form is None:
             return (None, None) if term.interval is None else term.interval
         low = high = form.constant
-        for part, factor in form.parts:
+        for part, factor in form.terms.items():
             inner = self._known(frozenset({(part, 1)}), part.interval)
             assert inner is not None
-            ends = (factor * inner[0], factor * inner[1])
-            low, high = low + min(ends), high + max(ends)
-        parts = frozenset(form.parts)
+            least, most = scaled(inner, factor)
+            low, high = low + least, high + most
+        parts = frozenset(form.terms.items())
         below, above = low - form.constant, high - form.constant
         known = self._known(parts, (below, above))
         if known is not None:
@@ -93,21 +94,21 @@ class Assumptions:
         left, right = (self.terms.linear_form(arg) for arg in condition.args)
         if left is None or right is None:
             return
-        self._note(condition.data, self.terms.difference(left, right), facts)
+        self._note(condition.data, left - right, facts)
 
-    def _note(self, op: str, difference: Linear, facts: dict[_Parts, Interval]) -> None:
+    def _note(self, op: str, difference: TermForm, facts: dict[_Parts, Interval]) -> None:
         """Notes that a difference is less than 0, or what else `op` says."""
-        for term, factor in difference.parts:
+        for term, factor in difference.terms.items():
             bounding = "min" if (factor < 0) == (op in ("<", "<=")) else "max"
             if op != "==" and term.kind == "apply" and term.data == bounding:
-                rest = self.terms.difference(difference, Linear(((term, factor),), 0))
+                rest = difference.without(term)
                 for arg in term.args:
                     form = self.terms.linear_form(arg)
                     if form is not None:
-                        self._note(op, self.terms.sum(rest, form, factor), facts)
-        if not difference.parts:
+                        self._note(op, rest.plus(form, factor), facts)
+        if not difference.terms:
             return
-        parts, bound = frozenset(difference.parts), -difference.constant
+        parts, bound = frozenset(difference.terms.items()), -difference.constant
         far = 1 << 62
         low, high = {
             "<": (-far, bound - 1), "<=": (-far, bound), ">": (bound + 1, far), ">=": (bound, far),

@@ -80,7 +80,7 @@ class _Evaluation:
                 return self._fold(term)
             case "linear":
                 total = np.asarray(term.data.constant)
-                for part, (_, factor) in zip(term.args, term.data.parts, strict=True):
+                for part, factor in zip(term.args, term.data.terms.values(), strict=True):
                     total = total + factor * self.of(part)
                 return total
         args = [self.of(arg) for arg in term.args]

@@ -74,7 +74,7 @@ def _structure(term: Term) -> tuple[Any, ...]:
                     below += bound
                     told = op, len(bound), str(dtype)
                 case "linear":
-                    told = node.data.constant, tuple(factor for _, factor in node.data.parts)
+                    told = node.data.constant, tuple(node.data.terms.values())
                 case _:
                     told = str(node.data)
             places = tuple(visit(each) for each in below)

@@ -142,7 +142,7 @@ class TextOfTerms:
     def _linear(self, term: Term) -> tuple[int, str]:
         form = term.data
         parts: list[tuple[bool, str]] = []
-        ordered = sorted(form.parts, key=lambda part: part[1] < 0)
+        ordered = sorted(form.terms.items(), key=lambda part: part[1] < 0)
         level, product = LEVEL["+"], LEVEL["*"]
         for operand, factor in ordered:
             if abs(factor) == 1:

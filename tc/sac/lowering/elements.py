@@ -402,9 +402,7 @@ class Elements:
         first, second = self.terms.linear_form(left), self.terms.linear_form(right)
         if found.kind == "number" or first is None or second is None:
             return found
-        low, high = self.assumptions.interval(
-            self.terms.linear(self.terms.difference(first, second))
-        )
+        low, high = self.assumptions.interval(self.terms.linear(first - second))
         limit = 0 if op == "<=" else -1
         if high is not None and high <= limit:
             return self.terms.number(True)

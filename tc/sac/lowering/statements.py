@@ -370,10 +370,10 @@ def _bound(terms: Terms, condition: Term) -> tuple[Term, int | None, int | None]
     left, right = (terms.linear_form(arg) for arg in condition.args)
     if left is None or right is None:
         return None
-    difference = terms.difference(left, right)
-    if len(difference.parts) != 1:
+    difference = left - right
+    if len(difference.terms) != 1:
         return None
-    ((index, factor),) = difference.parts
+    ((index, factor),) = difference.terms.items()
     if index.kind != "index" or abs(factor) != 1:
         return None
     op, least = condition.data, -factor * difference.constant

@@ -13,6 +13,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tc.affine.forms import Form, constant_form, variable_form
+from tc.affine.intervals import Interval, compared, contains, operation
 from tc.dtypes import (
     BOOL,
     FLOAT64,
@@ -25,9 +27,6 @@ from tc.dtypes import (
     promote,
     wrap,
 )
-
-Interval: TypeAlias = tuple[int, int]
-"""The least and the greatest value of an integer."""
 
 Number: TypeAlias = int | float | bool
 
@@ -108,20 +107,17 @@ class Tensor:
     interval: Interval | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """A sum of integer terms with whole coefficients, none of them 0, and a constant."""
+TermForm: TypeAlias = Form[Term, int]
+"""An affine form of integer terms."""
 
-    parts: tuple[tuple[Term, int], ...]
-    constant: int
 
-    def interval(self) -> Interval:
-        low = high = self.constant
-        for term, factor in self.parts:
-            assert term.interval is not None
-            ends = (factor * term.interval[0], factor * term.interval[1])
-            low, high = low + min(ends), high + max(ends)
-        return low, high
+def interval_of(form: TermForm) -> Interval:
+    """The least and the greatest value of an affine form of terms."""
+    box = {}
+    for term in form.terms:
+        assert term.interval is not None
+        box[term] = term.interval
+    return form.interval(box)
 
 
 class Terms:
@@ -147,6 +143,8 @@ class Terms:
         free: frozenset[Term] | None = None,
     ) -> Term:
         kept = repr(data) if kind == "number" else data
+        if kind == "linear":
+            kept = data.constant, *data.terms.items()
         key = (kind, kept, type, args)
         made = self._made.get(key)
         if made is None:
@@ -202,18 +200,18 @@ class Terms:
 
     # --- integers that sizes and indices give -----------------------------------------------------
 
-    def linear_form(self, term: Term) -> Linear | None:
+    def linear_form(self, term: Term) -> TermForm | None:
         """An integer that sizes and indices give as a linear form; None for any other term."""
         is_wide = isinstance(term.type, Weak) or (term.type.kind == "int" and term.type.bits >= 32)
         if term.kind == "number" and is_wide and not isinstance(term.data, float | bool):
-            return Linear((), int(term.data))
+            return constant_form(int(term.data))
         if term.kind == "linear":
             return term.data  # type: ignore[no-any-return]
         if term.type in (Weak.SIZE, Weak.LITERAL) and term.interval is not None:
-            return Linear(((term, 1),), 0)
+            return variable_form(term)
         return None
 
-    def unwrapped(self, term: Term) -> Linear | None:
+    def unwrapped(self, term: Term) -> TermForm | None:
         """An integer of indices and numbers as a linear form, where no cast or operation in it
         wraps; None for any other term."""
         form = self.linear_form(term)
@@ -221,42 +219,32 @@ class Terms:
             return form
         if term.kind == "cast":
             form = self.unwrapped(term.args[0])
-            return form if form is not None and form.interval() == term.interval else None
+            return form if form is not None and interval_of(form) == term.interval else None
         if term.kind != "apply" or term.data not in ("+", "-", "*"):
             return None
         left, right = (self.unwrapped(arg) for arg in term.args)
         if (
             left is None
             or right is None
-            or term.interval != _result(term.data, left.interval(), right.interval())
+            or term.interval != operation(term.data, interval_of(left), interval_of(right))
         ):
             return None
         if term.data in "+-":
-            return self.sum(left, right, 1 if term.data == "+" else -1)
-        if left.parts and right.parts:
+            return left.plus(right, 1 if term.data == "+" else -1)
+        if left.terms and right.terms:
             return None
-        factor, other = (right, left) if left.parts else (left, right)
-        return self.sum(Linear((), 0), other, factor.constant)
+        factor, other = (right, left) if left.terms else (left, right)
+        return other.times(factor.constant)
 
-    def linear(self, form: Linear) -> Term:
-        """The term of a linear form."""
-        if not form.parts:
+    def linear(self, form: TermForm) -> Term:
+        """The term of an affine form."""
+        if not form.terms:
             return self.number(form.constant)
-        if form.constant == 0 and len(form.parts) == 1 and form.parts[0][1] == 1:
-            return form.parts[0][0]
-        args = tuple(term for term, _ in form.parts)
-        return self._term("linear", form, args, Weak.SIZE, form.interval())
-
-    def difference(self, left: Linear, right: Linear) -> Linear:
-        return self.sum(left, right, -1)
-
-    def sum(self, left: Linear, right: Linear, factor: int) -> Linear:
-        """`left + factor * right`."""
-        parts = dict(left.parts)
-        for term, times in right.parts:
-            parts[term] = parts.get(term, 0) + factor * times
-        kept = tuple((t, f) for t, f in parts.items() if f)
-        return Linear(kept, left.constant + factor * right.constant)
+        if form.constant == 0 and len(form.terms) == 1:
+            ((term, factor),) = form.terms.items()
+            if factor == 1:
+                return term
+        return self._term("linear", form, tuple(form.terms), Weak.SIZE, interval_of(form))
 
     # --- operators --------------------------------------------------------------------------------
 
@@ -276,7 +264,7 @@ class Terms:
                 return left
             if op != "-" and left.kind == "number" and left.data == neutral and right.type == type:
                 return right
-        interval = _result(op, left.interval, right.interval)
+        interval = _operation(op, left.interval, right.interval)
         if isinstance(type, DType):
             interval = _within(interval, type)
             known = left.kind == right.kind == "number" and not is_floating(type)
@@ -284,45 +272,44 @@ class Terms:
                 return self.number(interval[0], type)
         return self._term("apply", op, (left, right), type, interval)
 
-    def _whole(self, op: str, right: Term, first: Linear, second: Linear) -> Term | None:
-        """Sums, products by numbers, and quotients by positive numbers of linear forms."""
+    def _whole(self, op: str, right: Term, first: TermForm, second: TermForm) -> Term | None:
+        """Sums, products by numbers, and quotients by positive numbers of affine forms."""
         if op in "+-":
-            return self.linear(self.sum(first, second, 1 if op == "+" else -1))
+            return self.linear(first.plus(second, 1 if op == "+" else -1))
         if op == "*":
-            if second.parts and not first.parts:
+            if second.terms and not first.terms:
                 first, second = second, first
-            if second.parts:
+            if second.terms:
                 return None
-            return self.linear(self.sum(Linear((), 0), first, second.constant))
-        if second.parts or second.constant == 0:
+            return self.linear(first.times(second.constant))
+        if second.terms or second.constant == 0:
             return None
         n = second.constant
-        if not first.parts:
+        if not first.terms:
             return self.number(first.constant // n if op == "/" else first.constant % n)
         if n < 0:
             return None
-        whole = tuple((t, f // n) for t, f in first.parts if f % n == 0)
-        rest = tuple((t, f) for t, f in first.parts if f % n != 0)
-        outer = Linear(whole, first.constant // n)
-        inner = Linear(rest, first.constant % n)
-        low, high = inner.interval()
+        whole = {t: f // n for t, f in first.terms.items() if f % n == 0}
+        rest = {t: f for t, f in first.terms.items() if f % n != 0}
+        outer, inner = Form(first.constant // n, whole), Form(first.constant % n, rest)
+        low, high = interval_of(inner)
         if low // n == high // n:  # the rest stays between two multiples
             shift = low // n
             if op == "/":
-                return self.linear(Linear(outer.parts, outer.constant + shift))
-            return self.linear(Linear(inner.parts, inner.constant - shift * n))
+                return self.linear(outer.shifted(shift))
+            return self.linear(inner.shifted(-shift * n))
         if op == "/":
             quotient = self._term(
                 "apply", "/", (self.linear(inner), right), Weak.SIZE, (low // n, high // n)
             )
-            return self.linear(self.sum(outer, Linear(((quotient, 1),), 0), 1))
+            return self.linear(outer + variable_form(quotient))
         inside = inner if whole else first
         return self._term("apply", "%", (self.linear(inside), right), Weak.SIZE, (0, n - 1))
 
     def negative(self, operand: Term) -> Term:
         form = self.linear_form(operand)
         if form is not None and isinstance(operand.type, Weak):
-            return self.linear(self.sum(Linear((), 0), form, -1))
+            return self.linear(form.times(-1))
         if operand.kind == "number" and isinstance(operand.data, float):
             return self.number(-operand.data, operand.type)
         type = promote(operand.type, operand.type)
@@ -391,7 +378,7 @@ class Terms:
                 continue
             if type == BOOL or not type.is_integer or value.interval is None:
                 continue
-            if _within(value.interval, type) != value.interval:
+            if not contains(limits(type), value.interval):
                 wrapped = self.cast(value, type)
                 return (wrapped, right) if value is left else (left, wrapped)
         return left, right
@@ -404,27 +391,23 @@ class Terms:
                 left, right = self._never_affine(left), self._never_affine(right)
         first, second = self.linear_form(left), self.linear_form(right)
         if first is not None and second is not None:
-            difference = self.sum(first, second, -1)
-            low, high = difference.interval()
-            settled = _settled(op, low, high)
+            difference = first - second
+            settled = compared(op, interval_of(difference), (0, 0))
             if settled is not None:
                 return self.number(settled)
-            positive = tuple((t, f) for t, f in difference.parts if f > 0)
-            negative = tuple((t, -f) for t, f in difference.parts if f < 0)
+            positive = {t: f for t, f in difference.terms.items() if f > 0}
+            negative = {t: -f for t, f in difference.terms.items() if f < 0}
             constant = difference.constant
             if positive:
-                left = self.linear(Linear(positive, max(constant, 0) if negative else 0))
-                right = self.linear(Linear(negative, max(-constant, 0) if negative else -constant))
+                left = self.linear(Form(max(constant, 0) if negative else 0, positive))
+                right = self.linear(Form(max(-constant, 0) if negative else -constant, negative))
             else:
-                left = self.linear(Linear((), constant))
-                right = self.linear(Linear(negative, 0))
-        elif left.interval is not None and right.interval is not None:
-            low = left.interval[0] - right.interval[1]
-            high = left.interval[1] - right.interval[0]
-            if not is_floating(left.type) and not is_floating(right.type):
-                settled = _settled(op, low, high)
-                if settled is not None:
-                    return self.number(settled)
+                left, right = self.number(constant), self.linear(Form(0, negative))
+        elif not is_floating(left.type) and not is_floating(right.type):
+            a, b = left.interval, right.interval
+            settled = None if a is None or b is None else compared(op, a, b)
+            if settled is not None:
+                return self.number(settled)
         return self._term("apply", op, (left, right), BOOL, (0, 1))
 
     def both(self, left: Term, right: Term) -> Term:
@@ -591,12 +574,12 @@ class Terms:
             return node
         match node.kind:
             case "linear":
-                total = Linear((), node.data.constant)
-                for part, (_, factor) in zip(args, node.data.parts, strict=True):
+                total: TermForm = constant_form(node.data.constant)
+                for part, factor in zip(args, node.data.terms.values(), strict=True):
                     form = self.linear_form(part)
                     if form is None:  # an integer of a tensor has come in
                         return self._unfolded(node, args)
-                    total = self.sum(total, form, factor)
+                    total = total.plus(form, factor)
                 return self.linear(total)
             case "read":
                 return self.read(node.data, args)
@@ -633,7 +616,7 @@ class Terms:
 
     def _unfolded(self, node: Term, args: tuple[Term, ...]) -> Term:
         total = self.number(node.data.constant)
-        for part, (_, factor) in zip(args, node.data.parts, strict=True):
+        for part, factor in zip(args, node.data.terms.values(), strict=True):
             total = self.arithmetic("+", total, self.arithmetic("*", self.number(factor), part))
         return total
 
@@ -686,42 +669,8 @@ def is_floating(type: Type) -> bool:
     return type is Weak.FLOAT or (isinstance(type, DType) and type.is_float)
 
 
-def _settled(op: str, low: int, high: int) -> bool | None:
-    """Whether `x op 0` holds for all x from `low` to `high`; None where it depends."""
-    match op:
-        case "<":
-            return True if high < 0 else False if low >= 0 else None
-        case "<=":
-            return True if high <= 0 else False if low > 0 else None
-        case ">":
-            return True if low > 0 else False if high <= 0 else None
-        case ">=":
-            return True if low >= 0 else False if high < 0 else None
-        case "==":
-            return False if low > 0 or high < 0 else True if low == high == 0 else None
-        case _:
-            return True if low > 0 or high < 0 else False if low == high == 0 else None
-
-
-def _result(op: str, left: Interval | None, right: Interval | None) -> Interval | None:
-    if left is None or right is None:
-        return None
-    match op:
-        case "+":
-            return left[0] + right[0], left[1] + right[1]
-        case "-":
-            return left[0] - right[1], left[1] - right[0]
-        case "*":
-            ends = [a * b for a in left for b in right]
-            return min(ends), max(ends)
-        case "/" if right[0] > 0 or right[1] < 0:
-            ends = [a // b for a in left for b in right]
-            return min(ends), max(ends)
-        case "%" if right[0] > 0:
-            return 0, right[1] - 1
-        case "%" if right[1] < 0:
-            return right[0] + 1, 0
-    return None
+def _operation(op: str, left: Interval | None, right: Interval | None) -> Interval | None:
+    return None if left is None or right is None else operation(op, left, right)
 
 
 def _within(interval: Interval | None, type: DType) -> Interval | None:
@@ -730,5 +679,4 @@ def _within(interval: Interval | None, type: DType) -> Interval | None:
         return None
     if interval is None:
         return limits(type)
-    low, high = limits(type)
-    return interval if low <= interval[0] and interval[1] <= high else (low, high)
+    return interval if contains(limits(type), interval) else limits(type)
