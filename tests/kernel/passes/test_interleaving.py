@@ -21,11 +21,15 @@ from tc.kernel.ir import (
     Store,
     Var,
 )
-from tc.kernel.passes.stores import interleave_stores
+from tc.kernel.passes.stores import store_whole_lines
 from tests.kernel.marked import all_statements, assert_same, lines
 from tests.support.build import add, dense, loop, times, var
 
 I, J = var("i"), var("j")  # noqa: E741
+
+
+def joined(kernel: Kernel) -> Kernel:
+    return store_whole_lines(kernel, 0)
 
 
 def vector(base: Expr, step: int, lanes: int) -> Expr:
@@ -74,7 +78,7 @@ def steps(kernel: Kernel) -> set[int]:
 def test_all_residues(step: int, lanes: int, dtype: DType) -> None:
     kernel = kernel_of(stores_of(step, lanes, dtype), step, lanes, dtype)
     assert steps(kernel) == {step}
-    assert steps(assert_same(kernel, interleave_stores)) == {1}
+    assert steps(assert_same(kernel, joined)) == {1}
 
 
 def along_the_row(step: int, lanes: int, *beside: Stmt) -> Kernel:
@@ -98,7 +102,7 @@ def test_elements_along_a_dimension_of_their_own(step: int, lanes: int) -> None:
     """The buffer has one dimension then, and other stores to it have their places in that."""
     beside = Store("o", (I, integer(lanes - 1), integer(0)), constant(5.0, FLOAT32))
     for others in ((), (beside,)):
-        found = assert_same(along_the_row(step, lanes, *others), interleave_stores)
+        found = assert_same(along_the_row(step, lanes, *others), joined)
         assert steps(found) == {1}
         assert [len(b.shape) for b in found.buffers] == [3, 1, 1]
 
@@ -106,7 +110,7 @@ def test_elements_along_a_dimension_of_their_own(step: int, lanes: int) -> None:
 def test_a_buffer_that_is_read_has_its_dimensions() -> None:
     load = Load("o", (I, integer(0), integer(1)), FLOAT32)
     kernel = along_the_row(2, 8, Store("s", (I,), load))
-    assert interleave_stores(kernel) is kernel
+    assert joined(kernel) is kernel
 
 
 def test_a_buffer_that_is_no_better_for_it_has_its_dimensions() -> None:
@@ -116,14 +120,14 @@ def test_a_buffer_that_is_no_better_for_it_has_its_dimensions() -> None:
     [each] = region
     assert isinstance(each, For)
     alone = replace(kernel, regions=((replace(each, body=each.body[:1]),),))
-    assert interleave_stores(alone) is alone
+    assert joined(alone) is alone
 
 
 @pytest.mark.parametrize("valid", [1, 3, 7])
 @pytest.mark.parametrize("step", [2, 3, 4])
 def test_masks(step: int, valid: int) -> None:
     kernel = kernel_of(stores_of(step, 8, valid=valid), step, 8)
-    assert steps(assert_same(kernel, interleave_stores)) == {1}
+    assert steps(assert_same(kernel, joined)) == {1}
 
 
 @pytest.mark.parametrize("whole", [0, 1, 2])
@@ -134,13 +138,13 @@ def test_masks_of_their_own(whole: int) -> None:
         last = broadcast(integer(15 + r), 8)
         mask = compare("<", vector(integer(r), 3, 8), last, {})
         body.append(Store("o", store.indices, store.value, None if r == whole else mask))
-    assert steps(assert_same(kernel_of(body, 3, 8), interleave_stores)) == {1}
+    assert steps(assert_same(kernel_of(body, 3, 8), joined)) == {1}
 
 
 def test_in_any_order_and_beside_others() -> None:
     one, other = stores_of(2, 8)
     beside = Store("o", (I, integer(16)), constant(5.0, FLOAT32))
-    found = assert_same(kernel_of([other, beside, one], 2, 8), interleave_stores)
+    found = assert_same(kernel_of([other, beside, one], 2, 8), joined)
     assert lines(found) == [
         "for i in 0:3",
         "  let part_1: float32x8 = a[1, i, 0:8]",
@@ -167,12 +171,12 @@ def test_values_stay_where_they_were() -> None:
     second = Store("o", other.indices, total)
     body = (Let("t", other.value), first, later, Set("t", Load("b", lanes, wide)), second)
     kernel = Kernel("k", buffers, ((loop("i", 3, *body),),), initial=frozenset(("b", "o")))
-    assert steps(assert_same(kernel, interleave_stores)) == {1}
+    assert steps(assert_same(kernel, joined)) == {1}
 
 
 def stays(body: list[Stmt], step: int = 2, lanes: int = 8) -> None:
     kernel = kernel_of(body, step, lanes)
-    assert assert_same(kernel, interleave_stores) is kernel
+    assert assert_same(kernel, joined) is kernel
 
 
 ROW = stores_of(2, 8)
@@ -217,7 +221,7 @@ def test_another_row_in_between() -> None:
         dense("o", FLOAT32, (6, 8), "output"),
     )
     kernel = Kernel("k", buffers, ((loop("i", 3, *body),),))
-    assert steps(assert_same(kernel, interleave_stores)) == {1}
+    assert steps(assert_same(kernel, joined)) == {1}
 
 
 def test_another_dimension_is_contiguous() -> None:
@@ -228,7 +232,7 @@ def test_another_dimension_is_contiguous() -> None:
     )
     body = [Store("o", s.indices[::-1], s.value) for s in ROW]
     kernel = Kernel("k", buffers, ((loop("i", 3, *body),),), initial=frozenset(("o",)))
-    assert assert_same(kernel, interleave_stores) is kernel
+    assert assert_same(kernel, joined) is kernel
 
 
 def test_places_that_move() -> None:
@@ -247,4 +251,4 @@ def test_integers_and_choices() -> None:
         Store("o", s.indices, Select(test, s.value, Const(7, wide), wide))
         for s in stores_of(2, 8, INT32)
     ]
-    assert steps(assert_same(kernel_of(body, 2, 8, INT32), interleave_stores)) == {1}
+    assert steps(assert_same(kernel_of(body, 2, 8, INT32), joined)) == {1}

@@ -16,7 +16,7 @@ from tc.dtypes import FLOAT32
 from tc.kernel.ir import Comment, For, If, Kernel, Load, Stmt, Store
 from tc.kernel.passes.loop_splitting import MAX_LAST_STATEMENTS as MAX_COPIED_STATEMENTS
 from tc.kernel.passes.loop_splitting import MIN_ITERATIONS, split_last_iterations
-from tc.kernel.passes.stores import store_past_caches
+from tc.kernel.passes.stores import store_whole_lines
 from tc.kernel.walk import has_non_temporal_stores
 from tests.kernel.marked import all_statements, assert_same, finish
 from tests.support.bounds import assert_computes
@@ -142,7 +142,7 @@ def test_odd_elements(backend: str) -> None:
 def test_large_odd_outputs_are_streamed() -> None:
     """What the last iteration writes does not keep the others from it."""
     kernel = copy(8 * 16 + 5, vectors=2, parallel=True)
-    made = store_past_caches(finish(kernel, lanes_bits=256), 1)
+    made = store_whole_lines(finish(kernel, lanes_bits=256), 1)
     assert len(made.regions) == 2
     assert has_non_temporal_stores(made)
     assert_same(kernel, lambda _: made)

@@ -27,7 +27,7 @@ from tc.kernel.ir import (
     Var,
     statements,
 )
-from tc.kernel.passes.stores import store_past_caches
+from tc.kernel.passes.stores import store_whole_lines
 from tc.kernel.printer import to_text
 from tc.kernel.verify import verify
 from tc.kernel.walk import has_non_temporal_stores
@@ -65,7 +65,7 @@ def rows(*body: Stmt) -> For:
 def streamed(kernel: Kernel, cache: int = 1) -> list[bool]:
     """Of each store; what the kernel computes stays."""
     verify(kernel)
-    found = store_past_caches(kernel, cache)
+    found = store_whole_lines(kernel, cache)
     verify(found)
     stores = [s for r in found.regions for s in statements(r) if isinstance(s, Store)]
     assert has_non_temporal_stores(found) is any(s.non_temporal for s in stores)
@@ -85,7 +85,7 @@ def test_results_stay() -> None:
     kernel = kernel_of(WHOLE)
     a = np.random.default_rng(0).random((ROWS, COLUMNS), np.float32)
     found = {"a": a, "o": np.zeros_like(a)}
-    assert evaluate(store_past_caches(kernel, 1), found) is None
+    assert evaluate(store_whole_lines(kernel, 1), found) is None
     np.testing.assert_array_equal(found["o"], a)
 
 
