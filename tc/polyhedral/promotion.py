@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from math import prod
 
 from tc.affine.forms import Form, constant_form
 from tc.dtypes import compute_dtype
@@ -90,6 +91,13 @@ class Footprint:
         """How many iterations a loop around has."""
         statements = map(self.scop.statement, loop.statements)
         return trips_of(loop.member, statements)
+
+    def instances(self, statement: ScopStatement) -> int:
+        """How often a statement runs below the place, as often as in whole tiles."""
+        return prod(
+            min(trips_of(m, [statement]), m.span // m.step if m.span else 1 << 62)
+            for m in self.inside[statement.name]
+        )
 
     def _with_tails(self, variable: str, digits: Digits, statement: ScopStatement) -> Digits:
         """The values of a variable with those of whole tiles: from where the first begins."""

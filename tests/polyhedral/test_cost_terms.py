@@ -54,6 +54,10 @@ ROW_PAIRS = """def pairs(float(B,N,K) X, float(B,M,K) Y) -> (O) {
 }"""
 SIDE_BY_SIDE = "def s(float(K,M) A, float(K,N) B) -> (C) { C(i,j) +=! A(k,i) * B(k,j) }"
 SIDE_SIZES = {"K": 500, "M": 500, "N": 600}
+SIDE_BY_500 = "def s(float(500,500) A, float(500,600) B) -> (C) { C(i,j) +=! A(k,i) * B(k,j) }"
+CHOICE = """def c(float(500,500) X, float(500,500) Y) -> (o) {
+  o(h,w) = w % 2 == 0 ? X(h,w/2) : Y(h,w/2) where w in 0:1000
+}"""
 REVERSED = "def r(float(71,34,14,12) x) -> (o) { o(d,c,b,a) = x(a,b,c,d) }"
 COLUMNS = "def m(float(1500,1100) x) -> (o) { o(j) max=! x(i,j) }"
 TRANSPOSES = "def t(float(B,N,M) x) -> (o) { o(b,j,i) = x(b,i,j) }"
@@ -87,6 +91,8 @@ def plan(program: str, target: CpuTarget, **sizes: int) -> Plan:
         ("spilled_factor", 1.0, "MLP1 127x1999x131", SIXTEEN_REGISTERS),
         ("tie_factor", 1.0, "conv2d_pad 8x64x56x56,64x64x3x3", WIDE),
         ("packing_span_bytes", 0, "outerProductMM 64x16x32x32x64", WIDE),
+        ("interleaved_factor", 1.0, CHOICE, WIDE),
+        ("packing_reads", 1e9, SIDE_BY_500, NARROW_UNITS),
         ("copying_multiply_adds", 0.0, "conv2d_pad 3x13x53x53,17x13x3x3", SIXTEEN_REGISTERS),
     ],
 )
@@ -129,7 +135,6 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (chooser, "MIN_PARTS", 1 << 40, "mttkrp 128x128x128x32", WIDE, {}),
         (chooser, "NEST_ROWS", 8, "MLP3 128x128x64x32x2", NARROW_UNITS, {}),
         (chooser, "NEST_WIDTH", 16, "mttkrp 128x128x128x32", WIDE, {}),
-        (buffers, "LEAST_PANELS", 1 << 40, SIDE_BY_SIDE, NARROW_UNITS, SIDE_SIZES),
         (transposes, "READ", 1 << 40, TRANSPOSE, WIDE, {"N": 61, "M": 600007}),
         (transposes, "WRITTEN", 1 << 40, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
         (transposes, "MIN_STRETCH_LINES", 0, TRANSPOSES, WIDE, {"B": 100003, "N": 5, "M": 19}),

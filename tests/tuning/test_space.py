@@ -129,7 +129,7 @@ def test_what_is_decided_for_gpus() -> None:
         "C in registers",
         "steps at a time",
         "A in shared memory",
-        "B held too",
+        "B in shared memory",
         "rows of A odd",
         "option unroll",
     }

@@ -17,6 +17,7 @@ from tc.plan import Action, Bind, Part, Promote, Reorder, Separate, Sink, Tile
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import edit
 from tc.polyhedral.actions.loops import LoopName, place_inside
+from tc.polyhedral.actions.moves import Move
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.promotion import Footprint
 from tc.polyhedral.schedule import Band, Member, Node, leaves, members_below, nests, nodes
@@ -85,6 +86,10 @@ class Draft:
     ) -> bool:
         """Whether something is done: a decision about the loops of some statements."""
         return self.decide(what, statements, default, lambda: (False, True))
+
+    def wants(self, move: Move, statements: tuple[str, ...]) -> bool:
+        """Whether a move is done: by default where it pays."""
+        return self.decide_whether(move.what, statements, default=move.pays)
 
     def decide_order(
         self, what: str, loops: Iterable[Member], statements: tuple[str, ...]
@@ -206,9 +211,10 @@ class Draft:
                 return LoopName.of(loop, next(named))
         return plain
 
-    def footprint_in(self, inside: Member, statements: tuple[str, ...]) -> Footprint:
-        """What statements touch inside of a loop."""
-        place = place_inside(self.tree, self._named(inside, statements), statements)
+    def footprint_in(self, inside: Member | None, statements: tuple[str, ...]) -> Footprint:
+        """What statements touch inside of a loop (None: of all loops)."""
+        loop = None if inside is None else self._named(inside, statements)
+        place = place_inside(self.tree, loop, statements)
         return Footprint(self.info.scop, place.around, members_below(place.node))
 
     def scope(

@@ -4,16 +4,18 @@ inputs with their padding, targets that are strided along the vectors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapreplace
 from math import gcd, prod
 
 from tc.device import Device
+from tc.plan import PACKED, SCRATCH, Promote
 from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.actions.moves import Move
 from tc.polyhedral.cpu.analysis import ParallelNest, iterations
-from tc.polyhedral.cpu.costs import device_of
+from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between, transfer
 from tc.polyhedral.schedule import Member
@@ -28,10 +30,6 @@ EVEN = 1 << 10
 WIDENED = 8
 """Rows of padded copies become whole vectors where that adds no more than this part of them."""
 
-LEAST_PANELS = 8
-"""Panels of vectors for each of which the rows are read again, from which on packing pays."""
-
-
 MIN_PARTS = 8
 """A parallel loop of fewer iterations is shared unevenly: more loops join it."""
 
@@ -40,13 +38,13 @@ MIN_PARTS = 8
 class NestBuffers:
     """What a nest with a register tile has in buffers, and when.
 
-    Copying an element costs `copying` multiply-adds of the whole reduction. The cluster of the nest
-    writes the tensors `written`. The members `around` are loops around the nest, the members
-    `points` loops within its tile. Reads of the tensors `bare` are not copied with their padding.
+    The cluster of the nest writes the tensors `written`. The members `around` are loops around the
+    nest, the members `points` loops within its tile. Reads of the tensors `bare` are not copied
+    with their padding.
     """
 
     draft: Draft
-    copying: float
+    costs: TileCosts
     nest: ParallelNest
     tile: RegisterTile
     written: frozenset[str]
@@ -85,11 +83,6 @@ class NestBuffers:
         """The axes of a packed read: panels as wide as the vectors of a tile, in the order of the
         reduction's loops, so that a tile reads a panel from one end to the other."""
         return self._panels(access, self.tile.vector, self.tile.lanes * self.tile.vectors)
-
-    def row_panels(self, access: Access) -> tuple[tuple[int, int], ...]:
-        """The axes of a packed read, with panels as wide as the rows of a tile."""
-        assert self.tile.row is not None
-        return self._panels(access, self.tile.row, self.tile.rows)
 
     def _panels(self, access: Access, member: Member, width: int) -> tuple[tuple[int, int], ...]:
         nest, v = self.nest, self.nest.variable(member)
@@ -155,6 +148,14 @@ class NestBuffers:
             and all(a == access for a in self.nest.reads(access.tensor))
         ]
 
+    def copies_with_padding(self) -> Iterator[Move]:
+        """The moves of padded reads to a buffer that holds the padding, too, so that no loop tests
+        for it: each element is read at least once to be copied."""
+        for access, _ in self.pads:
+            tensor, shape = access.tensor, self.nest.info.scop.shape(access.tensor)
+            action, reads = Promote(tensor, SCRATCH, padded=True), self.nest.main.instances
+            yield Move(f"{tensor} copied with its padding", action, shape, reads, prod(shape))
+
     def window(
         self, outer: list[Member], inner: list[Member], *, shared: bool
     ) -> tuple[Member, int] | None:
@@ -185,7 +186,7 @@ class NestBuffers:
         enough = 1 if threads == 1 else PARTS * threads
 
         def time(size: int) -> float:
-            copying = (one + (two - one) * (size - 1)) * self.copying
+            copying = (one + (two - one) * (size - 1)) * self.costs.copying_multiply_adds
             whole, last = divmod(extent, size)
             parts = [(size * work + copying, whole), (last * work + copying, int(last > 0))]
             return _longest(parts, others, threads)
@@ -225,24 +226,54 @@ class NestBuffers:
         """How many elements a padded copy may have."""
         return self.device.l2 // 2 // self.nest.element
 
-    def stages(self, outer: Sequence[Member], u_outer: Member | None) -> bool:
-        """Whether the target, strided along the vector, is staged inside of the loops `outer`: the
-        tile in a buffer has all rows of one panel, along which the target is contiguous."""
+    def staged(self, outer: Sequence[Member], u_outer: Member | None) -> Move | None:
+        """The move of the target, strided along the vector, to a buffer inside of the loops
+        `outer`: it has all rows of one panel, along which the target is contiguous, lies with the
+        vectors' dimension innermost, and is transposed on the way out. Else, each element of a
+        vector is an access of its own."""
         nest, write, row = self.nest, self.nest.main.statement.write, self.tile.row
         if nest.stride(write, self.tile.vector) == 1 or not nest.main.statement.accumulates:
-            return False
+            return None
         if row is None or nest.stride(write, row) != 1:
-            return False
+            return None
         tensor, users = write.tensor, nest.users(write.tensor)
         if is_rounded_between(tensor, users, nest.info.scop):
-            return False
+            return None
         below = self.footprint_in(outer, () if u_outer is None else (u_outer,))
-        found = below.box(tensor)
-        if found is None or vector_dimension(self.tile, tensor, users) is None:
-            return False
-        if prod(found.sizes) * 4 > self.device.l2 // 4:
-            return False
-        return not isinstance(transfer(tensor, below), str)
+        found, last = below.box(tensor), vector_dimension(self.tile, tensor, users)
+        if found is None or last is None or isinstance(transfer(tensor, below), str):
+            return None
+        size, lanes = prod(found.sizes), self.tile.lanes
+        if size * 4 > self.device.l2 // 4:
+            return None
+        action = Promote(tensor, SCRATCH, axes=dimension_order(write, last), lanes=lanes)
+        return Move("target staged", action, found.sizes, size, size / lanes)
+
+    # --- operands whose rows lie side by side -----------------------------------------------------
+
+    def packed_rows(self, touched: frozenset[str]) -> Iterator[Move]:
+        """The moves of reads that each step of a long sum takes from another line, of which a few
+        elements are for the rows of a tile, as of `A(k,i)` with rows along i: where the first cache
+        does not hold these lines until the next tile takes their next elements. They are packed in
+        the order of the rows. Tensors `touched` elsewhere are not."""
+        nest, tile, touched = self.nest, self.tile, self.written | touched
+        if tile.row is None or tile.rows == 1 or tile.reduced or tile.blocked:
+            return
+        panels = -(-nest.extent(tile.vector) // (tile.lanes * tile.vectors))
+        for access in nest.main.statement.reads:
+            tensor = access.tensor
+            if (
+                access.site >= 0
+                and tensor not in touched
+                and _moves_with_rows(access, nest, tile)
+                and len(nest.reads(tensor)) == 1
+                and not _stay(access, nest, self.device)
+            ):
+                axes = self._panels(access, tile.row, tile.rows)
+                shape = nest.info.scop.shape(tensor)
+                size, action = prod(shape), Promote(tensor, PACKED, axes=axes)
+                before, after = panels * size, self.costs.packing_reads * size
+                yield Move(f"{tensor} packed for rows", action, shape, before, after)
 
 
 def _longest(parts: Sequence[tuple[float, int]], times: int, threads: int) -> float:
@@ -293,35 +324,6 @@ def dimension_order(access: Access, last: int | None) -> tuple[tuple[int, int], 
 def element_steps(access: Access) -> list[int]:
     """The distance between elements that an access may touch, in each dimension."""
     return [1 if s is None else gcd(*s.terms.values()) or 1 for s in access.subscripts]
-
-
-# --- operands whose rows lie side by side -------------------------------------------------------
-#
-# Of `A(k,i)` with rows along i, each step of a sum over k takes a few elements of another line. All
-# of these lines would have to stay in the first cache until the next tile takes their next
-# elements. So such an operand is packed, and a tile reads its rows from end to end.
-
-
-def packed_row_operands(
-    nest: ParallelNest, tile: RegisterTile, device: Device, others: frozenset[str]
-) -> tuple[Access, ...]:
-    """The reads to be packed in the order of a tile's rows, of tensors that are not in `others`: a
-    read takes a line in each step of a long sum, for many panels, and the first cache does not
-    hold these lines."""
-    row = tile.row
-    if row is None or tile.rows == 1 or tile.reduced or tile.blocked:
-        return ()
-    panels = -(-nest.extent(tile.vector) // (tile.lanes * tile.vectors))
-    if panels < LEAST_PANELS:
-        return ()
-    found = (a for a in nest.main.statement.reads if a.site >= 0 and a.tensor not in others)
-    return tuple(
-        access
-        for access in found
-        if _moves_with_rows(access, nest, tile)
-        and len(nest.reads(access.tensor)) == 1
-        and not _stay(access, nest, device)
-    )
 
 
 def _moves_with_rows(access: Access, nest: ParallelNest, tile: RegisterTile) -> bool:

@@ -16,6 +16,7 @@ from tc.options import MappingOptions
 from tc.plan import PARALLEL, SCRATCH, Promote
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.actions.moves import held_target
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, groups, nest_of
 from tc.polyhedral.cpu.buffers import MIN_PARTS
 from tc.polyhedral.cpu.costs import TileCosts, device_of
@@ -23,7 +24,7 @@ from tc.polyhedral.cpu.nest_plan import NestPlanner
 from tc.polyhedral.cpu.one_hot_sums import one_hot_members, plan_one_hot_sums
 from tc.polyhedral.cpu.register_tiles import choose_tile
 from tc.polyhedral.footprint import extent
-from tc.polyhedral.promotion import touches, transfer
+from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import Band, Member, Node, leading_coincident, leaves
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.polyhedral.target import PartPlan, Target
@@ -193,18 +194,17 @@ class _Chooser:
         for tensor in reversed(program.temporaries):
             users = below.users(tensor)
             everywhere = self.info.scop.users(tensor)
-            found = below.box(tensor) if users and len(users) == len(everywhere) else None
-            if found is None:
+            if not users or len(users) < len(everywhere):
                 continue
-            moved = transfer(tensor, below)
-            size = prod(found.sizes) * compute_dtype(program.tensors[tensor].dtype).bytes
+            move = held_target(f"{tensor} in a buffer", Promote(tensor, SCRATCH), below)
+            element = compute_dtype(program.tensors[tensor].dtype).bytes
             if (
-                not isinstance(moved, str)
-                and not moved.fetch
-                and size <= device_of(self.draft).l2 // 2
-                and self.draft.decide_whether(f"{tensor} in a buffer", statements)
+                move is not None
+                and move.after == 0  # nothing is copied
+                and prod(move.counts) * element <= device_of(self.draft).l2 // 2
+                and self.draft.wants(move, statements)
             ):
-                self.draft.promote(Promote(tensor, SCRATCH), inside, statements)
+                self.draft.promote(move.action, inside, statements)
 
     def _reuses(self, member: Member, child: Node) -> bool:
         """Whether a reduction below reads a tensor along which the member does not move."""

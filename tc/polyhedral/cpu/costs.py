@@ -61,6 +61,10 @@ class TileCosts:
     stream_switch_slots: float = 2.0
     """A step of a reduction takes these to go on at another place of memory that no cache holds."""
 
+    packing_reads: float = 7.5
+    """An element is packed in the order of rows in the time of that many reads of it which the
+    first cache does not serve."""
+
     copying_multiply_adds: float = 8.0
     """An element is copied to a padded copy in the time of that many multiply-adds of the whole
     reduction."""

@@ -15,17 +15,17 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
-from tc.plan import PACKED, PARALLEL, SERIAL, UNROLL, VECTOR, Promote, Split
+from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR, Promote, Split
 from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.actions.moves import Move
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
-from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers, packed_row_operands
+from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers
 from tc.polyhedral.cpu.costs import SHORT, TileCosts, device_of
 from tc.polyhedral.cpu.nest_promotions import LoopsOfTile, NestPromoter, ReductionSteps
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.cpu.transposes import transpose_blocking
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.schedule import Member, count
-from tc.polyhedral.scop.scop import Access
 
 MOST_STEPS = 64
 """Steps of a reduction beyond which nobody would unroll it."""
@@ -75,11 +75,17 @@ class NestPlanner:
         buffers = None if self.chosen is None else self.buffers
         if not (self.chosen and self.chosen.streams):  # its sums stay in the first cache
             NestPromoter(
-                self.draft, self.nest, buffers, self.around, loops, self.steps, self._reduction
+                self.draft,
+                self.nest,
+                buffers,
+                self.around,
+                loops,
+                self.steps,
+                self._reduction,
+                self._staged,
             ).promote()
-        for access in self.rows_packed:
-            axes = self.buffers.row_panels(access)
-            self.draft.promote(Promote(access.tensor, PACKED, axes=axes), None, ())
+        for move in self.rows_packed:
+            self.draft.promote(move.action, None, ())
         self._bind(loops.shared)
 
     @cached_property
@@ -89,33 +95,27 @@ class NestPlanner:
             raise InternalError("a nest without a register tile has no buffers")
         found = NestBuffers(
             self.draft,
-            self.costs.copying_multiply_adds,
+            self.costs,
             self.nest,
             self.chosen,
             self.written,
             self.around,
             tuple(self.points),
         )
-        decide, names = self.draft.decide_whether, self.nest.names
-        padded = (access.tensor for access, _ in found.pads)
-        bare = (t for t in padded if not decide(f"{t} copied with its padding", names))
-        return replace(found, bare=frozenset(bare))
+        moves = [m for m in found.copies_with_padding() if not self.draft.wants(m, self.nest.names)]
+        return replace(found, bare=frozenset(move.action.tensor for move in moves))
 
     @cached_property
-    def rows_packed(self) -> list[Access]:
-        """The reads that are packed in the order of a tile's rows."""
-        if self.chosen is None:
+    def rows_packed(self) -> list[Move]:
+        """The moves of reads that are packed in the order of a tile's rows."""
+        if self.chosen is None or self.options.pack is False:
             return []
         scop = self.nest.info.scop
         others = [scop.statement(n) for n in self.draft.statements if n not in self.nest.names]
         touched = {access.tensor for statement in others for access in statement.accesses}
         touched |= {access.tensor for access, _ in self.buffers.pads}
-        found = packed_row_operands(
-            self.nest, self.chosen, device_of(self.draft), self.written | touched
-        )
-        packs, decide = self.options.pack is not False, self.draft.decide_whether
-        names = self.nest.names
-        return [a for a in found if decide(f"{a.tensor} packed for rows", names, default=packs)]
+        moves = self.buffers.packed_rows(frozenset(touched))
+        return [move for move in moves if self.draft.wants(move, self.nest.names)]
 
     def _name(self, member: Member) -> str:
         return self.draft.name(member, self.nest.names)
@@ -227,7 +227,7 @@ class NestPlanner:
         if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
             return None
         dtype = self.nest.info.scop.shaped.program.tensors[main.statement.write.tensor].dtype
-        if dtype != compute_dtype(dtype) or self._stages:
+        if dtype != compute_dtype(dtype) or self._staged:
             return None
         member = max(main.reduction, key=self.nest.extent)
         size, wanted = self.nest.extent(member), self.options.reduction_tile
@@ -276,11 +276,13 @@ class NestPlanner:
         return u_outer, v_outer, [m for m in self._members() if m not in (v_outer, u_outer)]
 
     @cached_property
-    def _stages(self) -> bool:
-        """Whether the target lies in a buffer, contiguous along the vectors."""
+    def _staged(self) -> Promote | None:
+        """How the target lies in a buffer, contiguous along the vectors."""
+        if self.chosen is None or self.chosen.reduced or not self.nest.main.reduction:
+            return None
         u_outer, v_outer, others = self._row_and_others()
-        can = self.buffers.stages((*others, v_outer), u_outer)
-        return can and self.draft.decide_whether("target staged", self.nest.names)
+        move = self.buffers.staged((*others, v_outer), u_outer)
+        return move.action if move and self.draft.wants(move, self.nest.names) else None
 
     def _loops(self) -> LoopsOfTile:
         """The loops around the tile, outermost first, and between which of them buffers lie."""
@@ -313,7 +315,7 @@ class NestPlanner:
         others, window = self._window(first, others, last, shared=not local)
         order = [*first, *others, *window, *last]
         padded = len(first) + len(others)
-        staged = len(order) - len(inner) if self._stages else None
+        staged = len(order) - len(inner) if self._staged else None
         if local:
             return LoopsOfTile(order, first, packed=len(first), padded=padded, staged=staged)
         shared = others if buffers.pads else order[:staged]
@@ -480,8 +482,8 @@ class NestPlanner:
             text += f" {access.tensor} is packed in the order of the vectors, as it is used again."
         for access in chosen.blocked:
             text += f" {access.tensor} is transposed block by block, in registers."
-        for access in self.rows_packed:
-            text += f" {access.tensor} is packed in the order of the rows of a tile."
+        for move in self.rows_packed:
+            text += f" {move.action.tensor} is packed in the order of the rows of a tile."
         for access, fill in self.buffers.pads if not chosen.reduced else ():
             text += (
                 f" {access.tensor} is copied with its padding ({fill}), so no loop tests for it."

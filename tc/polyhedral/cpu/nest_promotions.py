@@ -11,6 +11,7 @@ from math import prod
 
 from tc.plan import PACKED, REGISTER, SCRATCH, Promote
 from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.actions.moves import held_target
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, in_members
 from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimension
 from tc.polyhedral.promotion import touches
@@ -57,7 +58,7 @@ class ReductionSteps:
 @dataclass
 class NestPromoter:
     """Writes the promotions of one nest into a draft, whose loops stand already; `reduction` is the
-    innermost loop of the main statement's reduction."""
+    innermost loop of the main statement's reduction, `staged` the promotion of a staged target."""
 
     draft: Draft
     nest: ParallelNest
@@ -66,6 +67,7 @@ class NestPromoter:
     loops: LoopsOfTile
     steps: ReductionSteps | None
     reduction: Member | None
+    staged: Promote | None
 
     def promote(self) -> None:
         """Promotes what the nest has in buffers; where several lie at one place, the last one
@@ -84,7 +86,8 @@ class NestPromoter:
             self._pad([*loops.shared, outer], [*loops.rows, inner], outer, own)
             self._pack(SCRATCH, outer, own)
         if loops.staged is not None:
-            self._stage(self._last(loops.staged))
+            assert self.staged is not None
+            self.draft.promote(self.staged, self._last(loops.staged), self.nest.names)
         if loops.lines is not None:
             tensor = self.nest.main.statement.write.tensor
             inside = self._last(loops.lines)
@@ -127,16 +130,6 @@ class NestPromoter:
                 copied = Promote(access.tensor, SCRATCH, lanes=lanes, align=align, padded=True)
                 self.draft.promote(copied, inside, names)
 
-    def _stage(self, inside: Member | None) -> None:
-        """The target's panel lies with the vectors' dimension innermost, and is transposed on the
-        way out."""
-        assert self.buffers is not None
-        write, chosen, names = self.nest.main.statement.write, self.buffers.tile, self.nest.names
-        last = vector_dimension(chosen, write.tensor, self.nest.users(write.tensor))
-        axes = dimension_order(write, last)
-        staged = Promote(write.tensor, SCRATCH, axes=axes, lanes=chosen.lanes)
-        self.draft.promote(staged, inside, names)
-
     def _hold_items(self, items: Several[NestItem], inside: Member | None) -> None:
         """The targets of items in registers: for all of them, or for those that touch the same
         elements, or else for each reduction."""
@@ -174,8 +167,6 @@ class NestPromoter:
     def _hold_together(self, items: Several[NestItem], inside: Member | None) -> set[str]:
         """Promotes the targets of items to registers for all of them; those that could be."""
         held: set[str] = set()
-        if len(items) == 1 and not items[0].statement.accumulates:
-            return held
         statements = [item.statement for item in items]
         names = tuple(s.name for s in statements)
         for tensor in reversed(list(dict.fromkeys(s.write.tensor for s in statements))):
@@ -200,14 +191,17 @@ class NestPromoter:
         inside: Member | None,
         names: tuple[str, ...],
     ) -> bool:
-        """Promotes a target to registers, in vectors along the dimension that has them."""
+        """Promotes a target that is read again to registers, in vectors along the dimension that
+        has them. Returns whether that is done."""
         last, lanes = None, 1
         if self.buffers is not None and not self.buffers.tile.reduced:
             last = vector_dimension(self.buffers.tile, tensor, users)
             lanes = 1 if last is None else self.buffers.tile.lanes
         axes = dimension_order(users[0].write, last)
-        held = Promote(tensor, REGISTER, axes=axes, lanes=lanes)
-        return self.draft.promote(held, inside, names)
+        action = Promote(tensor, REGISTER, axes=axes, lanes=lanes)
+        below = self.draft.footprint_in(inside, names)
+        move = held_target(f"{tensor} in registers", action, below)
+        return move is not None and move.pays and self.draft.promote(action, inside, names)
 
     def _transpose(self, item: NestItem, inside: Member | None) -> None:
         """Reads that are transposed block by block: the vectors' dimension becomes innermost."""

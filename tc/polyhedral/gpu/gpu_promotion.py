@@ -14,8 +14,8 @@ coalesced or not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
@@ -25,7 +25,7 @@ from tc.options import GpuOptions
 from tc.plan import REGISTER, SHARED, Promote
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
-from tc.polyhedral.footprint import Box
+from tc.polyhedral.actions.moves import Move, held_target
 from tc.polyhedral.promotion import Footprint, promotion_fault, touches
 from tc.polyhedral.schedule import (
     ArrayTile,
@@ -43,26 +43,6 @@ from tc.semantics import program as p
 
 REDUCTION_TILES = (32, 16, 8, 4)
 """Steps of a reduction for which operands are held at once: the first for which they fit."""
-
-
-@dataclass(frozen=True)
-class ToShared:
-    """A move of a tensor, or of what is gathered, to shared memory; a block touches the `box`.
-
-    The cost is how often threads wait for an element: `before` the move, once for each read;
-    `after` the move, once for each element that is copied. Steps of a reduction that gather wait
-    one after the other; after the move all threads ask for elements at once, and wait once for each
-    place from which elements are gathered.
-    """
-
-    tensor: str
-    box: Box
-    before: int
-    after: int
-
-    @property
-    def pays(self) -> bool:
-        return self.after < self.before
 
 
 @dataclass
@@ -89,38 +69,17 @@ class Promoter:
         return told
 
     def _to_registers(self, names: tuple[str, ...]) -> Iterator[str]:
-        """Promotes targets that are touched several times to registers. Gives notes."""
-        statements = [self.draft.info.scop.statement(name) for name in names]
-        for tensor in dict.fromkeys(s.write.tensor for s in statements):
-            users = [s for s in statements if touches(s, tensor)]
-            if len(users) == 1 and not users[0].accumulates:
+        """Promotes targets that statements touch again to registers. Gives notes."""
+        inside = self.around[-1] if self.around else None
+        for tensor in dict.fromkeys(s.write.tensor for s in self._statements(names)):
+            below = self.draft.footprint_in(inside, names)
+            move = held_target(f"{tensor} in registers", Promote(tensor, REGISTER), below)
+            if move is None or _is_scattered(tensor, below):
                 continue
-            inside = self.around[-1] if self.around else None
-            if self._is_scattered(tensor, users, inside, names):
-                continue
-            if not self.draft.decide_whether(f"{tensor} in registers", names):
-                continue
-            if self._promoted(Promote(tensor, REGISTER), inside, names):
-                yield f"{tensor} in registers"
+            if self._wants(move, names) and self._done(move.action, inside, names):
+                yield move.what
 
-    def _is_scattered(
-        self,
-        tensor: str,
-        users: Sequence[ScopStatement],
-        inside: Member | None,
-        names: tuple[str, ...],
-    ) -> bool:
-        """Whether reads and writes at several distances, as of x(i) and x(i+2), leave elements
-        between the elements of a tile. Other blocks or threads have those, and that such tiles are
-        disjoint is seldom proven."""
-        accesses = (a for s in users for a in s.accesses if a.tensor == tensor)
-        shifts = {tuple(x and x.constant for x in access.subscripts) for access in accesses}
-        if inside is None or len(shifts) < 2:
-            return False
-        box = self.draft.footprint_in(inside, names).box(tensor)
-        return box is not None and any(step > 1 for step in box.steps)
-
-    def _promoted(self, action: Promote, inside: Member | None, names: tuple[str, ...]) -> bool:
+    def _done(self, action: Promote, inside: Member | None, names: tuple[str, ...]) -> bool:
         """Promotes a tensor, if that can be done, there is room for it, and no others have elements
         that it writes."""
         draft, scop = self.draft, self.draft.info.scop
@@ -185,64 +144,71 @@ class Promoter:
         places from which it is gathered are promoted."""
         if inside is None:
             return [], True
-        found = {move.tensor: move.box for move in self._moves(inside, names)}
+        moves = [m for m in self._moves(inside, names) if self._wants(m, names)]
         info, statements = self.draft.info, self._statements(names)
-        wanted = without_places(found, found, statements, info)
+        wanted = without_places(moves, {m.action.tensor for m in moves}, statements, info)
         if self.options.shared is False:
             return [], not wanted
         told = list(self._hold(wanted, inside, names))
         if len(told) == len(wanted):
             return told, True
-        held = self._held(names)
-        left = without_places(found, held, statements, info)
-        others = {tensor: box for tensor, box in left.items() if tensor not in wanted}
+        left = without_places(moves, self._held(names), statements, info)
+        others = [move for move in left if move not in wanted]
         return [*told, *self._hold(others, inside, names)], False
 
-    def _hold(
-        self, wanted: Mapping[str, Box], inside: Member, names: tuple[str, ...]
-    ) -> Iterator[str]:
-        """Promotes tensors as long as there is room. Gives notes."""
-        for tensor, found in wanted.items():
-            if not self._decided(f"{tensor} in shared memory", names, default=True):
-                continue
-            counts = found.counts
-            pitch = counts[-1] + 1 if prod(counts[:-1]) > 1 and counts[-1] % 2 == 0 else None
-            if pitch and not self._decided(f"rows of {tensor} odd", names, default=True):
-                pitch = None
-            padded = self.draft.info.fill(tensor, self._statements(names)) is not None
-            unroll = bool(self.options.unroll_copies)
-            action = Promote(tensor, SHARED, padded=padded, pitch=pitch, unroll=unroll)
-            if self._promoted(action, inside, names):
-                shape = " x ".join(map(str, counts))
-                yield f"{tensor} in shared memory, {shape} elements at a time"
+    def _hold(self, moves: Iterable[Move], inside: Member, names: tuple[str, ...]) -> Iterator[str]:
+        """Does moves as long as there is room. Gives notes."""
+        for move in moves:
+            action = move.action
+            if action.pitch and not self._decided(f"rows of {action.tensor} odd", names):
+                action = replace(action, pitch=None)
+            if self._done(action, inside, names):
+                shape = " x ".join(map(str, move.counts))
+                yield f"{move.what}, {shape} elements at a time"
 
-    def _decided(self, what: str, names: tuple[str, ...], *, default: bool) -> bool:
-        asks = self.asks
-        return self.draft.decide_whether(what, names, default=default) if asks else default
+    def _wants(self, move: Move, names: tuple[str, ...]) -> bool:
+        return self.draft.wants(move, names) if self.asks else move.pays
+
+    def _decided(self, what: str, names: tuple[str, ...]) -> bool:
+        return not self.asks or self.draft.decide_whether(what, names)
 
     def _statements(self, names: tuple[str, ...]) -> list[ScopStatement]:
         return [self.draft.info.scop.statement(name) for name in names]
 
-    def _moves(self, inside: Member, names: tuple[str, ...]) -> Iterator[ToShared]:
-        """The moves to shared memory that pay: of tensors, then of what is gathered."""
-        scop = self.draft.info.scop
-        statements = self._statements(names)
+    def _moves(self, inside: Member, names: tuple[str, ...]) -> Iterator[Move]:
+        """The moves to shared memory of what is read again: of tensors, then of what is gathered.
+        Reads side by side along x are not counted."""
+        scop, statements = self.draft.info.scop, self._statements(names)
         below, held = self.draft.footprint_in(inside, names).of(SHARED), self._held(names)
         for tensor in dict.fromkeys(a.tensor for s in statements for a in s.reads):
             found = below.box(tensor) if scop.shaped.shapes[tensor] else None
             users = [s for s in statements if touches(s, tensor)]
             if found is None or tensor in held:
                 continue
-            reads = sum(self._instances(s, below=below) for s in users)
-            move = ToShared(tensor, found, reads, prod(found.counts))
-            if move.pays and (
-                not self._is_coalesced(tensor, users)
-                or self._decided(f"{tensor} held too", names, default=False)
-            ):
-                yield move
-        instances = partial(self._instances, below=below)
-        gathered = moves_of_gathered(statements, below, self.draft.info, instances)
-        yield from (move for move in gathered if move.pays)
+            reads, copied = sum(map(below.instances, users)), prod(found.counts)
+            counted = 0 if self._is_coalesced(tensor, users) else reads
+            if copied < reads:
+                yield self._move(tensor, found.counts, counted, copied, statements)
+        for name in dict.fromkeys(a.tensor for s in statements for a in s.gathers):
+            waits = waits_of_gathered(name, statements, below, self.draft.info)
+            found = below.box(name)
+            if found is not None and waits is not None and waits[1] < waits[0]:
+                yield self._move(name, found.counts, *waits, statements)
+
+    def _move(
+        self,
+        tensor: str,
+        counts: tuple[int, ...],
+        before: int,
+        after: int,
+        statements: Sequence[ScopStatement],
+    ) -> Move:
+        """The move of a tensor to shared memory, where rows have an odd pitch."""
+        pitch = counts[-1] + 1 if prod(counts[:-1]) > 1 and counts[-1] % 2 == 0 else None
+        padded = self.draft.info.fill(tensor, statements) is not None
+        unroll = bool(self.options.unroll_copies)
+        action = Promote(tensor, SHARED, padded=padded, pitch=pitch, unroll=unroll)
+        return Move(f"{tensor} in shared memory", action, counts, before, after)
 
     def _held(self, names: tuple[str, ...]) -> set[str]:
         """The tensors of which a tile is promoted already, in the children of the part that run
@@ -250,13 +216,6 @@ class Promoter:
         children = in_order(self.draft.tree)
         own = (child for child in children if not set(leaves(child)).isdisjoint(names))
         return {tile.tensor for child in own for tile in tiles(child)}
-
-    def _instances(self, statement: ScopStatement, *, below: Footprint) -> int:
-        """How often a statement runs below a place."""
-        return prod(
-            min(self.draft.trips(m, (statement.name,)), m.span // m.step if m.span else 1 << 62)
-            for m in below.inside[statement.name]
-        )
 
     def _is_coalesced(self, tensor: str, users: list[ScopStatement]) -> bool:
         """Whether all accesses step through memory with the threads along x."""
@@ -272,23 +231,20 @@ class Promoter:
 # --- what is gathered ---------------------------------------------------------------------------
 
 
-def moves_of_gathered(
-    statements: Sequence[ScopStatement],
-    below: Footprint,
-    info: AccessInfo,
-    instances: Callable[[ScopStatement], int],
-) -> Iterator[ToShared]:
-    """The moves to shared memory of what some statements gather. `instances` says how often a
-    statement runs in a block, tails of tiles counted."""
-    for name in dict.fromkeys(a.tensor for s in statements for a in s.gathers):
-        gather, found = info.scop.gathers[name], below.box(name)
-        if found is None or (info.check and gather.is_checked):
-            continue
-        users = [s for s in statements for a in s.gathers if a.tensor == name]
-        counts = (below.box(name, tails=True) or found).counts
-        in_steps = any(s.accumulates for s in users)
-        waits = _dimensions_of_places(gather) if in_steps else range(len(counts))
-        yield ToShared(name, found, sum(map(instances, users)), prod(counts[d] for d in waits))
+def waits_of_gathered(
+    name: str, statements: Sequence[ScopStatement], below: Footprint, info: AccessInfo
+) -> tuple[int, int] | None:
+    """How often threads wait for what some statements gather, `name`, from memory, and in copies to
+    shared memory; None where it is not copied. Steps of a reduction that gather wait one after the
+    other; in a copy all threads ask for elements at once, and wait once for each place from which
+    elements are gathered."""
+    gather, found = info.scop.gathers[name], below.box(name, tails=True) or below.box(name)
+    if found is None or (info.check and gather.is_checked):
+        return None
+    users = [s for s in statements for a in s.gathers if a.tensor == name]
+    in_steps = any(s.accumulates for s in users)
+    waits = _dimensions_of_places(gather) if in_steps else range(len(found.counts))
+    return sum(map(below.instances, users)), prod(found.counts[d] for d in waits)
 
 
 def _dimensions_of_places(gather: Gather) -> set[int]:
@@ -305,13 +261,13 @@ def _dimensions_of_places(gather: Gather) -> set[int]:
 
 
 def without_places(
-    found: Mapping[str, Box],
+    moves: Iterable[Move],
     held: Collection[str],
     statements: Sequence[ScopStatement],
     info: AccessInfo,
-) -> dict[str, Box]:
-    """The tensors `found` but for those that statements read only for the places from which tensors
-    that are `held` are gathered."""
+) -> list[Move]:
+    """The moves but for those of tensors that statements read only for the places from which
+    tensors that are `held` are gathered."""
     places = {
         read.site
         for s in statements
@@ -321,13 +277,26 @@ def without_places(
         for read in p.walk(subscript)
         if isinstance(read, p.Read)
     }
-    return {
-        tensor: box
-        for tensor, box in found.items()
+    return [
+        move
+        for move in moves
         if not places.issuperset(
-            a.site for s in statements for a in s.promotable if a.tensor == tensor
+            a.site for s in statements for a in s.promotable if a.tensor == move.action.tensor
         )
-    }
+    ]
+
+
+# --- registers ----------------------------------------------------------------------------------
+
+
+def _is_scattered(tensor: str, below: Footprint) -> bool:
+    """Whether reads and writes at several distances, as of x(i) and x(i+2), leave elements between
+    the elements of a tile. Other blocks or threads have those, and that such tiles are disjoint is
+    seldom proven."""
+    accesses = [a for s in below.users(tensor) for a in s.accesses if a.tensor == tensor]
+    shifts = {tuple(x and x.constant for x in access.subscripts) for access in accesses}
+    box = below.box(tensor) if below.around and len(shifts) > 1 else None
+    return box is not None and any(step > 1 for step in box.steps)
 
 
 # --- how much is held ---------------------------------------------------------------------------
