@@ -36,7 +36,8 @@ class Builtin:
     `rule` is "float" (computes in float32 or float64) or "keep" (any type, gives the same).
     `numpy` is the reference: arrays or numpy scalars of one type to the same type, no warnings.
     `c` names the function of C's <math.h>, in double, or one of `tc.backends.clike.helpers`.
-    `tc.backends.numba.math` has all of them by their own names.
+    `tc.backends.numba.math` has them by their own names, but for instructions of LLVM, which are in
+    `traced_functions.NATIVE` beside it.
 
     Every implementation, the reference included, is within `ulps` units in the last place of the
     type it computes in, plus `absolute` machine epsilons (of that type) near zeros of functions

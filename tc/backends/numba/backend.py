@@ -1,4 +1,4 @@
-"""The numba backend: kernels as readable Python loops, compiled, on as many threads as pay off.
+"""The numba backend: kernels as Python that is traced, compiled, on as many threads as pay off.
 
 Each region is compiled on its own as a function of a part of its parallel loop. A call runs it
 once for the whole loop, or hands equal parts to `threads`; each element is computed by the
@@ -18,13 +18,13 @@ from tc.backends.base import KernelText
 from tc.backends.call_memory import CallMemory, FailureRecord
 from tc.backends.numba.objects import machine_code
 from tc.backends.numba.printer import print_kernel
-from tc.backends.numba.traced_printer import is_vector_region
+from tc.backends.numba.tracing import VectorRegion
 from tc.backends.printing import shared_loop
 from tc.backends.scratch import scratch_layout
 from tc.device import Device, host
 from tc.errors import BackendError, InternalError
 from tc.kernel.analysis.estimate import estimate
-from tc.kernel.ir import Failure, Kernel
+from tc.kernel.ir import Failure, Kernel, expressions, statements
 from tc.process.object_pool import ObjectPool
 from tc.runtime.loaded import Direct
 from tc.runtime.object_files import LoadedCode
@@ -139,12 +139,12 @@ def _compile(text: KernelText) -> LoadedCode:
         raise InternalError(cause, repair='report it, and use backend="c"') from error
 
 
-def _functions(text: KernelText) -> Sequence[Any]:
-    """The regions as Python functions, by running the module that the text is."""
+def _functions(text: KernelText) -> Sequence[VectorRegion]:
+    """The regions as functions to trace, by running the module that the text is."""
     name = f"<tc {text.kernel.name}>"
     module: dict[str, Any] = {"__name__": name}
     exec(compile(text.source, name, "exec"), module)
-    regions: Sequence[Any] = module["REGIONS"]
+    regions: Sequence[VectorRegion] = module["REGIONS"]
     return regions
 
 
@@ -161,9 +161,7 @@ def _is_worth_sharing(kernel: Kernel, number: int) -> bool:
     if shared_loop(region) is None:
         return False
     cost = estimate(replace(kernel, regions=(region,)))
-    least = (
-        MIN_PARALLEL_VECTOR_OPERATIONS
-        if is_vector_region(region, kernel)
-        else MIN_PARALLEL_OPERATIONS
-    )
+    exprs = (e for stmt in statements(region) for e in expressions(stmt))
+    has_vectors = any(expr.dtype.lanes > 1 for expr in exprs)
+    least = MIN_PARALLEL_VECTOR_OPERATIONS if has_vectors else MIN_PARALLEL_OPERATIONS
     return cost.flops + cost.bytes // 4 >= least

@@ -1,10 +1,11 @@
-"""The functions that numba kernels call: the built-in functions (Y7) and exact arithmetic.
+"""The built-in functions (Y7) that numba kernels call on scalars.
 
 Only the numba backend imports this module, and its texts call what stands here. Each function
-keeps the type of its arguments, float32 or float64 (the arithmetic: any), and never raises or
-traps. Rare functions compute float32 in float64; special cases are those of
-`tc.builtins.formulas`. Functions that scipy computes are attributes of this module too, but stand
-in `scipy_functions`, which is loaded at the first use of one: scipy takes 0.1 s to import.
+keeps the type of its arguments, float32 or float64, and never raises or traps. Rare functions
+compute float32 in float64; special cases are those of `tc.builtins.formulas`. Functions that scipy
+computes are attributes of this module too, but stand in `scipy_functions`, which is loaded at the
+first use of one: scipy takes 0.1 s to import. Functions that are an instruction of LLVM are not
+here but in `traced_functions.NATIVE`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba import njit
+from numba.extending import intrinsic
 
 from tc.builtins.formulas import SQRT_HALF, SQRT_HALF_REST
 from tc.process.uninterrupted import load
@@ -38,17 +37,6 @@ def __getattr__(name: str) -> Any:
     return getattr(load("tc.backends.numba.scipy_functions"), name)
 
 
-def _chosen_by_type(choose: Callable[..., Callable[..., Any]]) -> Any:
-    """A function whose code depends on the numba types of its arguments."""
-
-    def stub(*_args: Any) -> Any:
-        raise NotImplementedError
-
-    choose.__annotations__ = {}  # numba compares signatures whole, annotations included
-    overload(stub, jit_options=_OPTIONS)(choose)
-    return stub
-
-
 # --- what LLVM offers and numba does not ------------------------------------------------------
 
 
@@ -62,167 +50,22 @@ def fma(_context: Any, x: Any, y: Any, z: Any) -> Any:
     return x(x, y, z), generate
 
 
-@intrinsic
-def _as_bits(_context: Any, value: Any, target: Any) -> Any:
-    """The bits of a number as another type of the same width."""
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(target.dtype))
-
-    return target.dtype(value, target), generate
-
-
-@intrinsic
-def truncate(_context: Any, value: Any, target: Any) -> Any:
-    """truncate(x, int8): a float without its fraction as an integer of that type; the nearest
-    one where x is out of range, and 0 for NaN. LLVM's plain conversion is undefined there."""
-    integer = target.dtype
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        sign = "s" if integer.signed else "u"
-        name = f"llvm.fpto{sign}i.sat.i{integer.bitwidth}.f{value.bitwidth}"
-        kind = ir.FunctionType(context.get_value_type(integer), [context.get_value_type(value)])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args[:1])
-
-    return integer(value, target), generate
-
-
-# --- arithmetic -------------------------------------------------------------------------------
-
-
-@_compiled
-def minimum(x: Any, y: Any) -> Any:
-    """The lesser, NaN where either is (Y5)."""
-    return x if x < y or x != x else y
-
-
-@_compiled
-def maximum(x: Any, y: Any) -> Any:
-    """The greater, NaN where either is (Y5)."""
-    return x if x > y or x != x else y
-
-
-@_compiled
-def floor_divide(x: Any, y: Any) -> Any:
-    """Integer x / y toward minus infinity: 0 for y = 0, and wrapping around for y = -1 (Y4)."""
-    if y == type(y)(0):
-        return type(x)(0)
-    if y < type(y)(0) and y == type(y)(-1):
-        return type(x)(-x)
-    return type(x)(x // y)
-
-
-@_compiled
-def _integer_modulo(x: Any, y: Any) -> Any:
-    if y == type(y)(0) or (y < type(y)(0) and y == type(y)(-1)):
-        return type(x)(0)
-    return type(x)(x % y)
-
-
-@_compiled
-def _float_modulo(x: Any, y: Any) -> Any:
-    rest = np.fmod(x, y)
-    if rest == 0:
-        return math.copysign(rest, y)
-    return rest + y if (y < 0) != (rest < 0) else rest
-
-
-@_chosen_by_type
-def floor_modulo(x: Any, _y: Any) -> Any:
-    """x - y * floor(x / y), with the sign of y; for integers 0 where y = 0 (Y4)."""
-    return _pair(_float_modulo if isinstance(x, types.Float) else _integer_modulo)
-
-
-def _pair(function: Any) -> Any:
-    return lambda x, _y: function(x, _y)
-
-
-# --- half, by its bits ------------------------------------------------------------------------
-
-
-@_compiled
-def from_half(half: Any) -> Any:
-    """The float32 of a half, given and kept as uint16."""
-    bits = np.uint32(half)
-    # the exponent of a half, put into a float32, is 112 too small; 2**112 mends it
-    scaled = _as_bits(np.uint32((bits & np.uint32(0x7FFF)) << np.uint32(13)), np.float32)
-    value = np.float32(scaled * np.float32(5.192296858534828e33))
-    value_bits = _as_bits(value, np.uint32)
-    if (bits & np.uint32(0x7C00)) == np.uint32(0x7C00):  # infinite or NaN
-        value_bits = value_bits | np.uint32(0x7F800000)
-    return _as_bits(
-        np.uint32(value_bits | ((bits & np.uint32(0x8000)) << np.uint32(16))), np.float32
-    )
-
-
-def _rounded_to_half(real: Any, whole: Any, fraction: int) -> Any:
-    """A function that rounds floats of type `real` to halves. `whole` is the integer type of the
-    same width, `fraction` the number of its bits that hold the fraction."""
-
-    def of(number: float) -> int:
-        return int(real(number).view(whole))
-
-    infinity, overflow, least = (whole(of(number)) for number in (np.inf, 65520.0, 2.0**-14))
-    magic = real(2.0 ** (fraction - 24))  # adding it rounds to multiples of 2**-24, the least half
-    magic_bits, one, drop = whole(of(magic)), whole(1), whole(fraction - 10)
-    half_of_last = whole((1 << (fraction - 11)) - 1)
-    exponents = whole(of(2.0**-14) - (1 << fraction))  # their difference: 112 or 1008
-    sign_bits, size_bits = whole(real().nbytes * 8 - 16), whole(of(-0.0) - 1)
-
-    @_compiled
-    def rounded(x: Any) -> Any:
-        bits = _as_bits(x, whole)
-        sign = whole((bits >> sign_bits) & whole(0x8000))
-        size = whole(bits & size_bits)
-        if size > infinity:
-            half = whole(0x7E00)
-        elif size >= overflow:
-            half = whole(0x7C00)
-        elif size < least:
-            half = whole(_as_bits(real(_as_bits(size, real) + magic), whole) - magic_bits)
-        else:
-            half = whole((size + ((size >> drop) & one) + half_of_last - exponents) >> drop)
-        return np.uint16(half | sign)
-
-    return rounded
-
-
-_half_of_float32 = _rounded_to_half(np.float32, np.uint32, 23)
-_half_of_float64 = _rounded_to_half(np.float64, np.uint64, 52)
-
-
-@_chosen_by_type
-def to_half(x: Any) -> Any:
-    """The half nearest to a float32 or float64, the even one of two, as uint16."""
-    function = _half_of_float32 if x == types.float32 else _half_of_float64
-    return lambda x: function(x)
-
-
 # --- built-in functions that numba has --------------------------------------------------------
 
-abs = np.abs
 acos, acosh, asin, asinh = math.acos, math.acosh, math.asin, math.asinh
 atan, atan2, atanh = math.atan, math.atan2, math.atanh
-cbrt, ceil, copysign = np.cbrt, np.ceil, math.copysign
+cbrt = np.cbrt
 cos, cosh = math.cos, math.cosh
 erf, erfc = math.erf, math.erfc
 exp, exp2, expm1 = math.exp, np.exp2, math.expm1
-fabs, floor, fmax, fmin, fmod = math.fabs, np.floor, np.fmax, np.fmin, np.fmod
-hypot = math.hypot
+fmod, hypot = np.fmod, math.hypot
 lgamma, log, log10, log1p, log2 = math.lgamma, math.log, math.log10, math.log1p, np.log2
 nextafter, pow = np.nextafter, math.pow
-sin, sinh, sqrt = math.sin, math.sinh, math.sqrt
-tan, tanh, trunc = math.tan, math.tanh, np.trunc
+sin, sinh, tan, tanh = math.sin, math.sinh, math.tan, math.tanh
 tgamma = math.gamma
 
 
 # --- built-in functions that it lacks ---------------------------------------------------------
-
-
-@_compiled
-def round(x: Any) -> Any:
-    whole = np.trunc(x)
-    return whole + math.copysign(type(x)(math.fabs(x - whole) >= 0.5), x)
 
 
 @_compiled

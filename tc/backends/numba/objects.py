@@ -1,8 +1,8 @@
 """Machine code of regions: compiled together, kept on disk as an object file, loaded by LLVM.
 
-Traced regions need LLVM alone. Those that numba types and lowers, and traced ones that call
-functions of `math`, become one library of numba, of which the object file is taken; only
-for them numba's compiler is set up, which takes some 0.3 s in each process.
+Most kernels need LLVM alone. Those that call functions of `math`, which numba types and lowers,
+become one library of numba, of which the object file is taken; only for them numba's compiler is
+set up, which takes some 0.3 s in each process.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 import numba
-from numba import types
-from numba.core import compiler, registry
+from numba.core import registry
 from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
 from numba.core.compiler_lock import global_compiler_lock
 
@@ -39,7 +38,6 @@ from tc.runtime.object_files import (
     parse_module,
 )
 
-_SIGNATURE = (types.int64,) * 4
 _CONFIG = (
     "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML", "CPU_NAME", "CPU_FEATURES",
     "ENABLE_AVX", "BOUNDSCHECK", "DEBUGINFO_DEFAULT",
@@ -50,12 +48,12 @@ _NUMBERS = itertools.count()  # as numba keeps all its libraries, their symbols 
 
 
 def machine_code(
-    name: str, source: str, count: int, regions: Callable[[], Sequence[Any]]
+    name: str, source: str, count: int, regions: Callable[[], Sequence[VectorRegion]]
 ) -> LoadedCode:
     """The `count` regions of a source, compiled, or as found on disk.
 
-    `regions` gives them as functions for numba or as `VectorRegion`s. It is called only where they
-    must be compiled: what decides the code stands in `source`, in tc or in `_host`.
+    `regions` gives them as functions to trace. It is called only where they must be compiled: what
+    decides the code stands in `source`, in tc or in `_host`.
     """
     with step():
         key = disk.digest("object", source, *_host())
@@ -95,16 +93,13 @@ def object_of(stored: bytes) -> ObjectFile | None:
     return file if is_whole(file) else None
 
 
-def compile_regions(name: str, regions: Sequence[Any]) -> ObjectFile:
+def compile_regions(name: str, regions: Sequence[VectorRegion]) -> ObjectFile:
     """The regions as C functions of four int64, in one file."""
-    parts = [
-        region.traced(f"tc_region_{next(_NUMBERS)}") if isinstance(region, VectorRegion) else region
-        for region in regions
-    ]
-    if all(isinstance(part, Code) and not part.libraries for part in parts):
-        texts = [part.module() for part in parts]
-        return compile_modules(texts, [part.name for part in parts], _target())
-    return _compile_by_numba(name, parts)
+    codes = [region.traced(f"tc_region_{next(_NUMBERS)}") for region in regions]
+    symbols = [code.name for code in codes]
+    if any(code.libraries for code in codes):
+        return ObjectFile(_compiled_by_numba(name, codes), tuple(symbols))
+    return compile_modules([code.module() for code in codes], symbols, _target())
 
 
 def load(file: ObjectFile) -> LoadedCode | None:
@@ -116,29 +111,15 @@ def load(file: ObjectFile) -> LoadedCode | None:
     return load_object(file)
 
 
-def _compile_by_numba(name: str, parts: Sequence[Any]) -> ObjectFile:
-    target = registry.cpu_target
-    flags = compiler.Flags()
-    target.options.parse_as_flags(flags, {"nopython": True, "error_model": "numpy"})
-    flags.no_cpython_wrapper = True
-    flags.no_cfunc_wrapper = False
-    flags.no_compile = True
-    symbols = []
+def _compiled_by_numba(name: str, codes: Sequence[Code]) -> bytes:
     with step(), global_compiler_lock:
-        library = _Library(target.target_context.codegen(), name)
-        for part in parts:
-            if isinstance(part, Code):
-                for linked in part.libraries:
-                    library.add_linking_library(linked)
-                library.add_llvm_module(parse_module(part.module()))
-                symbols.append(part.name)
-            else:
-                given: tuple[Any, ...] = (part, _SIGNATURE, types.void, flags, {})
-                contexts = target.typing_context, target.target_context
-                result = compiler.compile_extra(*contexts, *given, library=library)
-                symbols.append(result.fndesc.llvm_cfunc_wrapper_name)
+        library = _Library(registry.cpu_target.target_context.codegen(), name)
+        for code in codes:
+            for linked in code.libraries:
+                library.add_linking_library(linked)
+            library.add_llvm_module(parse_module(code.module()))
         library.finalize()
-    return ObjectFile(library.content, tuple(symbols))
+    return library.content
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]  # numba is untyped

@@ -17,7 +17,7 @@ from typing import Any
 from tc.dtypes import BOOL, FLOAT16, DType
 
 ARGUMENTS = ("arguments", "failure", "part", "parts")
-"""The parameters of a region, all int64; see `tc.backends.numba.intrinsics`."""
+"""The parameters of a region, all int64; see `tc.backends.numba.tracing`."""
 
 _ATTRIBUTES = 'nounwind "stackrealign"'
 """The stack is aligned to vectors before it is known whether some are kept there. LLVM cannot do

@@ -1,10 +1,13 @@
-"""What the text of a region with vectors calls: the function is run once, and writes LLVM's code.
+"""What the text of a region calls: the function is run once, and writes LLVM's code.
 
-numba's type inference takes four to eight times as long as LLVM itself on functions full of
-vectors. So such a region is traced instead: `vector_region` calls it with a `Machine` and values
-that stand for its arguments, and everything that it does to them becomes an instruction. Loops
-are written once. numba's LLVM compiles the result, to a C function like those of the regions
-that numba compiles (`tc.backends.numba.intrinsics`).
+`vector_region` calls the function with a `Machine` and values that stand for its arguments, and
+everything that the function does to them becomes an instruction. Loops are written once. numba's
+type inference would take four to eight times as long as LLVM itself.
+
+A region becomes a C function of four integers: the address of the buffers' addresses, the address
+of a record of the first failure (site + 1, then its values; 0 for none), and which part of how
+many equal parts of its parallel loop to run. Indices of buffers may be negative (a reversed
+input): nothing wraps around and nothing is checked.
 """
 
 from __future__ import annotations

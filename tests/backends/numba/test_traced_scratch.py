@@ -8,8 +8,6 @@ import numba
 import numpy as np
 import pytest
 
-from tc.backends.numba.printer import print_kernel
-from tc.backends.numba.traced_printer import MAX_NUMBA_LOCALS, is_vector_region
 from tc.dtypes import FLOAT32, INT64, UINT16
 from tc.kernel.ir import Cast, Const, Kernel, Let, Load, Store, Var
 from tc.runtime.arrays import empty
@@ -119,7 +117,7 @@ def test_registers_that_are_left_are_memory() -> None:
     check(Kernel("k", buffers, ((fill, copy),)), {})
 
 
-def test_regions_of_both_kinds_in_one_kernel() -> None:
+def test_regions_with_and_without_vectors_in_one_kernel() -> None:
     one = loop("i", 32, Store("t", (I,), Cast(I, FLOAT32)), parallel=True)
     two = loop(
         "j",
@@ -129,10 +127,6 @@ def test_regions_of_both_kinds_in_one_kernel() -> None:
     )
     buffers = (dense("o", FLOAT32, (32,), "output"), dense("t", FLOAT32, (32,), "temporary"))
     kernel = Kernel("k", buffers, ((one,), (two,)))
-    assert [is_vector_region(region, kernel) for region in kernel.regions] == [False, True]
-    text = print_kernel(kernel)
-    assert "@region" in text
-    assert "@vector_region" in text
     check(kernel, {})
 
 
@@ -143,12 +137,11 @@ def test_extents_of_zero() -> None:
     check(Kernel("k", buffers, ((body,),)), {})
 
 
-@pytest.mark.parametrize("count", [MAX_NUMBA_LOCALS, MAX_NUMBA_LOCALS + 1])
+@pytest.mark.parametrize("count", [64, 300])
 def test_regions_of_many_locals(count: int) -> None:
-    """numba would take minutes for some hundreds of them."""
+    """numba's own type inference would take minutes for some hundreds of locals."""
     lets = (Let(f"s{n}", Cast(plus(I, n), FLOAT32)) for n in range(count))
     stores = (Store("o", (I, integer(n)), Var(f"s{n}", FLOAT32)) for n in range(count))
     buffers = (dense("o", FLOAT32, (4, count), "output"),)
     kernel = Kernel("k", buffers, ((loop("i", 4, *lets, *stores, parallel=True),),))
-    assert is_vector_region(kernel.regions[0], kernel) is (count > MAX_NUMBA_LOCALS)
     check(kernel, {})
