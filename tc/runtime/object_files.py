@@ -103,14 +103,10 @@ def _compile_modules(
     builder = llvm.create_pass_builder(machine, tuning)
     passes = builder.getModulePassManager()
     passes.run(module, builder)
-    free_passes(passes)
-    return ObjectFile(machine.emit_object(module), tuple(functions))
-
-
-def free_passes(passes: Any) -> None:
-    """Frees the passes of a module or function, which llvmlite itself never does: some 50 KB."""
+    # llvmlite itself never frees the passes, some 50 KB
     NewPassManager._dispose(passes)
     passes.detach()
+    return ObjectFile(machine.emit_object(module), tuple(functions))
 
 
 def load_object(file: ObjectFile) -> LoadedCode:

@@ -95,7 +95,7 @@ def test_any_byte_of_a_file_may_be_another() -> None:
 
 def test_no_functions_at_all() -> None:
     assert load_object(compile_modules([], [], TARGET)).addresses == ()
-    empty = objects.compile_regions("empty", [])
+    empty = objects.compile_regions([])
     assert load_object(empty).addresses == ()
 
 

@@ -88,7 +88,7 @@ def assembly(kernel: Kernel) -> list[str]:
 
 def traced(function: Callable[..., None], *arrays: Array) -> None:
     """Runs a function `(m, arguments, failure, part, parts)` on arrays, by tracing it."""
-    code = load_code(compile_regions("traced", [VectorRegion(function)]))
+    code = load_code(compile_regions([VectorRegion(function)]))
     assert code is not None
     words = np.array([address(array) for array in arrays], np.int64)
     signature: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)

@@ -1,25 +1,21 @@
 """Machine code of regions: compiled together, kept on disk as an object file, loaded by LLVM.
 
-Most kernels need LLVM alone. Those that call functions of `math`, which numba types and lowers,
-become one library of numba, of which the object file is taken; only for them numba's compiler is
-set up, which takes some 0.3 s in each process.
+Most kernels need LLVM alone. Those that call functions of `math` are linked with what numba makes
+of these; only for them numba's compiler is set up, which takes some 0.3 s in each process.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 import numba
 from numba.core import registry
-from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
+from numba.core.codegen import get_host_cpu_features
 from numba.core.compiler_lock import global_compiler_lock
 
-from tc.backends.numba.traced_code import Code
 from tc.backends.numba.tracing import VectorRegion
 from tc.errors import InternalError
 from tc.process.forks import step
@@ -31,11 +27,8 @@ from tc.runtime.object_files import (
     ObjectFile,
     all_found,
     compile_modules,
-    free_passes,
     is_whole,
-    keep_masks,
     load_object,
-    parse_module,
 )
 
 _CONFIG = (
@@ -43,8 +36,6 @@ _CONFIG = (
     "ENABLE_AVX", "BOUNDSCHECK", "DEBUGINFO_DEFAULT",
 )  # fmt: skip
 """The settings of numba's configuration that decide the machine code."""
-
-_NUMBERS = itertools.count()  # as numba keeps all its libraries, their symbols must differ
 
 
 def machine_code(
@@ -64,7 +55,7 @@ def machine_code(
             if code is not None and len(code.addresses) == count:
                 return code
             disk.remove(key)
-        compiled = compile_regions(name, regions())
+        compiled = compile_regions(regions())
         code = load(compiled)
         if code is None:
             raise InternalError(f"{name} calls a function that is nowhere")
@@ -93,13 +84,14 @@ def object_of(stored: bytes) -> ObjectFile | None:
     return file if is_whole(file) else None
 
 
-def compile_regions(name: str, regions: Sequence[VectorRegion]) -> ObjectFile:
+def compile_regions(regions: Sequence[VectorRegion]) -> ObjectFile:
     """The regions as C functions of four int64, in one file."""
-    codes = [region.traced(f"tc_region_{next(_NUMBERS)}") for region in regions]
-    symbols = [code.name for code in codes]
-    if any(code.libraries for code in codes):
-        return ObjectFile(_compiled_by_numba(name, codes), tuple(symbols))
-    return compile_modules([code.module() for code in codes], symbols, _target())
+    codes = [region.traced(f"tc_region_{number}") for number, region in enumerate(regions)]
+    called = {library: None for code in codes for library in code.libraries}
+    with step(), global_compiler_lock:
+        functions = [str(library._get_module_for_linking()) for library in called]
+    texts = [code.module() for code in codes]  # first: what nothing calls yet is not linked
+    return compile_modules([*texts, *functions], [code.name for code in codes], _target())
 
 
 def load(file: ObjectFile) -> LoadedCode | None:
@@ -109,67 +101,6 @@ def load(file: ObjectFile) -> LoadedCode | None:
         if all_found(file) is False:
             return None
     return load_object(file)
-
-
-def _compiled_by_numba(name: str, codes: Sequence[Code]) -> bytes:
-    with step(), global_compiler_lock:
-        library = _Library(registry.cpu_target.target_context.codegen(), name)
-        for code in codes:
-            for linked in code.libraries:
-                library.add_linking_library(linked)
-            library.add_llvm_module(parse_module(code.module()))
-        library.finalize()
-    return library.content
-
-
-class _Library(JITCodeLibrary):  # type: ignore[misc]  # numba is untyped
-    """A library of numba of which only the object file is wanted: it is not put into numba's
-    engine, which never frees any."""
-
-    content = b""
-
-    def __init__(self, codegen: Any, name: str) -> None:
-        super().__init__(_Passes(codegen), name)
-        keep_masks()
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        super()._optimize_functions(ll_module)
-        self._codegen.free()
-
-    def _optimize_final_module(self) -> None:
-        super()._optimize_final_module()
-        self._codegen.free()
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self.content = self._codegen._tm.emit_object(self._final_module)
-        self._finalized = True
-
-
-class _Passes:
-    """Numba's code generator, with the passes that it has made since they were last freed."""
-
-    def __init__(self, codegen: Any) -> None:
-        self._codegen = codegen
-        self._made: list[Any] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._codegen, name)
-
-    def _module_pass_manager(self, **options: Any) -> Any:
-        return self._kept(self._codegen._module_pass_manager(**options))
-
-    def _function_pass_manager(self, **options: Any) -> Any:
-        return self._kept(self._codegen._function_pass_manager(**options))
-
-    def _kept(self, made: tuple[Any, Any]) -> tuple[Any, Any]:
-        self._made.append(made[0])
-        return made
-
-    def free(self) -> None:
-        while self._made:
-            free_passes(self._made.pop())
 
 
 def _make_known() -> None:
