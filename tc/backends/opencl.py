@@ -12,7 +12,7 @@ from tc.backends.clike.opencl_dialect import EXACT_DIVISION, FLAGS, OPENCL
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
 from tc.backends.geometry import LaunchGeometry, LaunchText, MemorySpan
 from tc.backends.opencl_device import OpenCLDevice, check_drivers, opencl_device
-from tc.backends.opencl_kernel import OpenCLArraysKernel, OpenCLKernel
+from tc.backends.opencl_kernel import OpenCLKernel
 from tc.backends.printing import product_text
 from tc.errors import BackendError
 from tc.gpu import Gpu
@@ -66,15 +66,13 @@ class OpenCLBackend:
         source = print_kernel(kernel, OPENCL)
         return LaunchText(kernel, self.name, source, launches=launches_of(kernel, OPENCL))
 
-    def load(self, text: KernelText) -> OpenCLKernel | OpenCLArraysKernel:
+    def load(self, text: KernelText) -> OpenCLKernel:
         device, kernel, place = opencl_device(self.place), text.kernel, self.place
         functions, launches = functions_of(kernel, OPENCL), launches_of(kernel, OPENCL)
         _check(device, text, launches)
         program = _build(device, text) if functions else None
         known = (functions, launches, FailureRecord.of(kernel))
-        if place is not None:
-            return OpenCLArraysKernel(kernel, text.source, device, place, program, *known)
-        return OpenCLKernel(kernel, text.source, device, program, *known)
+        return OpenCLKernel(kernel, text.source, device, place, program, *known)
 
 
 def _check(device: OpenCLDevice, text: KernelText, launches: tuple[LaunchGeometry, ...]) -> None:

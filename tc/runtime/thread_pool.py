@@ -429,10 +429,6 @@ def _survives(attempt: int) -> bool:
     end a process for what it refuses, so another process tries the function, on the memory of this
     process, which waits. The end of that process sends no signal, as handlers of the user would
     take the signal for one of their own children.
-
-    A filter may end a process for what it refuses. So another process tries it, on the memory of
-    this one, which waits. Its end sends no signal, as the user's handlers would take that for one
-    of their own children.
     """
     stack = ctypes.create_string_buffer(_STACK_BYTES)
     top = (ctypes.addressof(stack) + _STACK_BYTES) & ~0xFF
