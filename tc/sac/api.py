@@ -135,9 +135,11 @@ def emit(
     **named: Any,
 ) -> KernelText:
     """The code for these inputs in a backend's language, without running a compiler."""
-    compiled, arrays = lowered_call(src, entry, *inputs, **named)
-    lowered = compiled.program.source
-    return api.emit(lowered, *arrays, backend=backend, options=options, check=check, device=device)
+    with _on_inputs(src, entry).serving(inputs, named) as (compiled, arrays):
+        lowered = compiled.program.source
+        return api.emit(
+            lowered, *arrays, backend=backend, options=options, check=check, device=device
+        )
 
 
 @ends_at_caller
@@ -180,9 +182,8 @@ def explain(
 @ends_at_caller
 def error_bound(src: Text, /, *inputs: Any, entry: str | None = None, **named: Any) -> Any:
     """A bound on the distance of a result from the exact one, by the lowered def (R5)."""
-    compiled, arrays = lowered_call(src, entry, *inputs, **named)
-    lowered = compiled.program.source
-    return api.error_bound(lowered, *arrays)
+    with _on_inputs(src, entry).serving(inputs, named) as (compiled, arrays):
+        return api.error_bound(compiled.program.source, *arrays)
 
 
 @ends_at_caller
@@ -248,5 +249,9 @@ def lowered_call(
     src: Text, entry: str | None, /, *inputs: Any, **named: Any
 ) -> tuple[Compiled, list[Any]]:
     """The def of tc that serves these inputs, and the arrays that it is called with."""
-    function = Function(_program(src, entry), "interpret", None, None)
-    return function.lowered_call(inputs, named)
+    return _on_inputs(src, entry).lowered_call(inputs, named)
+
+
+def _on_inputs(src: Text, entry: str | None) -> Function:
+    """The function of a text, of which the defs for inputs are asked for."""
+    return Function(_program(src, entry), "interpret", None, None)

@@ -13,6 +13,7 @@ from tc.dtypes import DTYPES, FLOAT16, FLOAT32, FLOAT64, DType, Weak, fits
 from tc.errors import InputError, TCError
 from tc.runtime.arrays import NUMPY, family_of
 from tc.runtime.arrays.family import Family, Refusal
+from tc.wording import nearest
 
 _NUMBERS = (bool, int, float)
 
@@ -75,7 +76,7 @@ def bind(
         )
     if len(inputs) > len(names):
         raise InputError(
-            f"'{function}' takes {len(names)} inputs, not {len(inputs)}",
+            f"'{function}' takes {len(names)} input{'s' * (len(names) != 1)}, not {len(inputs)}",
             rule="C25",
             repair=f"{function}({', '.join(names)})",
         )
@@ -83,7 +84,12 @@ def bind(
     for name in named:
         if name not in names:
             told = ", ".join(names) or "none"
-            raise InputError(f"there is no input '{name}'; the inputs are {told}", rule="C25")
+            meant = nearest(name, [n for n in names if n not in named])
+            raise InputError(
+                f"there is no input '{name}'; the inputs are {told}",
+                rule="C25",
+                repair=f"{meant}=..." if meant else None,
+            )
         if name in given:
             raise InputError(f"input '{name}' is given twice", rule="C25")
     given.update(named)
@@ -119,7 +125,11 @@ def described(name: str, value: Any) -> GivenInput:
     if dtype:
         raise InputError(f"input '{name}' has elements of type {dtype}", rule="C25")
     kind = type(value).__name__
-    raise InputError(f"input '{name}' is of type {kind}, which is no array", rule="C25")
+    raise InputError(
+        f"input '{name}' is of type {kind}, which is no array",
+        rule="C25",
+        repair=f"{name}.real" if isinstance(value, complex) else None,
+    )
 
 
 def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> GivenInput:
@@ -138,7 +148,9 @@ def _of_numbers(name: str, value: Any) -> GivenInput:
         array = np.asarray(value)
     except (ValueError, OverflowError):
         raise InputError(
-            f"input '{name}' is a list whose rows have several lengths, and no array", rule="C25"
+            f"input '{name}' is a list whose rows have several lengths, and no array",
+            rule="C25",
+            idiom="[[1, 2], [3, 0]], with shorter rows filled up, in place of [[1, 2], [3]]",
         ) from None
     if array.dtype == bool:
         return GivenInput(name, array, DTYPES["bool"], array.shape, is_python=True)
@@ -150,10 +162,16 @@ def _of_numbers(name: str, value: Any) -> GivenInput:
             return GivenInput(name, array, Weak.FLOAT, array.shape, fit, True)
         return GivenInput(name, array, Weak.LITERAL, array.shape, is_python=True)
     if array.dtype.kind not in "iu" or array.dtype == np.uint64:
-        raise InputError(f"input '{name}' is {value!r:.40}, which is no array", rule="C25")
+        is_number = isinstance(value, int) or (array.dtype == object and _are_integers(array))
+        what = "which no int64 holds" if is_number else "which is no array"
+        raise InputError(f"input '{name}' is {value!r:.40}, {what}", rule="C25")
     low, high = int(array.min()), int(array.max())
     fit = tuple(fits(n, t) for t in _WHOLE for n in (low, high))
     return GivenInput(name, array.astype(np.int64), Weak.LITERAL, array.shape, fit, True)
+
+
+def _are_integers(array: np.ndarray[Any, Any]) -> bool:
+    return bool(array.size) and all(isinstance(number, int) for number in array.flat)
 
 
 def arrays_of(given: Sequence[GivenInput]) -> list[Any]:

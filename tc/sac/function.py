@@ -7,7 +7,8 @@ import threading
 import weakref
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from inspect import Parameter, Signature
 from typing import Any
@@ -44,6 +45,9 @@ from tc.sac.text.printer import printed
 from tc.sac.told_faults import told
 from tc.source import ShownText, Source
 from tc.tuning.lookup import TunedOptions
+
+FAULTS = ("G5", "G6", "G7", "Y4")
+"""The rules of what a def of tc finds wrong with shapes and data."""
 
 MAX_SPECIALISATIONS = 256
 """The number of defs of a function that are kept, those used last."""
@@ -236,7 +240,7 @@ class Function:
         try:
             results = compiled(*arrays_of(given), outputs=outputs)
         except TCError as error:
-            if error.rule not in ("G5", "G6", "G7", "Y4"):
+            if error.rule not in FAULTS:
                 raise self._at_its_place(error, compiled) from None
             return self._by_reference(given, outputs, error)
         self._usual = UsualCall.of(compiled, given) if may_repeat else None
@@ -372,16 +376,26 @@ class Function:
             self._compiled[lowered.text] = found
         return found
 
+    @contextmanager
+    def serving(
+        self, inputs: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> Iterator[tuple[Compiled, list[Any]]]:
+        """The def of tc that serves these inputs, and the arrays that it is called with; a fault
+        that the def finds in them is told in the words of SaC."""
+        given = self.program.bound(inputs, named)
+        try:
+            yield self._specialised(given)[0], arrays_of(given)
+        except TCError as error:
+            if error.rule in FAULTS or isinstance(error, NeedsIndexValue):
+                self.program.interpreted(given)
+            raise
+
     def lowered_call(
         self, inputs: tuple[Any, ...], named: Mapping[str, Any]
     ) -> tuple[Compiled, list[Any]]:
         """The def of tc that serves these inputs, and the arrays that it is called with."""
-        given = self.program.bound(inputs, named)
-        try:
-            return self._specialised(given)[0], arrays_of(given)
-        except NeedsIndexValue:
-            self.program.interpreted(given)
-            raise
+        with self.serving(inputs, named) as found:
+            return found
 
     @ends_at_caller
     def lowered(self, /, *inputs: Any, **named: Any) -> Compiled:
@@ -400,8 +414,8 @@ class Function:
     def prepare(self, /, *inputs: Any, **named: Any) -> None:
         """Compiles ahead of calls with inputs of these types and shapes, with `outputs=` and
         without."""
-        compiled, arrays = self.lowered_call(inputs, named)
-        compiled.prepare(*arrays)
+        with self.serving(inputs, named) as (compiled, arrays):
+            compiled.prepare(*arrays)
 
     @ends_at_caller
     def time(
@@ -422,16 +436,16 @@ class Function:
     def source(self, /, *inputs: Any, **named: Any) -> str:
         """The code of a call with these inputs, in the language of the backend. Raises BackendError
         for the backend "interpret", which has none."""
-        compiled, arrays = self.lowered_call(inputs, named)
-        return ShownText(compiled.source(*arrays), "c")
+        with self.serving(inputs, named) as (compiled, arrays):
+            return ShownText(compiled.source(*arrays), "c")
 
     @ends_at_caller
     def explain(self, /, *inputs: Any, **named: Any) -> Explanation:
         """An explanation for these inputs, as `tc.sac.explain` gives it."""
-        compiled, arrays = self.lowered_call(inputs, named)
-        given = self.program.bound(inputs, named)
-        notation = stage_texts(self.program, given, compiled.text)
-        return replace(compiled.explain(*arrays), notation=notation)
+        with self.serving(inputs, named) as (compiled, arrays):
+            given = self.program.bound(inputs, named)
+            notation = stage_texts(self.program, given, compiled.text)
+            return replace(compiled.explain(*arrays), notation=notation)
 
     @ends_at_caller
     def infer(self, /, *inputs: Any, **named: Any) -> tuple[TensorInfo, ...] | TensorInfo:

@@ -20,6 +20,7 @@ from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.values import Context, Environment, Value
 from tc.sac.names import check_names, entry_of, inputs_of
 from tc.sac.reference import WeakInput, input_value, interpret_module
+from tc.sac.text.foreign import CONSTANTS
 from tc.sac.text.parser import parse
 from tc.sac.trees import assigned_names
 from tc.source import Source, Span
@@ -80,6 +81,9 @@ class Program:
                     ": the text reads it before it sets it, and no comprehension reads itself"
                 )
                 error.idiom = "steps that build on each other are calls in a loop of Python"
+            missing = next((n for n in self.inputs if error.cause == f"input '{n}' is missing"), "")
+            if missing in CONSTANTS:
+                error.repair, error.idiom = None, f"{CONSTANTS[missing]}, in place of {missing}"
             raise
         return [described(n, v) for n, v in zip(self.inputs, values, strict=True)]
 

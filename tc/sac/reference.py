@@ -29,7 +29,7 @@ from tc.sac.levels.element_types import (
     rounded_to,
 )
 from tc.sac.levels.expressions import evaluate, execute
-from tc.sac.levels.farthest import farthest_generator
+from tc.sac.levels.farthest import farthest_generator, show_farthest
 from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop, LoopValue
 from tc.sac.levels.partitions import Partition, indices, is_empty
 from tc.sac.levels.pasting import repaired_by, spread_text
@@ -176,6 +176,7 @@ def _instance(part: Partition, index: Shape, room: Shape, dtype: Type) -> Array:
     except TCError as error:
         if error.rule == "C8" and not error.edits:
             repaired_by(error, *farthest_generator(part, error.span))
+            show_farthest(part, error)
         raise
 
 

@@ -265,6 +265,28 @@ REFUSALS = [
             "the type "
             "that it takes here", "300", "int h(byte x) { return 300; }", np.int32(300), "h",
             (np.uint8(1),)),
+    Refusal("{ [i] -> v[i+1] - v[i] | [i] < shape(v) }", R, "C8", "index 4 is outside 0..3 of axis "
+            "0, shape [4], at [i] = [3]", "v[i+1]",
+            example="{ [i] -> v[i+1] - v[i] | [i] < shape(v) - 1 }", due=V[1:] - V[:-1]),
+    Refusal("{ [i] -> v[i-1] | [i] <= [3] }", R, "C8", "index -1 is outside 0..3 of axis 0, shape "
+            "[4], at [i] = [0]", "v[i-1]", example="{ [i] -> v[i-1] | [1] <= [i] <= [3] }",
+            due=np.r_[0, V[:3]]),
+    Refusal("{ [i] -> v[i] * m[i,0] | [i] < shape(v) }", R, "C8", "index 3 is outside 0..2 of axis "
+            "0, shape [3,4], at [i] = [3]", "m[i,0]",
+            example="{ [i] -> v[i] * m[i,0] | [i] < [min(shape(v)[0], shape(m)[0])] }",
+            due=V[:3] * M[:, 0]),
+    Refusal("with { ([0] <= [i] < [4]) : v[i+1]; } : genarray([4], 0)", R, "C8", "index 4 "
+            "is outside "
+            "0..3 of axis 0, shape [4], at [i] = [3]", "v[i+1]"),
+    Refusal("{ [i] -> v[i] | [i] < [v[3] + 1] }", A, "C8", "index 4 is outside 0..3 of axis "
+            "0, shape "
+            "[4], at [i] = [4]", "v[i]", example="{ [i] -> v[i] | [i] < shape(v) }", due=V),
+    Refusal("{ [i] -> [7,1][i] | [i] < [3] }", C, "C8", "index 2 is outside 0..1 of axis 0, shape "
+            "[2], at [i] = [2]", "[7,1][i]", example="{ [i] -> [7,1][i] | [i] < shape([7,1]) }",
+            due=W),
+    Refusal("12 / (m - 1)", A, "Y4", "integer division by zero in element [1,2]", "12 / (m - 1)"),
+    Refusal("{ [i] -> m[i] % (v - 3) | [i] < [1] }", A, "Y4", "integer division by zero in element "
+            "[2], at [i] = [0]", "m[i] % (v - 3)"),
     Refusal("int h(bool x) { return 1; }", tc.InputError, "C6", "'x' of 'h' is declared bool, its "
             "type is int32", "bool x", None, None, "h", (np.int32(1),)),
 ]  # fmt: skip
@@ -329,3 +351,43 @@ def test_an_expression_that_reads_itself_is_told() -> None:
     with pytest.raises(tc.InputError, match=r"input 'x' is missing: .* no comprehension"):
         tc.sac.interpret(text)
     assert tc.sac.interpret(text, x=np.int32([3, 4, 5])).tolist() == [1, 3, 4, 5]
+
+
+@pytest.mark.parametrize("verb", ["emit", "explain", "error_bound", "source", "prepare"])
+def test_every_verb_tells_a_fault_of_shapes_in_the_words_of_the_text(verb: str) -> None:
+    text = "{ [i] -> v[i] + v[i+1] }"
+    act = getattr(tc.sac, verb, None) or (
+        lambda text, **given: getattr(tc.sac.compile(text), verb)(**given)
+    )
+    with pytest.raises(tc.RangeError, match=r"index 4 is outside 0\.\.3 of axis 0") as caught:
+        act(text, v=V)
+    assert caught.value.rule == "C8"
+    assert caught.value.repaired() == "{ [i] -> v[i] + v[i+1] | [i] < shape(v) - 1 }"
+
+
+@pytest.mark.parametrize(
+    ("given", "cause", "repair", "idiom"),
+    [
+        ({"a": V, "B": V}, "there is no input 'B'; the inputs are a, b", "b=...", None),
+        ({"a": V, "q": V}, "there is no input 'q'; the inputs are a, b", None, None),
+        ({"a": 1j, "b": V}, "input 'a' is of type complex, which is no array", "a.real", None),
+        ({"a": 2**70, "b": V}, f"input 'a' is {2**70}, which no int64 holds", None, None),
+        ({"a": [[1, 2], [3]], "b": V}, "input 'a' is a list whose rows have several lengths, and "
+         "no array", None, "[[1, 2], [3, 0]], with shorter rows filled up, in place of "
+         "[[1, 2], [3]]"),
+    ],
+)  # fmt: skip
+def test_an_input_that_is_none(
+    given: dict[str, Any], cause: str, repair: str | None, idiom: str | None
+) -> None:
+    for call in (tc.sac.interpret, lambda text, **inputs: tc.sac.compile(text)(**inputs)):
+        with pytest.raises(tc.InputError) as caught:
+            call("a + b", **given)
+        error = caught.value
+        assert (error.rule, error.cause, error.repair, error.idiom) == ("C25", cause, repair, idiom)
+
+
+def test_a_constant_of_python_is_no_input() -> None:
+    with pytest.raises(tc.InputError, match="input 'True' is missing") as caught:
+        tc.sac.interpret("True && v[0] > 0", v=V)
+    assert (caught.value.repair, caught.value.idiom) == (None, "true, in place of True")

@@ -118,8 +118,11 @@ def _arithmetic_value(node: Application) -> Array:
     op = node.row.name
     if op in ("/", "%") and common.dtype is not Weak.FLOAT and not _is_float(common):
         if not np.all(right):
+            zero = tuple(map(int, np.argwhere(right == 0)[0])) if node.args[1].rank else ()
+            place = node.args[1].place_of(zero)
+            where = f" in element {shown(place)}" if place else ""
             kind = blamed((node.args[1], F))
-            raise node.fault(kind, "Y4", "integer division by zero")
+            raise node.fault(kind, "Y4", f"integer division by zero{where}")
         return np.asarray((np.floor_divide if op == "/" else np.remainder)(left, right))
     with np.errstate(all="ignore"):
         return np.asarray(UFUNCS[op](left, right))

@@ -1,4 +1,5 @@
-"""The generator that reaches as far as the selections of a body allow: a repair of C8 and C16."""
+"""The generator that reaches as far as the selections of a body allow: a repair of C8 and C16, and
+an example for a range that is written."""
 
 from __future__ import annotations
 
@@ -19,15 +20,37 @@ def farthest_generator(part: Partition, failed: Span | None = None) -> tuple[Edi
     """The edit that adds a generator to a partition that has none, for selections such as
     `a[i + 1]`, `a[2 * i]` and `a[9 - i]`; none where they do not tell how far the index may go, or
     where the selection that `failed` is none of them."""
-    if part.generator is not None:
+    text = None if part.generator is not None else _reaching(part, failed)
+    if text is None:
         return ()
+    span = part.body.span
+    end = Span(span.source, span.end, span.end)
+    return (Edit(end, f" | {text}"),)
+
+
+def show_farthest(part: Partition, error: TCError) -> None:
+    """Has the error of a selection that leaves its array in a range that is written show the range
+    as far as selections reach: another size of the result may be meant."""
+    generator = part.generator
+    before = "" if generator is None else generator.span.source.text[: generator.span.start]
+    text = _reaching(part, error.span) if before.rstrip().endswith("|") else None
+    if generator is not None and text is not None:
+        error.idiom = f"{text}, as far as the selections allow"
+        error.example = (Edit(generator.span, text),)
+
+
+def _reaching(part: Partition, failed: Span | None) -> str | None:
+    """The generator that reaches as far as the selections of the body allow."""
     reaches = [_Reach(name, part.is_vector) for name in part.names]
     for reach in reaches:
         reach.look_at(part.body)
     if not all(reach.sizes or reach.others for reach in reaches):
-        return ()
-    if failed is not None and not any(failed in reach.shifted for reach in reaches):
-        return ()
+        return None
+    written = part.generator.upper if part.generator else None
+    if failed is not None and not any(
+        failed in (reach.noted if written else reach.shifted) for reach in reaches
+    ):
+        return None
     starts = [reach.start for reach in reaches]
     ends = [reach.end for reach in reaches]
     upper = ends[0] if part.is_vector else f"[{', '.join(ends)}]"
@@ -38,12 +61,13 @@ def farthest_generator(part: Partition, failed: Span | None = None) -> tuple[Edi
     lower = ""
     if any(starts):
         if part.is_vector and not reaches[0].sizes:
-            return ()
+            return None
         zeros = f"0 * {next(iter(reaches[0].sizes))} + {starts[0]}"
         lower = (zeros if part.is_vector else f"[{', '.join(map(str, starts))}]") + " <= "
-    span = part.body.span
-    end = Span(span.source, span.end, span.end)
-    return (Edit(end, f" | {lower}{part.index_text} < {upper}"),)
+    if lower and written and all(reach.falls for reach in reaches):
+        sign = "<" if written.strict else "<="
+        return f"{lower}{part.index_text} {sign} {written.value.span.line}"
+    return f"{lower}{part.index_text} < {upper}"
 
 
 @dataclass
@@ -51,13 +75,19 @@ class _Reach:
     """How far a variable may go: by the text of each size that bounds it, the array, and the least
     and the greatest number that a selection adds to the variable; `others` are the least value and
     the text of the end that a selection of another form allows, `shifted` the selections that do
-    not select by the variable alone."""
+    not select by the variable alone, `noted` those that select by it."""
 
     name: str
     is_vector: bool
     sizes: dict[str, tuple[ast.Expr, int, int]] = field(default_factory=dict)
     others: dict[str, int] = field(default_factory=dict)
     shifted: list[Span] = field(default_factory=list)
+    noted: list[Span] = field(default_factory=list)
+
+    @property
+    def falls(self) -> bool:
+        """Whether selections add no positive number to the variable."""
+        return not self.others and all(most <= 0 for _, _, most in self.sizes.values())
 
     @property
     def start(self) -> int:
@@ -89,6 +119,7 @@ class _Reach:
                     continue
                 _, least, most = self.sizes.get(text, (expr.array, shift, shift))
                 self.sizes[text] = expr.array, min(least, shift), max(most, shift)
+                self.noted.append(expr.span)
                 if shift:
                     self.shifted.append(expr.span)
         for child in children(expr):
@@ -113,6 +144,7 @@ class _Reach:
         else:
             return
         self.shifted.append(selection.span)
+        self.noted.append(selection.span)
 
 
 def _multiple(item: ast.Expr, name: str) -> tuple[int, int] | None:

@@ -176,7 +176,8 @@ class Partition:
         self.env.context.spend()
         env = self.env.within(Instance(self.index_text, index))
         whole: Sequence[Any] = [index] if self.is_vector else index
-        values = [Constant(np.array(k, np.int64), SIZE_TYPE, self.span, env) for k in whole]
+        needs = self.bound_needs
+        values = [Constant(np.array(k, np.int64), SIZE_TYPE, self.span, env, needs) for k in whole]
         return env.context.evaluate(self.body, self.environment(values, env))
 
     def unknown_index(self, *, is_length_known: bool = True) -> list[Value]:

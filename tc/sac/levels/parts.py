@@ -41,6 +41,11 @@ class PartOf(Value):
     def needs(self, level: Level) -> Needs:
         return [(self.array, level)]
 
+    def place_of(self, index: Shape) -> Shape:
+        rest = iter(index)
+        axes = range(self.array.rank)
+        return self.array.place_of(tuple(self.at[a] if a in self.at else next(rest) for a in axes))
+
 
 def part_of(array: Value, at: Mapping[int, int]) -> Array:
     """The elements at indices of some axes, which lie in the array; of a comprehension, those

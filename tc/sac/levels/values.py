@@ -238,6 +238,10 @@ class Value:
         """The operands that a level of this value follows from, with the level of each."""
         raise NotImplementedError
 
+    def place_of(self, index: Shape) -> Shape:
+        """The index, in the array of the text, of the element at an index of this value."""
+        return index
+
     def fault(
         self,
         kind: Callable[..., TCError],
@@ -286,13 +290,23 @@ class Literal(Value):
 
 
 class Constant(Value):
-    """A value that the shapes give: the index of an instance, a size of a declared type."""
+    """A value that the shapes give: the index of an instance, a size of a declared type.
 
-    def __init__(self, array: Array, type: ElementType, span: Span, env: Environment) -> None:
+    `bounds` gives what the range of an index follows from, for the class of an error."""
+
+    def __init__(
+        self,
+        array: Array,
+        type: ElementType,
+        span: Span,
+        env: Environment,
+        bounds: Callable[[], Needs] | None = None,
+    ) -> None:
         super().__init__(span, env)
         self.__dict__["type"] = type
         self.__dict__["shape"] = array.shape
         self.array = array
+        self.bounds = bounds
 
     @cached_property
     def value(self) -> Array:
@@ -417,8 +431,15 @@ def needs_unknown_index(value: Value, level: Level) -> bool:
 def blamed(*causes: tuple[Value, Level]) -> type[TCError]:
     """The class of an error that follows from levels of these values: what only data show, what the
     shapes of the inputs make wrong, or what is wrong for all inputs."""
+    most, ranges, left = Level.N, set[int](), list(causes)
     try:
-        most = max((dependence(value, level) for value, level in causes), default=Level.N)
+        while left:
+            for node, at in _needed(*left.pop()):
+                if isinstance(node, Input):
+                    most = max(most, Level.F if at == Level.F else Level.S)
+                elif isinstance(node, Constant) and node.bounds and id(node) not in ranges:
+                    ranges.add(id(node))
+                    left += node.bounds()
     except TCError:
         most = Level.S
     return {Level.F: AccessError, Level.N: CheckError}.get(most, RangeError)

@@ -285,6 +285,7 @@ class _Parser(OperatorParser[Cursor, ast.Expr]):
             parts = self.expressions(cursor, inside)
         if cursor.at("="):
             raise rejections.expressions.named_argument(cursor, name, parts)
+        rejections.expressions.refuse_list_comprehension(cursor, opening, parts, self)
         cursor.close_bracket(opening, "',' or ')'")
         span = cursor.span(name.span.start, cursor.previous_end)
         call = ast.Call(name, tuple(part.expr for part in parts), span=span)

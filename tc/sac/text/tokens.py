@@ -138,7 +138,10 @@ def _token(source: Source, at: int, _previous: Token | None) -> Token:
         )
     if sign := _SIGN.match(text, at):
         return Token(Kind.SIGN, sign.group(), at, sign.end())
-    raise unknown_character(source, at, rule="C1", idioms=_IDIOMS, lookalikes=_LOOKALIKES)
+    idioms = _IDIOMS
+    if text[at] == "'" and not re.search(r"[\w)\]]$", text[:at][-1:]):  # no Matlab's m'
+        idioms = {**_IDIOMS, "'": _IDIOMS['"']}
+    raise unknown_character(source, at, rule="C1", idioms=idioms, lookalikes=_LOOKALIKES)
 
 
 def _number(source: Source, number: re.Match[str]) -> Token:

@@ -226,7 +226,7 @@ def refuse_dot_in_row(cursor: Cursor) -> None:
 def refuse_list_comprehension(
     cursor: Cursor, opening: Token, parts: Sequence[Parsed[ast.Expr]], parser: Parser
 ) -> None:
-    """Raise for `[f(i) for i in range(n)]`, from its `for` on."""
+    """Raise for `[f(i) for i in range(n)]` and `sum(f(i) for i in range(n))`, from the `for` on."""
     if not cursor.at("for"):
         return
     cause = "a comprehension stands in braces, its index first"
@@ -241,10 +241,13 @@ def refuse_list_comprehension(
         source = parsed(cursor, parser)
     except ParseError:
         raise cursor.error(cause, span=cursor.span_of(start), idiom=idiom) from None
-    whole = cursor.span(opening.start, cursor.token.end if cursor.at("]") else source.end)
+    is_list = opening.text == "["
+    is_closed = cursor.at("]" if is_list else ")")
+    start_at = opening.start if is_list else parts[0].start
+    whole = cursor.span(start_at, cursor.token.end if is_list and is_closed else source.end)
     call = source.expr
     is_range = isinstance(call, ast.Call) and call.function.text in ("range", "iota")
-    if isinstance(call, ast.Call) and is_range and len(call.args) == 1 and cursor.at("]"):
+    if isinstance(call, ast.Call) and is_range and len(call.args) == 1 and is_closed:
         text = f"{{ [{index.text}] -> {parts[0].span.line} | [{index.text}] < "
         raise pasted(cursor, cause, whole, f"{text}[{call.args[0].span.line}] }}", idiom)
     raise cursor.error(cause, span=whole, idiom=idiom)

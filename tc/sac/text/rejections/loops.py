@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -27,7 +28,22 @@ def no_pattern(cursor: Cursor) -> ParseError:
             "expected an index and a body, found '}'; an empty vector is '[]'",
             idiom="{ iv -> a[iv] }",
         )
+    count = 1
+    while cursor.ahead(count).kind is Kind.NAME and cursor.ahead(count + 1).text == ",":
+        count += 2
+    if cursor.at("(") and cursor.ahead(count).kind is Kind.NAME:
+        closing, arrow = cursor.ahead(count + 1), cursor.ahead(count + 2)
+        if (closing.text, arrow.text) == (")", "->"):
+            cause = f"expected an index: iv, or [i,j], found {describe(cursor.token)}"
+            return _bare_names(cursor, cause, cursor.token.start, closing.end)
     return cursor.unexpected("an index: iv, or [i,j]", idiom="{ iv -> a[iv] }, { [i,j] -> a[j,i] }")
+
+
+def _bare_names(cursor: Cursor, cause: str, start: int, end: int) -> ParseError:
+    """The error for the names of a pattern, from `start` to `end`, that stand in no brackets."""
+    span = cursor.span(start, end)
+    names = ",".join(re.findall(r"\w+", span.text))
+    return cursor.error(cause, span=span, paste=f"[{names}]")
 
 
 def dot_in_index(cursor: Cursor, dot: ast.Dot | ast.Dots) -> ParseError:
@@ -68,6 +84,15 @@ def no_arrow(cursor: Cursor) -> ParseError:
         return cursor.error(cause, idiom=f"{{ [{name}] -> {source}[{name}] }}, for all elements")
     if any(cursor.at(sign) for sign in (":", "=>", "=", "-", ">", "<")):
         return cursor.error(cause, paste="->")
+    count = 0
+    while cursor.ahead(count).text == "," and cursor.ahead(count + 1).kind is Kind.NAME:
+        count += 2
+    before = cursor.tokens[cursor.index - 1]
+    if count and cursor.ahead(count).text == "->" and before.kind is Kind.NAME:
+        return _bare_names(cursor, cause, before.start, cursor.ahead(count - 1).end)
+    if cursor.at("[") and before.text == "]" and cursor.ahead(1).kind is Kind.NAME:
+        between = cursor.span(before.start, cursor.token.end)
+        return cursor.error(cause, span=between, paste=",")
     if cursor.at("|") or cursor.at("}") or cursor.at(";") or cursor.at(","):
         return cursor.error(cause, idiom="{ iv -> a[iv] }, { [i,j] -> a[j,i] }")
     at = cursor.previous_end
