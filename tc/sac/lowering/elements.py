@@ -269,7 +269,9 @@ class Elements:
         for node in walk([term]):
             is_ordered = node.kind in ("apply", "call") and node.data in _ORDERED
             if is_ordered and any(arg.type == UINT64 for arg in node.args):
-                raise TCError("tc computes indices in int64, which orders uint64 otherwise")
+                raise TCError(
+                    "tc computes indices in int64, which orders uint64 otherwise", rule="C26"
+                )
         return self.terms.in_own_type(term)
 
     def _passes_on(self, value: Value) -> bool:
