@@ -444,10 +444,12 @@ class _Translation(Builder):
                 from_text = function.text
                 if from_text in self.functions:
                     self.note_called(from_text)
-                    needed = self.needed_by(from_text)
+                    open_names = self.open_parameters(self.functions[from_text])
                     given = (
-                        self.argument(arg, parameter.type, level, scope, inner)
-                        for arg, (parameter, level) in zip(args, needed, strict=True)
+                        self.argument(arg, parameter, level, scope, inner, open_names)
+                        for arg, (parameter, level) in zip(
+                            args, self.needed_by(from_text), strict=True
+                        )
                     )
                     return ast.Call(function, tuple(given), span=expr.span)
                 if from_text in ("shape", "dim") and not inner:
@@ -467,16 +469,24 @@ class _Translation(Builder):
     def argument(
         self,
         arg: ast.Expr,
-        declared: ast.Type,
+        parameter: ast.Parameter,
         level: Level,
         scope: Scope,
         inner: frozenset[str],
+        open_names: frozenset[str],
     ) -> ast.Expr:
         """An argument of a call whose value needs this level of it: below F, an array of the
         declared type that has no more in common with the argument."""
         if level == F:
             return self.value_of(arg, scope, inner)
         zeros: ast.Expr = self.number(0)
+        sizes = parameter.type.sizes
+        if level == N and sizes not in ("*", ()) and parameter.name.text not in open_names:
+            ones = [self.number(1)] if isinstance(sizes, str) else []
+            for size in () if isinstance(sizes, str) else sizes:
+                count = size.count if isinstance(size.count, int) else 1
+                ones += [self.number(count)] if size.name is None else [self.number(1)] * count
+            zeros = self.call("genarray", self.row(tuple(ones)), zeros)
         if level != N and inner:
             zeros = self.value_of(arg, scope, inner)
         elif level == S:
@@ -484,20 +494,35 @@ class _Translation(Builder):
         elif level == D:
             rank = self.row((self.rank_of(arg, scope),))
             zeros = self.call("genarray", self.call("genarray", rank, self.number(1)), zeros)
-        return ast.Cast(declared.element, zeros, span=self.span)
+        return ast.Cast(parameter.type.element, zeros, span=self.span)
+
+    def open_parameters(self, definition: ast.Definition) -> frozenset[str]:
+        """The parameters of which a function's value needs nothing, those aside whose sizes have a
+        name that the text has elsewhere."""
+        words = Counter(_words(definition.span.text))
+        names = {
+            p.name.text: p.type for p, level in self.needed_by(definition.name.text) if level == N
+        }
+        while True:
+            own = Counter(word for kind in names.values() for word in _words(kind.span.text))
+            kept = {
+                name: kind
+                for name, kind in names.items()
+                if all(words[size] == own[size] for size, _ in named_sizes(kind))
+            }
+            if len(kept) == len(names):
+                return frozenset(names)
+            names = kept
 
     def open(self, definition: ast.Definition) -> ast.Definition:
-        """A function that the shape calls, which takes an array of any shape where it needs nothing
-        of an argument, unless its text names a size of that."""
-        words = Counter(_words(definition.span.text))
-        parameters = []
-        for parameter, level in self.needed_by(definition.name.text):
-            declared = parameter.type
-            own = Counter(_words(declared.span.text))
-            if level == N and all(words[name] == own[name] for name, _ in named_sizes(declared)):
-                parameter = replace(parameter, type=replace(declared, sizes="*"))
-            parameters.append(parameter)
-        return replace(definition, parameters=tuple(parameters))
+        """A function that the shape calls, which takes an array of any shape for its open
+        parameters."""
+        open_names = self.open_parameters(definition)
+        parameters = tuple(
+            replace(p, type=replace(p.type, sizes="*")) if p.name.text in open_names else p
+            for p in definition.parameters
+        )
+        return replace(definition, parameters=parameters)
 
     def loop_value(self, loop: ast.WithLoop, scope: Scope, inner: frozenset[str]) -> ast.Expr:
         """A with-loop at level F."""

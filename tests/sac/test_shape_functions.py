@@ -26,6 +26,13 @@ PROGRAMS: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
     ("int f(int8[.,.] p) { return dim(p) + shape(p)[1]; } "
      "int[*] main(int8[.,.] b) { return genarray([f(b[[]])], 2); }",
      {"b": np.zeros((1, 2), np.int8)}, (4,)),
+    # nothing is needed of arrays whose declared sizes have common names, or names of the body
+    ("int[*] f(double[n,3] p, int[n,m] q, double[2:s] r) { k = n + 1; return genarray([2], 4); } "
+     "int[*] main(double[*] a, int[*] b, double[*] c) { return genarray(f(a, b, c), 0); }",
+     {"a": np.zeros((5, 3)), "b": np.zeros((5, 2), np.int32), "c": np.zeros((1, 2))}, (4, 4)),
+    ("int f(double[n,3] p, int[n] q) { return 4; } "
+     "int[*] main(double[*] a, int[*] b) { return genarray([f(a, b)], 0); }",
+     {"a": np.zeros((5, 3)), "b": np.zeros(5, np.int32)}, (4,)),
     # the pattern says how long the bound is
     ("int[*] main(int[*] a, int[*] v) { return { [i] -> any(v) | [i] < shape(v) }[1] + 1; }",
      {"a": A, "v": np.int32([0, 1, 2])}, ()),
