@@ -85,3 +85,50 @@ def test_relaxations_in_a_row(count: int) -> None:
     found = tc.sac.compile(text, entry="f")(x)
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
     np.testing.assert_allclose(tc.sac.interpret(text, x, entry="f"), wanted, rtol=1e-5)
+
+
+def _stepped(step: str, y: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return {
+            "y = y + y; ": lambda: y + y,
+            "y = { [i] -> y[i] + y[(i+1)%6] }; ": lambda: y + np.roll(y, -1),
+            "if (sum(y) > 3) { y = y + 1; } else { y = y - 2; } ": lambda: (
+                y + 1 if y.sum(dtype=y.dtype) > 3 else y - 2
+            ),
+            "y = y[0] > 3 ? y - 1 : y + y[1]; ": lambda: y - 1 if y[0] > 3 else y + y[1],
+        }[step]()
+
+
+CHAINS = [
+    "y = y + y; ",
+    "y = { [i] -> y[i] + y[(i+1)%6] }; ",
+    "if (sum(y) > 3) { y = y + 1; } else { y = y - 2; } ",
+    "y = y[0] > 3 ? y - 1 : y + y[1]; ",
+]
+
+
+@pytest.mark.parametrize("kind", ["int32", "float32"])
+@pytest.mark.parametrize("step", CHAINS)
+def test_short_vectors_that_use_the_one_before_twice(step: str, kind: str) -> None:
+    """The work of lowering does not double at every step."""
+    if kind == "float32":
+        step = step.replace("> 3", "> 3.0")
+    text, a = f"y = a; {step * 28}y", np.array([1, 3, -2, 0, 2, 5], kind)
+    want = a
+    for _ in range(28):
+        want = _stepped(step.replace("> 3.0", "> 3"), want)
+    compiled = tc.sac.compile(text, backend="c")
+    found = compiled(a=a)
+    assert found.dtype == want.dtype
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+    assert 26 <= len(compiled.lowered(a=a).text.splitlines()) <= 64
+
+
+def test_constants_that_use_the_one_before_often() -> None:
+    """A chain of known short vectors is known, and an index that is open chooses from its end."""
+    text = f"y = [1,2]; {'y = y * 2 - y + y - [1,2]; ' * 12}{{ [i] -> a[i] + y[i%2] | [i] < [3] }}"
+    y = np.int64([1, 2])
+    for _ in range(12):
+        y = y * 2 - [1, 2]
+    compiled = tc.sac.compile(text, backend="c")
+    assert compiled(a=np.int32([10, 20, 30])).tolist() == [10 + y[0], 20 + y[1], 30 + y[0]]

@@ -85,6 +85,8 @@ class Elements:
         self.assumptions = Assumptions(self.terms)
         self._array_of: dict[int, NamedArray] = {}
         self._are_numbers: dict[int, bool] = {}
+        self._short: dict[tuple[int, tuple[Term, ...], tuple[Term, ...]], tuple[Term, bool]] = {}
+        self._named_apart: set[tuple[int, tuple[Term, ...]]] = set()
         self._alive: list[Value] = []
         self.looked_up = False
         self._measured: dict[Term, tuple[int, int]] = {}
@@ -319,19 +321,37 @@ class Elements:
             return self._rule(value, index, _NONE)
         if value.rank <= 1 and math.prod(value.shape) <= MAX_KNOWN:
             if value.type.is_integer and all(i.kind == "number" for i in index):
-                found = self._rule(value, index, _NONE)
-                if has_reads(found) or found.size > MAX_COMPUTED:
-                    pass
-                elif found.kind in ("number", "index", "linear") or found.free:
-                    return found
+                if (id(value), index) not in self._named_apart:
+                    found = self._short_element(value, index)
+                    if has_reads(found) or found.size > MAX_COMPUTED:
+                        pass
+                    elif found.kind in ("number", "index", "linear") or found.free:
+                        return found
+                    self._named_apart.add((id(value), index))
+                    self._alive.append(value)
             elif self._has_numbers(value):
                 self.looked_up = True
-                return self._rule(value, index, _NONE)
+                return self._short_element(value, index)
         array = self._named_array(value)
         is_known = all(i.kind == "number" for i in index) and is_constant(array.term)
         if moves_only(array.term) or array.term.kind in ("use", "number") or is_known:
             return self.terms.replaced(array.term, dict(zip(array.axes, index, strict=True)))
         return self._use(array, index, _NONE)
+
+    def _short_element(self, value: Value, index: tuple[Term, ...]) -> Term:
+        """The element of a short named vector by its rule, made once for each index and conditions:
+        in a chain of vectors that each use the one before twice, making it anew would double the
+        work at every step."""
+        key = (id(value), index, tuple(self.assumptions.conditions))
+        found = self._short.get(key)
+        if found is None:
+            before, self.looked_up = self.looked_up, False
+            found = self._short[key] = (self._rule(value, index, _NONE), self.looked_up)
+            self.looked_up = before
+            self._alive.append(value)
+        term, looked_up = found
+        self.looked_up = self.looked_up or looked_up
+        return term
 
     def _has_numbers(self, value: Value) -> bool:
         """Whether each element of a short vector is a number."""
@@ -339,7 +359,7 @@ class Elements:
             return False
         if id(value) not in self._are_numbers:
             places = range(value.shape[0])
-            found = (self._rule(value, (self.terms.number(k),), _NONE) for k in places)
+            found = (self._short_element(value, (self.terms.number(k),)) for k in places)
             self._are_numbers[id(value)] = all(term.kind == "number" for term in found)
             self._alive.append(value)
         return self._are_numbers[id(value)]
