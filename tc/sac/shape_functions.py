@@ -4,6 +4,8 @@ the desugared text (C22).
 A variable, a parameter or a call becomes statements that hold its shape or its value, each once.
 What has no rule of its own is `shape(e)` of the expression, in which an array of which the shape is
 known is an array of zeros: `shape` needs no more than level S, so none is computed.
+
+Long because shapes, ranks and values of one expression ask for each other.
 """
 
 from __future__ import annotations
