@@ -749,6 +749,7 @@ class _Writer:
             )
         size = self.number(1, 5)
         if depth > 0 and self.chance(0.5):
+            since = len(self.selections)
             inner = self.expr((), depth - 1, scope)
             if inner.typ.is_index and not (inner.typ.kind == "literal" and inner.most > 100):
                 if self.is_faulty and self.chance(0.5):
@@ -759,6 +760,7 @@ class _Writer:
                     size,
                     "",
                 )
+            del self.selections[since:]
         literal = self.number(0, size - 1 if not self.is_faulty else size)
         return str(literal), lambda _: literal, size, ""
 
