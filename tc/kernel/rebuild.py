@@ -1,9 +1,10 @@
 """The same kernel with something else in it: what the passes over kernels are made of.
 
 `map_regions`, `map_statements`, `map_blocks`, `map_expressions` and `map_operands` go one level
-down each; `changed` gives a node other fields. What they leave alone is the very same object, so
-that `is` tells whether a pass changed anything, and no field can be lost on the way. A `Scope` goes
-all the way down, and knows at each statement what the loops and locals around it say.
+down each, `map_each` goes to all statements; `changed` gives a node other fields. What they leave
+alone is the very same object, so that `is` tells whether a pass changed anything, and no field can
+be lost on the way. A `Scope` goes all the way down, and knows at each statement what the loops and
+locals around it say.
 """
 
 from __future__ import annotations
@@ -84,6 +85,14 @@ def map_statements(block: Stmts, change: Callable[[ir.Stmt], Iterable[ir.Stmt]])
     (Comment(text='b'), Comment(text='b'))
     """
     return same_or(block, (made for stmt in block for made in change(stmt)))
+
+
+def map_each(block: Stmts, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Stmts:
+    """The block with what a function makes of each statement, at any depth: of those in the blocks
+    of a statement first, then of the statement with the new blocks."""
+    return map_statements(
+        block, lambda stmt: change(map_blocks(stmt, lambda inner: map_each(inner, change)))
+    )
 
 
 def map_blocks(stmt: ir.Stmt, change: Callable[[Stmts], Stmts]) -> ir.Stmt:

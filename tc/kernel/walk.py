@@ -82,6 +82,11 @@ def stored_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
     return frozenset(s.buffer for s in ir.statements(stmts) if isinstance(s, ir.Store))
 
 
+def loaded_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
+    """The buffers that statements, or those in them, read."""
+    return frozenset(load.buffer for load in loads_in(stmts))
+
+
 def visible_across_barrier(kernel: ir.Kernel) -> frozenset[str]:
     """The buffers in which a thread may find, behind a Barrier, what another has written."""
     met = ("output", "temporary", "shared")

@@ -9,8 +9,7 @@ reduction free.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from tc.dtypes import INT64, DType
 from tc.kernel import ir
@@ -19,9 +18,8 @@ from tc.kernel.rebuild import (
     LocalNames,
     Stmts,
     changed,
-    map_blocks,
+    map_each,
     map_regions,
-    map_statements,
     substitute,
 )
 from tc.kernel.walk import iterations
@@ -54,38 +52,32 @@ def sum_in_blocks(kernel: ir.Kernel) -> ir.Kernel:
         x = x + x_block
       o[] = x
     """
-    return map_regions(kernel, _Blocks(LocalNames(kernel)).of_block)
+    names = LocalNames(kernel)
+
+    def each(stmt: ir.Stmt) -> tuple[ir.Stmt]:
+        return (_in_blocks(stmt, names) if isinstance(stmt, ir.For) else stmt,)
+
+    return map_regions(kernel, lambda region: map_each(region, each))
 
 
-@dataclass(frozen=True)
-class _Blocks:
-    names: LocalNames
-
-    def of_block(self, block: Stmts) -> Stmts:
-        return map_statements(block, self._of_statement)
-
-    def _of_statement(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Inner loops come first: an outer loop adds what they leave."""
-        stmt = map_blocks(stmt, self.of_block)
-        yield self._of_loop(stmt) if isinstance(stmt, ir.For) else stmt
-
-    def _of_loop(self, loop: ir.For) -> ir.For:
-        sums = accumulators(loop.body)
-        terms = max((_additions(loop.body, name) for name in sums), default=0)
-        if loop.parallel or loop.mark or len(iterations(loop)) * terms < 2 * BLOCK:
-            return loop
-        length = -(-BLOCK // terms)
-        number = ir.Var(self.names.fresh(f"{loop.var}_block"), INT64)
-        begin = binary("+", loop.begin, binary("*", number, integer(length)))
-        end = binary("min", binary("+", begin, integer(length)), loop.end)
-        parts = {name: ir.Var(self.names.fresh(f"{name}_block"), sums[name]) for name in sums}
-        body: Stmts = (
-            *(ir.Let(part.name, _zero(part.dtype)) for part in parts.values()),
-            changed(loop, begin=begin, end=end, body=_renamed(loop.body, parts)),
-            *(ir.Set(n, ir.Binary("+", ir.Var(n, p.dtype), p, p.dtype)) for n, p in parts.items()),
-        )
-        blocks = -(-len(iterations(loop)) // length)
-        return ir.For(number.name, integer(0), integer(blocks), body)
+def _in_blocks(loop: ir.For, names: LocalNames) -> ir.For:
+    """The loop, whose inner loops are done, over blocks of its iterations if it adds many terms."""
+    sums = accumulators(loop.body)
+    terms = max((_additions(loop.body, name) for name in sums), default=0)
+    if loop.parallel or loop.mark or len(iterations(loop)) * terms < 2 * BLOCK:
+        return loop
+    length = -(-BLOCK // terms)
+    number = ir.Var(names.fresh(f"{loop.var}_block"), INT64)
+    begin = binary("+", loop.begin, binary("*", number, integer(length)))
+    end = binary("min", binary("+", begin, integer(length)), loop.end)
+    parts = {name: ir.Var(names.fresh(f"{name}_block"), sums[name]) for name in sums}
+    body: Stmts = (
+        *(ir.Let(part.name, _zero(part.dtype)) for part in parts.values()),
+        changed(loop, begin=begin, end=end, body=_renamed(loop.body, parts)),
+        *(ir.Set(n, ir.Binary("+", ir.Var(n, p.dtype), p, p.dtype)) for n, p in parts.items()),
+    )
+    blocks = -(-len(iterations(loop)) // length)
+    return ir.For(number.name, integer(0), integer(blocks), body)
 
 
 def accumulators(body: Stmts) -> dict[str, DType]:
@@ -135,15 +127,13 @@ def _additions(body: Stmts, name: str) -> int:
 def _renamed(body: Stmts, parts: Mapping[str, ir.Var]) -> Stmts:
     """The body with other locals in the place of those that it adds to."""
 
-    def change(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        stmt = map_blocks(stmt, lambda block: _renamed(block, parts))
+    def each(stmt: ir.Stmt) -> tuple[ir.Stmt]:
         if isinstance(stmt, ir.Set) and stmt.var in parts:
             part = parts[stmt.var]
-            yield ir.Set(part.name, substitute(stmt.value, {stmt.var: part}, {}))
-        else:
-            yield stmt
+            return (ir.Set(part.name, substitute(stmt.value, {stmt.var: part}, {})),)
+        return (stmt,)
 
-    return map_statements(body, change)
+    return map_each(body, each)
 
 
 def _zero(dtype: DType) -> ir.Expr:

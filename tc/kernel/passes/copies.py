@@ -12,7 +12,7 @@ stored along the other.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
 
@@ -42,7 +42,14 @@ from tc.kernel.rebuild import (
     map_statements,
     widened,
 )
-from tc.kernel.walk import conjuncts, every_statement, names_in, read_names
+from tc.kernel.walk import (
+    conjuncts,
+    every_statement,
+    loaded_in,
+    names_in,
+    read_names,
+    stored_in,
+)
 
 _MAX_BLOCKS = 16
 """Larger nests stay loops: they would be too much code."""
@@ -116,15 +123,19 @@ def _copies(kernel: ir.Kernel) -> dict[int, _Stretch]:
     if not marked:
         return {}
     found = {id(loop): _stretch_of(loop, kernel) for loop in marked}
-    others = [s for r in kernel.regions for s in _outside(r)]
-    loads = (e.buffer for s in others for e in ir.expressions(s) if isinstance(e, ir.Load))
-    read = {*loads, *(s.buffer for s in others if isinstance(s, ir.Prefetch))}
-    stored = {s.buffer for s in others if isinstance(s, ir.Store)}
-    left = {n for loop in marked if not found[id(loop)] for n in _touched(loop)}
+    read: set[str] = set()
+    stored: set[str] = set()
+    for stmt in _outside(kernel.regions):
+        read |= {e.buffer for e in ir.expressions(stmt) if isinstance(e, ir.Load)}
+        if isinstance(stmt, ir.Prefetch | ir.Store):
+            (stored if isinstance(stmt, ir.Store) else read).add(stmt.buffer)
+    for loop in marked:
+        if found[id(loop)] is None:
+            read |= loaded_in((loop,)) | stored_in((loop,))
     return {
         key: copy
         for key, copy in found.items()
-        if copy and copy.target not in read | stored | left and copy.source not in read | left
+        if copy and copy.target not in read | stored and copy.source not in read
     }
 
 
@@ -132,26 +143,11 @@ def _is_marked(stmt: ir.Stmt) -> bool:
     return isinstance(stmt, ir.For) and stmt.mark == "lines"
 
 
-def _outside(stmts: tuple[ir.Stmt, ...]) -> Iterator[ir.Stmt]:
-    """The statements that are in no marked loop; those with bodies without them."""
-    for stmt in stmts:
-        match stmt:
-            case ir.For(body=body):
-                if not _is_marked(stmt):
-                    yield replace(stmt, body=())
-                    yield from _outside(body)
-            case ir.If(then=then, otherwise=otherwise):
-                yield replace(stmt, then=(), otherwise=())
-                yield from _outside((*then, *otherwise))
-            case _:
-                yield stmt
-
-
-def _touched(loop: ir.Stmt) -> Iterator[str]:
-    for stmt in ir.statements((loop,)):
-        if isinstance(stmt, ir.Store):
-            yield stmt.buffer
-        yield from (e.buffer for e in ir.expressions(stmt) if isinstance(e, ir.Load))
+def _outside(blocks: Iterable[Stmts]) -> Iterator[ir.Stmt]:
+    """The statements of blocks, and of those in them, that are in no marked loop."""
+    for stmt in (stmt for block in blocks for stmt in block if not _is_marked(stmt)):
+        yield stmt
+        yield from _outside(ir.blocks(stmt))
 
 
 def _stretch_of(stmt: ir.Stmt, kernel: ir.Kernel) -> _Stretch | None:

@@ -43,7 +43,11 @@ def narrow_to_demanded_lanes(kernel: ir.Kernel) -> ir.Kernel:
     for stmt in every_statement(kernel):
         found.add(stmt)
     widths = found.widths()
-    return rebuild.map_regions(kernel, lambda region: _block(region, widths)) if widths else kernel
+
+    def narrowed(region: rebuild.Stmts) -> rebuild.Stmts:
+        return rebuild.map_each(region, lambda stmt: (_narrowed(stmt, widths),))
+
+    return rebuild.map_regions(kernel, narrowed) if widths else kernel
 
 
 def lanes_from(expr: ir.Expr, first: int, count: int) -> ir.Expr:
@@ -176,10 +180,6 @@ def _stored(value: ir.Expr, others: Sequence[ir.Expr], mask: ir.Expr | None) -> 
     return lanes
 
 
-def _block(block: rebuild.Stmts, widths: Mapping[str, int]) -> rebuild.Stmts:
-    return rebuild.map_statements(block, lambda stmt: (_narrowed(stmt, widths),))
-
-
 def _narrowed(stmt: ir.Stmt, widths: Mapping[str, int]) -> ir.Stmt:
     match stmt:
         case ir.Let(var=var, value=value) | ir.Set(var=var, value=value) if var in widths:
@@ -192,4 +192,4 @@ def _narrowed(stmt: ir.Stmt, widths: Mapping[str, int]) -> ir.Stmt:
             assert isinstance(new, ir.Store)
             is_whole = new.mask is not None and is_constant(new.mask, True)
             return rebuild.changed(new, mask=None) if is_whole else new
-    return rebuild.map_blocks(stmt, lambda block: _block(block, widths))
+    return stmt

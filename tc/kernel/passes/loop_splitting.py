@@ -42,10 +42,10 @@ from tc.kernel.rebuild import (
     Stmts,
     changed,
     map_blocks,
+    map_each,
     map_expressions,
     map_operands,
     map_regions,
-    map_statements,
     same_or,
     substitute,
 )
@@ -75,11 +75,8 @@ VECTORS_PER_MASK = 4
 MAX_LAST_STATEMENTS = 32
 """Statements of a last iteration, after unrolling."""
 
-MAX_EDGE_STATEMENTS = 192
-"""Statements of a loop with tests at its edges, after unrolling."""
-
-MAX_GUARDED_STATEMENTS = 256
-"""Statements of a loop with a guard, after unrolling."""
+MAX_SPLIT_STATEMENTS = 192
+"""Statements of a loop with a guard, or with tests at its edges, after unrolling."""
 
 
 def split_loops(kernel: ir.Kernel, *, vectors: bool) -> ir.Kernel:
@@ -248,7 +245,7 @@ def split_at_edges(kernel: ir.Kernel) -> ir.Kernel:
 
 def _at_edges(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
     values = iterations(loop)
-    if len(values) < MIN_ITERATIONS or _size(loop) > MAX_EDGE_STATEMENTS:
+    if len(values) < MIN_ITERATIONS or _size(loop) > MAX_SPLIT_STATEMENTS:
         return (loop,)
     inner = inner_loops(loop.body)
     lanes = {s.var for s in ir.statements(loop.body) if is_loop(s) and s.mark == "vector"}
@@ -281,14 +278,13 @@ def _unrolled(block: Stmts, tested: Container[str]) -> Stmts:
     they then are decide themselves."""
 
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        new = map_blocks(stmt, lambda inner: _unrolled(inner, tested))
-        if is_loop(new) and not new.mark and not new.parallel and new.var in tested:
-            times = len(iterations(new))
-            if times and times * _size(new) <= 2 * MAX_EDGE_STATEMENTS:
-                new = changed(new, mark="unroll")
-        return (new,)
+        if _is_plain(stmt) and stmt.var in tested:
+            times = len(iterations(stmt))
+            if times and times * _size(stmt) <= 2 * MAX_SPLIT_STATEMENTS:
+                return (changed(stmt, mark="unroll"),)
+        return (stmt,)
 
-    return map_statements(block, each)
+    return map_each(block, each)
 
 
 def _certain(
@@ -388,7 +384,7 @@ class _GuardedTerms:
         elif not _is_plain(loop) or new is not loop or not _is_innermost(loop):
             yield new
         elif _trips(loop, bounds) >= MIN_GUARDED_ITERATIONS and (
-            _size(loop) <= MAX_GUARDED_STATEMENTS
+            _size(loop) <= MAX_SPLIT_STATEMENTS
         ):
             yield from self._parts(loop, bounds)
         else:
@@ -405,14 +401,14 @@ class _GuardedTerms:
                 continue
             self.deciding.update(*(names_in(e) for e in (*found.certain, *found.possible)))
             whole, one = _within(loop, found.certain, test), integer(1)
+            first, end = found.possible
             if found.falls:
-                last = binary("min", binary("+", found.possible[1], one), loop.end, bounds)
-                yield from self._parts(whole, bounds)
-                yield changed(loop, begin=whole.end, end=last, body=self._conditional(loop.body))
+                first, end = whole.end, binary("min", binary("+", end, one), loop.end, bounds)
             else:
-                first = binary("max", binary("-", found.possible[0], one), loop.begin, bounds)
-                yield changed(loop, begin=first, end=whole.begin, body=self._conditional(loop.body))
-                yield from self._parts(whole, bounds)
+                first, end = binary("max", binary("-", first, one), loop.begin, bounds), whole.begin
+            rest = changed(loop, begin=first, end=end, body=self._conditional(loop.body))
+            parts = self._parts(whole, bounds)
+            yield from (*parts, rest) if found.falls else (rest, *parts)
             return
         yield loop
 
@@ -686,9 +682,9 @@ def settled(block: Stmts, test: ir.Compare, value: ir.Const) -> Stmts:
         return value if expr == test else map_operands(expr, replaced)
 
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        new = map_expressions(map_blocks(stmt, lambda b: map_statements(b, each)), replaced)
+        new = map_expressions(stmt, replaced)
         if isinstance(new, ir.If) and isinstance(new.condition, ir.Const):
             return new.then if new.condition.value else new.otherwise
         return (new,)
 
-    return map_statements(block, each)
+    return map_each(block, each)

@@ -29,9 +29,8 @@ from tc.kernel.rebuild import (
     Scope,
     Stmts,
     changed,
-    map_blocks,
+    map_each,
     map_regions,
-    map_statements,
     same_or,
 )
 from tc.kernel.walk import (
@@ -39,7 +38,7 @@ from tc.kernel.walk import (
     every_statement,
     is_steady,
     iterations,
-    loads_in,
+    loaded_in,
     stored_in,
 )
 
@@ -207,7 +206,7 @@ class _Stores:
         name = group[0].store.buffer
         for position in range(min(own), max(own)):
             stmt = stmts[position]
-            if any(load.buffer == name for load in loads_in((stmt,))):
+            if name in loaded_in((stmt,)):
                 return False
             for other in ir.statements((stmt,)) if position not in own else ():
                 if not isinstance(other, ir.Store) or other.buffer != name:
@@ -415,22 +414,19 @@ def _flattened(kernel: ir.Kernel, names: AbstractSet[str]) -> ir.Kernel:
     """The kernel in which some buffers, which are only stored to, have one dimension; some of the
     stores have one subscript already."""
 
-    def block(stmts: Stmts) -> Stmts:
-        return map_statements(stmts, lambda stmt: (each(stmt),))
-
-    def each(stmt: ir.Stmt) -> ir.Stmt:
+    def each(stmt: ir.Stmt) -> tuple[ir.Stmt]:
         if not isinstance(stmt, ir.Store) or stmt.buffer not in names:
-            return map_blocks(stmt, block)
+            return (stmt,)
         buffer = kernel.buffer(stmt.buffer)
         if len(stmt.indices) < len(buffer.shape):
-            return stmt
+            return (stmt,)
         total = flat_index(list(map(first_lane, stmt.indices)), buffer.strides)
         step = _flat_step(stmt, buffer)
-        return changed(
-            stmt, indices=(ramp(total, step, stmt.value.dtype.lanes) if step else total,)
-        )
+        place = ramp(total, step, stmt.value.dtype.lanes) if step else total
+        return (changed(stmt, indices=(place,)),)
 
-    return flat_buffers(map_regions(kernel, block), names) if names else kernel
+    made = map_regions(kernel, lambda region: map_each(region, each)) if names else kernel
+    return flat_buffers(made, names)
 
 
 def first_lane(index: ir.Expr) -> ir.Expr:
@@ -462,7 +458,7 @@ def _past_caches(region: Stmts, kernel: ir.Kernel, cache: int) -> frozenset[str]
     """The outputs of a region that caches of `cache` bytes need not keep."""
     if not cache:
         return frozenset()
-    used = _loaded(region) | stored_in(region)
+    used = loaded_in(region) | stored_in(region)
     touched = sum(buffer.bytes for buffer in kernel.arguments if buffer.name in used)
     if touched <= PART_OF_CACHES * cache:
         return frozenset()
@@ -472,7 +468,7 @@ def _past_caches(region: Stmts, kernel: ir.Kernel, cache: int) -> frozenset[str]
 
 def _unread(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> frozenset[str]:
     """The outputs that this region alone writes, but for a few elements, and that nothing reads."""
-    read = {name for other in kernel.regions for name in _loaded(other)}
+    read = frozenset[str]().union(*map(loaded_in, kernel.regions))
     others = [stmt for other in kernel.regions if other is not region for stmt in other]
     elsewhere = _stored_bytes(others, 1)
     few = {b.name for b in kernel.buffers if elsewhere[b.name] * OTHER_WRITES_DIVISOR <= b.bytes}
@@ -490,7 +486,3 @@ def _stored_bytes(stmts: Iterable[ir.Stmt], times: float) -> dict[str, float]:
         for name, size in _stored_bytes(ir.inner_statements(stmt), times * own).items():
             found[name] += size
     return found
-
-
-def _loaded(region: tuple[ir.Stmt, ...]) -> set[str]:
-    return {load.buffer for load in loads_in(region)}

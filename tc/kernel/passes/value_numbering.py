@@ -190,16 +190,12 @@ def hoist_invariant_calls(kernel: ir.Kernel, numbers: ValueNumbers | None = None
     names, met = LocalNames(kernel), visible_across_barrier(kernel)
     number = (numbers or ValueNumbers()).of
 
-    def block(stmts: rebuild.Stmts) -> rebuild.Stmts:
-        return rebuild.map_statements(stmts, each)
-
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        new = rebuild.map_blocks(stmt, block)
-        if isinstance(new, ir.For) and not new.parallel and iterations(new):
-            return _hoisted(new, names, met, number)
-        return (new,)
+        if isinstance(stmt, ir.For) and not stmt.parallel and iterations(stmt):
+            return _hoisted(stmt, names, met, number)
+        return (stmt,)
 
-    return rebuild.map_regions(kernel, block)
+    return rebuild.map_regions(kernel, lambda region: rebuild.map_each(region, each))
 
 
 def _hoisted(
