@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from tc.affine.intervals import Box, Interval, around, contains, operation, scaled
@@ -49,6 +50,12 @@ def interval(expr: Expr, bounds: Bounds) -> Interval:
     """
     found, everything = _exact(expr, bounds), limits(expr.dtype.scalar)
     return found if found is not None and contains(everything, found) else everything
+
+
+def is_in_bounds(indices: Iterable[Expr], shape: Sequence[int], bounds: Bounds) -> bool:
+    """Whether indices certainly name an element of an array of a shape."""
+    places = (interval(index, bounds) for index in indices)
+    return all(low >= 0 and high < size for (low, high), size in zip(places, shape, strict=True))
 
 
 def never_overflows(expr: Expr, bounds: Bounds) -> bool:

@@ -21,7 +21,7 @@ from tc.kernel.folding import (
     ramp,
     select,
 )
-from tc.kernel.intervals import Bounds, interval, loop_interval
+from tc.kernel.intervals import Bounds, interval, is_in_bounds, loop_interval
 from tc.kernel.rebuild import LocalNames
 from tc.kernel.walk import assigned
 
@@ -209,10 +209,7 @@ class Lanes:
     def is_safe(self, buffer: str, indices: tuple[ir.Expr, ...]) -> bool:
         """Whether an element may be read even if no iteration reads it."""
         array = self.context.buffers[buffer]
-        if array.role != "input":
-            return False
-        found = (interval(index, self.bounds) for index in indices)
-        return all(low >= 0 and high < n for (low, high), n in zip(found, array.shape, strict=True))
+        return array.role == "input" and is_in_bounds(indices, array.shape, self.bounds)
 
     # --- masks ------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeGuard
 
 from tc.affine.intervals import Interval
@@ -33,7 +32,7 @@ from tc.kernel.folding import (
     logical_and,
     select,
 )
-from tc.kernel.intervals import Bounds, interval, loop_interval
+from tc.kernel.intervals import Bounds, interval, is_in_bounds, loop_interval
 from tc.kernel.passes.lanes import decided
 from tc.kernel.passes.unroll import unrolled_size
 from tc.kernel.rebuild import (
@@ -41,7 +40,6 @@ from tc.kernel.rebuild import (
     Scope,
     Stmts,
     changed,
-    map_blocks,
     map_each,
     map_expressions,
     map_operands,
@@ -51,7 +49,6 @@ from tc.kernel.rebuild import (
 )
 from tc.kernel.walk import (
     assigned,
-    assigned_in,
     conjuncts,
     declared,
     every_statement,
@@ -251,9 +248,9 @@ def _at_edges(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
     lanes = {s.var for s in ir.statements(loop.body) if is_loop(s) and s.mark == "vector"}
     first, end, whole = values[0], values[-1] + 1, loop.body
     tested: set[str] = set()
-    for test in varying_tests(loop.body, loop.var, stores=False):
+    for test in deciding_tests(loop.body, stores=False):
         names = names_in(test)
-        if not _is_known(test, loop, scope, inner.keys() - lanes):
+        if loop.var not in names or not _is_known(test, loop, scope, inner.keys() - lanes):
             continue  # tests of lanes are masks
         if any(low != high for low, high in (scope.bounds.get(n, (0, 0)) for n in names)):
             continue  # its ends move with a loop around
@@ -391,10 +388,12 @@ class _GuardedTerms:
             yield loop
 
     def _parts(self, loop: ir.For, bounds: Bounds) -> Iterator[ir.For]:
-        """The loop without iterations that add nothing, and without a guard where it holds."""
+        """The loop without iterations that add nothing, and without a guard where it holds. A test
+        of which one side is a constant is for the end of a tensor, and not for here."""
         inner = inner_loops(loop.body)
-        for test in _guards(loop.body):
-            if not _is_known(test, loop, self.scope, inner.keys()):
+        for test in deciding_tests(loop.body):
+            is_guard = names_in(test.left) and names_in(test.right)
+            if not is_guard or not _is_known(test, loop, self.scope, inner.keys()):
                 continue
             found = guard_range(test, loop, inner, bounds)
             if found is None or not _adds_nothing(settled(loop.body, test, FALSE), loop.var):
@@ -406,7 +405,7 @@ class _GuardedTerms:
                 first, end = whole.end, binary("min", binary("+", end, one), loop.end, bounds)
             else:
                 first, end = binary("max", binary("-", first, one), loop.begin, bounds), whole.begin
-            rest = changed(loop, begin=first, end=end, body=self._conditional(loop.body))
+            rest = changed(loop, begin=first, end=end)
             parts = self._parts(whole, bounds)
             yield from (*parts, rest) if found.falls else (rest, *parts)
             return
@@ -423,8 +422,8 @@ class _GuardedTerms:
             return None
         local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
         inside = {**bounds, loop.var: loop_interval(loop.begin, loop.end, bounds)}
-        for test in varying_tests(loop.body, loop.var):
-            if test.op != "==":
+        for test in deciding_tests(loop.body):
+            if test.op != "==" or loop.var not in names_in(test):
                 continue
             value = selected_value(test, loop.var, inside)
             if (
@@ -436,7 +435,7 @@ class _GuardedTerms:
                 continue
             own = ir.Var(loop.var, INT64)
             is_in = ir.Compare("<=", loop.begin, own), ir.Compare("<", own, loop.end)
-            body = _forwarded(settled(loop.body, test, TRUE))
+            body = settled(loop.body, test, TRUE)
             return (ir.Let(loop.var, value), ir.If(logical_and(*is_in), body))
         return None
 
@@ -447,8 +446,8 @@ class _GuardedTerms:
         stores = (s for s in ir.statements(loop.body) if isinstance(s, ir.Store))
         if not all(s.buffer in self.local for s in stores):
             return loop
-        for test in varying_tests(loop.body, loop.var):
-            if not _is_known(test, loop, self.scope):
+        for test in deciding_tests(loop.body):
+            if loop.var not in names_in(test) or not _is_known(test, loop, self.scope):
                 continue
             found = guard_range(test, loop, {}, bounds)
             if found is not None and _adds_nothing(settled(loop.body, test, FALSE)):
@@ -460,36 +459,8 @@ class _GuardedTerms:
         exists, whatever condition it stands under."""
         if not isinstance(expr, ir.Load):
             return True
-        shape = self.buffers[expr.buffer].shape
-        places = (interval(index, bounds) for index in expr.indices)
-        return (
-            expr.buffer not in written
-            and expr.mask is None
-            and all(low >= 0 and high < n for (low, high), n in zip(places, shape, strict=True))
-        )
-
-    def _conditional(self, block: Stmts) -> Stmts:
-        """The block where what is added under a condition, or else 0, is only added under it, to
-        elements that are never -0: with masks, a sum of products stays one operation."""
-        block = tuple(map_blocks(stmt, self._conditional) for stmt in block)
-        match block:
-            case (
-                *before,
-                ir.Let(var=name, value=ir.Const(value=0)),
-                ir.If(condition=test, then=(*inside, ir.Set(var=set_, value=value)), otherwise=()),
-                ir.Store(
-                    buffer=buffer,
-                    value=ir.Binary(op="+", left=ir.Load() as old, right=ir.Var(name=used)),
-                ) as store,
-            ) if (
-                set_ == used == name
-                and buffer in self.local
-                and _reads(tuple(inside), name) == 0
-                and old == ir.Load(buffer, store.indices, old.dtype)
-            ):
-                sum_ = changed(store, value=binary("+", old, value))
-                return (*before, ir.If(test, (*inside, sum_)))
-        return block
+        is_certain = is_in_bounds(expr.indices, self.buffers[expr.buffer].shape, bounds)
+        return expr.buffer not in written and expr.mask is None and is_certain
 
     def _balanced(self, loop: ir.For, new: ir.For) -> ir.For:
         """The first iteration, then the last, the second, and so on, where their work differs."""
@@ -539,46 +510,6 @@ def _size(loop: ir.For) -> int:
     return sum(unrolled_size(stmt, {}) for stmt in loop.body)
 
 
-def _guards(block: Stmts) -> Iterator[ir.Compare]:
-    """The comparisons, of which both sides vary, that decide what is evaluated. Where one side is
-    a constant, it is the end of a tensor: `split_last_iterations` is for these."""
-    tests = (test for condition in conditions(block) for test in conjuncts(condition))
-    yield from dict.fromkeys(
-        test
-        for test in tests
-        if isinstance(test, ir.Compare) and names_in(test.left) and names_in(test.right)
-    )
-
-
-def _forwarded(block: Stmts) -> Stmts:
-    """The block where locals that are declared only to be set once are declared at that value,
-    and where one statement uses it, right behind, are gone."""
-    block = tuple(map_blocks(stmt, _forwarded) for stmt in block)
-    for place, stmt in enumerate(block):
-        if isinstance(stmt, ir.Set):
-            name, before, behind = stmt.var, block[:place], block[place + 1 :]
-            lets = [s for s in before if isinstance(s, ir.Let) and s.var == name]
-            others = tuple(s for s in (*before, *behind) if s not in lets)
-            if len(lets) != 1 or name in assigned_in(others) or _reads(before, name):
-                continue
-            kept = tuple(s for s in before if s is not lets[0])
-            if len(behind) == 1 and isinstance(behind[0], ir.Store) and _reads(behind, name) == 1:
-                value = partial(substitute, values={name: stmt.value}, bounds={})
-                used = map_expressions(behind[0], value)
-                return (*kept, used)
-            return _forwarded((*kept, ir.Let(name, stmt.value), *behind))
-    return block
-
-
-def _reads(block: Stmts, name: str) -> int:
-    """How often statements use a local."""
-    return sum(
-        isinstance(node, ir.Var) and node.name == name
-        for stmt in ir.statements(block)
-        for node in ir.expressions(stmt)
-    )
-
-
 def _adds_nothing(block: Stmts, var: str = "", known: Mapping[str, ir.Expr] | None = None) -> bool:
     """Whether a block does nothing but to add 0 to elements, or multiply them by 1; or whether,
     run for several values of a variable, it does that for one of them: then the elements are the
@@ -624,7 +555,7 @@ def _is_neutral(op: str, term: ir.Expr, *, once: bool = False) -> bool:
 
 def _within(loop: ir.For, ends: tuple[ir.Expr, ir.Expr], test: ir.Compare) -> ir.For:
     """The iterations of a loop between two ends, in which a test holds."""
-    body = _forwarded(settled(loop.body, test, TRUE))
+    body = settled(loop.body, test, TRUE)
     return changed(loop, begin=ends[0], end=ends[1], body=body)
 
 
@@ -654,21 +585,16 @@ def inner_loops(block: Stmts) -> dict[str, Interval]:
     return found
 
 
-def varying_tests(block: Stmts, var: str, *, stores: bool = True) -> Iterator[ir.Compare]:
-    """The comparisons that decide what is evaluated, and vary with a loop; those that decide what
-    is stored only with `stores`."""
-    tests = (test for each in conditions(block, stores=stores) for test in conjuncts(each))
-    yield from dict.fromkeys(
-        test for test in tests if isinstance(test, ir.Compare) and var in names_in(test)
-    )
-
-
-def conditions(block: Stmts, *, stores: bool = True) -> Iterator[ir.Expr]:
-    """The conditions of branches and of selections in a block."""
+def deciding_tests(block: Stmts, *, stores: bool = True) -> Iterator[ir.Compare]:
+    """The comparisons, in branches and selections of a block, that decide what is evaluated; those
+    that decide what is stored only with `stores`."""
+    conditions: list[ir.Expr] = []
     for stmt in ir.statements(block):
         if isinstance(stmt, ir.If) and (stores or not _stores(stmt)):
-            yield stmt.condition
-        yield from (e.condition for e in ir.expressions(stmt) if isinstance(e, ir.Select))
+            conditions.append(stmt.condition)
+        conditions += (e.condition for e in ir.expressions(stmt) if isinstance(e, ir.Select))
+    tests = (test for condition in conditions for test in conjuncts(condition))
+    yield from dict.fromkeys(test for test in tests if isinstance(test, ir.Compare))
 
 
 def _stores(branch: ir.If) -> bool:
