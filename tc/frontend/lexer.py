@@ -18,6 +18,7 @@ _NUMBER = re.compile(
       | [0-9]+[uUlL]*""",
     re.VERBOSE,
 )
+_FIRST_OF_NUMBER = frozenset(".0123456789")
 _DIM = re.compile(r"\.[0-9]+")
 _REDUCTION = re.compile(r"=!?(?!=)")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in SIGNS))
@@ -64,9 +65,10 @@ def _token(source: Source, at: int, previous: Token | None) -> Token:
     if text[at] == "." and previous and previous.kind is Kind.NAME and previous.end == at:
         return _dim(source, at, previous)
     name = _NAME.match(text, at)
-    number = _NUMBER.match(text, at)
-    if number and (name is None or number.end() >= name.end()):
-        return _number(source, number)
+    if text[at] in _FIRST_OF_NUMBER:
+        number = _NUMBER.match(text, at)
+        if number and (name is None or number.end() >= name.end()):
+            return _number(source, number)
     if name:
         return _word(text, name)
     if sign := _SIGN.match(text, at):

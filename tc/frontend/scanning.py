@@ -14,7 +14,7 @@ from tc.source import Source, Span
 MAX_DIGITS = 300
 """Longer numbers are of no type; Python itself refuses to convert very long ones."""
 
-_SPACE = re.compile(r"[ \t\r\n\f\v]+")
+_SPACE = re.compile(r"[ \t\r\n\f\v]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +43,29 @@ def scan_tokens(
     tokens: list[Token] = []
     comments: list[Token] = []
     text = source.text
-    at = 0
-    error = None
+    previous = error = None
+    at = _behind_space(text, 0)
     while at < len(text):
-        if space := _SPACE.match(text, at):
-            at = space.end()
-        elif found := comment.match(text, at):
+        if found := comment.match(text, at):
             comments.append(Token(Kind.COMMENT, found.group().rstrip(), at, found.end()))
             at = found.end()
         else:
-            previous = tokens[-1] if tokens else None
             try:
-                tokens.append(read_token(source, at, previous))
+                previous = read_token(source, at, previous)
             except ParseError as raised:
                 error = raised
                 break
-            at = tokens[-1].end
+            tokens.append(previous)
+            at = previous.end
+        at = _behind_space(text, at)
     tokens.append(Token(Kind.END, "", at, at))
     return Scan(tuple(tokens), tuple(comments), error)
+
+
+def _behind_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    assert space is not None
+    return space.end()
 
 
 LOOKALIKES = {

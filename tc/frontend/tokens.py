@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tc.builtins.operators import LEVEL, UNARY_LEVEL
 from tc.dtypes import SPELLINGS
@@ -21,9 +21,9 @@ class Kind(enum.Enum):
     END = "end"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A piece of the text: `text` is its characters `start` up to, not including, `end`."""
+class Token(NamedTuple):
+    """A piece of the text: `text` is its characters `start` up to, not including, `end`. Texts have
+    many tokens, and a tuple is made in half the time of a frozen dataclass."""
 
     kind: Kind
     text: str

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from operator import index
 from typing import Any
 
@@ -157,7 +158,15 @@ def _list(value: object) -> list[Any]:
 
 
 def _read_dtype(value: object, _: object) -> DType:
-    name, _, lanes = value.partition("x") if isinstance(value, str) else ("", "", "")
+    if not isinstance(value, str):
+        raise FormError(f"{value!r:.80} is no type")
+    return _dtype_of(value)
+
+
+@cache
+def _dtype_of(value: str) -> DType:
+    """The type that a row spells; kernels have thousands of rows, and few types."""
+    name, _, lanes = value.partition("x")
     if name not in DTYPES or (lanes and not lanes.isdecimal()) or len(lanes) > 4:
         raise FormError(f"{value!r:.80} is no type")
     return DTYPES[name].vector(int(lanes or "1"))

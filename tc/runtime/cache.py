@@ -56,6 +56,10 @@ VARIABLE = "TC_CACHE_DIR"
 ROOT = os.path.dirname(os.path.dirname(__file__))
 """The folder of tc's own code."""
 
+ROOMS_ABOVE = ("cli", "derivatives", "gradient", "jax", "rules", "sac", "torch", "tuning")
+"""The rooms that have no part in how a program becomes machine code, a third of tc: they make
+programs and options, and what they make of these is not kept."""
+
 _MAGIC = b"tc kernel 2\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 _ENTRY = ".kernel"
@@ -310,9 +314,11 @@ def digest(*parts: str) -> str:
 
 @cache
 def code_version() -> str:
-    """A digest of tc itself: a changed compiler makes other kernels."""
+    """A digest of tc itself: a changed compiler makes other kernels. The rooms of `ROOMS_ABOVE`
+    are left out, as keys hold what these ask for."""
     total = hashlib.sha256()
-    texts = sorted(_texts(ROOT))
+    above = tuple(os.path.join(ROOT, room, "") for room in ROOMS_ABOVE)
+    texts = sorted(path for path in _texts(ROOT) if not path.startswith(above))
     for path in texts:
         try:
             with open(path, "rb", buffering=0) as file:

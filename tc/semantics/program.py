@@ -174,6 +174,8 @@ Expr: TypeAlias = (
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct operands of an expression, in text order."""
     match expr:
+        case Index() | Literal() | Extent() | Size():
+            return ()
         case Read(subscripts=subscripts):
             return subscripts
         case Unary(operand=operand) | Convert(operand=operand):
@@ -186,8 +188,6 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (condition, then, otherwise)
         case Call(args=args):
             return args
-        case _:
-            return ()
 
 
 def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
@@ -232,6 +232,8 @@ def is_zero(expr: Expr) -> bool:
 
 def index_names(expr: Expr) -> tuple[str, ...]:
     """The index variables in an expression, in order of appearance."""
+    if isinstance(expr, Index):  # as most subscripts are
+        return (expr.name,)
     return tuple(dict.fromkeys(n.name for n in walk(expr) if isinstance(n, Index)))
 
 

@@ -21,6 +21,7 @@ from tc.backends.numba import objects
 from tc.errors import TCWarning
 from tc.kernel import storage
 from tc.runtime.cache import KernelStore, digest, find_fault
+from tests.support.processes import run_python
 
 KEY = digest("key")
 ROOT = Path(__file__).parent.parent.parent
@@ -414,3 +415,30 @@ def test_any_change_of_tc_is_another_version(
         change()
         seen.append(version())
     assert len(set(seen)) == 4
+
+
+def test_rooms_above_have_no_part_in_machine_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever lowers, prints and compiles loads none of them, so that they may change."""
+    made = run_python("""
+import sys
+import tc.pipeline, tc.stored_texts
+import tc.backends.cuda, tc.backends.opencl
+import tc.backends.clike.backend, tc.backends.numba.backend, tc.backends.numba.scipy_functions
+print(*{name.split(".")[1] for name in sys.modules if name.startswith("tc.")})
+""")
+    rooms = set(made.stdout.split())
+    assert {"backends", "kernel", "polyhedral", "semantics"} < rooms
+    assert rooms.isdisjoint(cache.ROOMS_ABOVE)
+    for room in cache.ROOMS_ABOVE:
+        assert (Path(cache.ROOT) / room / "__init__.py").is_file()
+    monkeypatch.setattr(cache, "ROOT", str(tmp_path))
+    (tmp_path / "gradients.py").write_text("1")
+    version = cache.code_version.__wrapped__
+    before = version()
+    (tmp_path / "gradient").mkdir()
+    (tmp_path / "gradient" / "terms.py").write_text("1")
+    assert version() == before
+    (tmp_path / "gradients.py").write_text("2")
+    assert version() != before

@@ -161,7 +161,8 @@ def _is_worth_sharing(kernel: Kernel, number: int) -> bool:
     if shared_loop(region) is None:
         return False
     cost = estimate(replace(kernel, regions=(region,)))
-    exprs = (e for stmt in statements(region) for e in expressions(stmt))
-    has_vectors = any(expr.dtype.lanes > 1 for expr in exprs)
-    least = MIN_PARALLEL_VECTOR_OPERATIONS if has_vectors else MIN_PARALLEL_OPERATIONS
-    return cost.flops + cost.bytes // 4 >= least
+    work = cost.flops + cost.bytes // 4
+    if not MIN_PARALLEL_OPERATIONS <= work < MIN_PARALLEL_VECTOR_OPERATIONS:
+        return work >= MIN_PARALLEL_VECTOR_OPERATIONS
+    exprs = (expr for stmt in statements(region) for expr in expressions(stmt))
+    return all(expr.dtype.lanes == 1 for expr in exprs)

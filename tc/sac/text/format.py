@@ -55,7 +55,7 @@ def print_module(module: ast.Module) -> str:
 
 def _laid_out(source: Source) -> str:
     found = scan(source)
-    comments = [replace(c, text=_LINE_ENDS.sub("", c.text)) for c in found.comments]
+    comments = [c._replace(text=_LINE_ENDS.sub("", c.text)) for c in found.comments]
     pieces = list(pieces_of(source, found.tokens, comments))
     lines: list[str] = []
     for line, depth in _lines(_spaced(pieces[:-1])):

@@ -335,8 +335,17 @@ def misspelt_index(
     """Pairs of a reduced index variable and the variable that it is probably a slip for: the
     reduced variable stands once, in a dimension of the same size as one of the other variable,
     whose name is alike."""
-    places: dict[str, list[Dimension]] = {}
     whole = [n for part in (statement.rhs, *statement.exists) for n in _descendants(part)]
+    counts = Counter(n.name for n in whole if isinstance(n, Index))
+    given = {clause.variable for clause in statement.where}
+    lone = [
+        name
+        for name in reversed([*statement.variables])
+        if name not in statement.outer and name not in given and counts[name] == 1
+    ]
+    if not lone:
+        return
+    places: dict[str, list[Dimension]] = {}
     for number, node in enumerate(whole):
         if not isinstance(node, Read):
             continue
@@ -347,12 +356,8 @@ def misspelt_index(
                 if isinstance(inner, Index):
                     bare = size if inner is subscript else None
                     places.setdefault(inner.name, []).append((number, bare))
-    counts = Counter(n.name for n in whole if isinstance(n, Index))
-    given = {clause.variable for clause in statement.where}
     told: set[str] = set()
-    for name in reversed([*statement.variables]):
-        if name in statement.outer or name in given or counts[name] != 1:
-            continue
+    for name in lone:
         if name in told or len(places.get(name, ())) != 1:
             continue
         number, size = places[name][0]
@@ -395,8 +400,9 @@ def check_loose(
 
     Raises CheckError for those of them that are constants elsewhere, or look like sizes.
     """
-    subscripted = _subscripted(exprs)
-    names = [name for name in variables if name not in bounded and name not in subscripted]
+    unbounded = [name for name in variables if name not in bounded]
+    subscripted = _subscripted(exprs) if unbounded else ()
+    names = [name for name in unbounded if name not in subscripted]
     for name in names:
         if name in CONSTANTS:
             raise CheckError(

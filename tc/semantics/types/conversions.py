@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from tc.dtypes import (
     BOOL,
@@ -50,13 +51,20 @@ class Mode:
     whole: bool = False
 
     def with_weak_float(self, dtype: DType) -> Mode:
-        return self if self.weak_float == dtype else replace(self, weak_float=dtype)
+        return self if self.weak_float == dtype else _changed(self, "weak_float", dtype)
 
     def as_index(self) -> Mode:
-        return self if self.index else replace(self, index=True, weak_float=FLOAT64)
+        return self if self.index else _changed(self.with_weak_float(FLOAT64), "index", True)
 
     def as_whole(self) -> Mode:
-        return self if self.whole else replace(self.as_index(), whole=True)
+        return self if self.whole else _changed(self.as_index(), "whole", True)
+
+
+@cache
+def _changed(mode: Mode, field: str, value: DType | bool) -> Mode:
+    """The mode with another value of a field: there are few modes, and expressions change theirs
+    often."""
+    return replace(mode, **{field: value})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,7 +474,7 @@ def _cast(expr: p.Convert, mode: Mode, cx: LoweringContext) -> p.Expr:
 def _pad(expr: p.Select, mode: Mode, cx: LoweringContext) -> p.Expr:
     """`pad(e, v)`: a Select on whether the reads that e makes are in bounds (G9)."""
     found = cx.type(expr)
-    inner, outer = replace(mode, bare_only=True), replace(mode, late=True)
+    inner, outer = _changed(mode, "bare_only", True), _changed(mode, "late", True)
     if not mode.index:
         warn_of_mix(cx.type(expr.then), cx.type(expr.otherwise), "pad", expr.span, cx)
     return p.Select(
