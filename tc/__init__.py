@@ -12,7 +12,6 @@ Public names are loaded when first used, so that `import tc` is fast.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +25,12 @@ def _is_command() -> bool:
     return os.path.basename(called).removesuffix(".exe") in ("tc", "tensorc")
 
 
-if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+if _is_command():
+    import signal
+
     # Ctrl-C ends the process without a traceback until `tc.cli.main` can be interrupted
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from tc.process.uninterrupted import load  # noqa: E402  # from here on it takes time
 

@@ -10,9 +10,8 @@ import functools
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
 
 from tc.source import Edit, Span, apply, described, visible
 
@@ -63,8 +62,7 @@ class ErrorDetails(TypedDict, total=False):
     example: tuple[Edit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What is known of a read that left its tensor, or of a division by zero, for a front end that
     tells it in its own words.
 
@@ -247,7 +245,7 @@ def render(kind: str, error: TCError) -> str:
     return visible("\n".join(parts))
 
 
-_LONG_WORD = re.compile(r"[A-Za-z0-9_.]{60,}")
+_LONG_WORD = r"[A-Za-z0-9_.]{60,}"
 
 
 def shortened(text: str) -> str:
@@ -256,7 +254,7 @@ def shortened(text: str) -> str:
     >>> shortened("'" + 1000 * "a" + "' is no tensor")
     "'aaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaa' is no tensor"
     """
-    return _LONG_WORD.sub(lambda word: f"{word.group()[:18]}...{word.group()[-18:]}", text)
+    return re.sub(_LONG_WORD, lambda word: f"{word.group()[:18]}...{word.group()[-18:]}", text)
 
 
 def _rebuild(kind: type[TCError], cause: str, kept: dict[str, Any]) -> TCError:

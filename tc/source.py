@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 TAB_WIDTH = 4
 MAX_EXCERPT_COLUMNS = 120
@@ -16,7 +17,7 @@ ENCODING = "utf-8-sig"
 """Of files with texts: UTF-8, with or without the mark that editors put at its front."""
 
 
-_UNSEEN = re.compile(
+_UNSEEN = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff]"
 )
@@ -30,11 +31,10 @@ def visible(text: str) -> str:
     >>> visible("a\\x1b[2J\\x07b\\tc")
     'a\\\\x1b[2J\\\\x07b\\tc'
     """
-    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return re.sub(_UNSEEN, lambda found: ascii(found[0])[1:-1], text)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a text was given to tc: the Python file and line of the call, and in `found` the line,
     and the characters before it in that line, at which the text begins in this file, if it does."""
 
@@ -231,8 +231,7 @@ MAX_SHOWN_CHARACTERS = 400
 """The length of the longest text that a repair shows whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """A replacement of the text of a span; an empty span is an insertion, empty text a deletion.
 
     >>> from tc.source import Source
