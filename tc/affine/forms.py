@@ -10,7 +10,7 @@ kernel, products of sizes. Coefficients are integers, or polynomials of sizes, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -173,19 +173,6 @@ def split(form: Form[K, int], by: int, box: Box[K]) -> tuple[Form[K, int], Form[
         return None
     whole = Form(low // by, {n: c // by for n, c in form.terms.items() if c % by == 0})
     return whole, Form(rest.constant - low // by * by, rest.terms)
-
-
-def summands(form: Form[K, int]) -> Iterator[tuple[int, K | None]]:
-    """The coefficients with their names in order, the constant last, with None, where it is not 0
-    or alone.
-
-    >>> list(summands(Form(-3, {"i": 2}))), list(summands(Form(0, {})))
-    ([(2, 'i'), (-3, None)], [(0, None)])
-    """
-    for name, coefficient in form.terms.items():
-        yield coefficient, name
-    if form.constant or not form.terms:
-        yield form.constant, None
 
 
 E = TypeVar("E")

@@ -146,11 +146,6 @@ def opened_driver() -> OpenedDriver:
     return OPENED()
 
 
-def cuda_driver() -> CudaDriver:
-    """The driver of `opened_driver`."""
-    return opened_driver().driver
-
-
 def memsets(address: int, content: bytes) -> Iterator[tuple[int, int, int, int]]:
     """What `CudaDriver.fill` asks of a driver: the bytes of a word, the address, the value of each
     word, and how many words.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from tc.affine.intervals import Box, Interval, around, contains, operation, scaled
-from tc.dtypes import INT64, limits
+from tc.dtypes import limits
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -44,6 +44,7 @@ def interval(expr: Expr, bounds: Bounds) -> Interval:
     """Bounds on the value of an integer or bool expression, after wrapping around; those of its
     type where nothing better is known.
 
+    >>> from tc.dtypes import INT64
     >>> i = Var("i", INT64)
     >>> interval(Binary("%", i, Const(4, INT64), INT64), {})
     (0, 3)
@@ -56,27 +57,6 @@ def is_in_bounds(indices: Iterable[Expr], shape: Sequence[int], bounds: Bounds) 
     """Whether indices certainly name an element of an array of a shape."""
     places = (interval(index, bounds) for index in indices)
     return all(low >= 0 and high < size for (low, high), size in zip(places, shape, strict=True))
-
-
-def never_overflows(expr: Expr, bounds: Bounds) -> bool:
-    """Whether an expression of sums, differences and products, and each in it, stays in int64
-    when its other terms have wrapped around in their types and these operations do not.
-
-    >>> i = Var("i", INT64)
-    >>> never_overflows(Binary("*", i, i, INT64), {"i": (0, 1000)})
-    True
-    """
-    return _unwrapped(expr, bounds) is not None
-
-
-def _unwrapped(expr: Expr, bounds: Bounds) -> Interval | None:
-    if not (isinstance(expr, Binary) and expr.op in ("+", "-", "*")):
-        return interval(expr, bounds)
-    left, right = _unwrapped(expr.left, bounds), _unwrapped(expr.right, bounds)
-    if left is None or right is None:
-        return None
-    found = operation(expr.op, left, right)
-    return found if found is not None and contains(limits(INT64), found) else None
 
 
 def _exact(expr: Expr, bounds: Bounds) -> Interval | None:

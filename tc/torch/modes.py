@@ -34,13 +34,6 @@ _counts, _unpacked = PRIVATE.counts_tangents, PRIVATE.unpack_dual
 _is_legacy, _is_transformed = PRIVATE.is_legacy_batch, PRIVATE.is_transformed
 
 
-def _transform() -> Any:
-    """The innermost transform of torch.func, None outside of them. That functions become free of
-    side effects is none: the operator has no side effects."""
-    found = _interpreter()
-    return None if found is None or found.key() == PRIVATE.functionalize else found
-
-
 def outside(value: Any) -> Any:
     """A tensor without the wrapper of a transform that has ended."""
     return PRIVATE.unwrap_if_dead(value) if isinstance(value, torch.Tensor) else value

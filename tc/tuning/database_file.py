@@ -236,14 +236,6 @@ def _migrate(connection: Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
 
 
-def check_whole(connection: Connection, path: Path) -> None:
-    """InputError for a file of which some is damaged."""
-    sqlite = load("sqlite3")
-    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise fault_of(sqlite.DatabaseError(found), path)
-
-
 def damage_of(path: Path, error: InputError) -> InputError:
     """The error of a damaged row of a file, with the command that removes the row."""
     return InputError(

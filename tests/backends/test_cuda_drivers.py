@@ -432,7 +432,7 @@ def test_pycuda_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_driver.OPENED, "made", [])
     stubbed("cuda-bindings", monkeypatch)
     stubbed("PyCUDA", monkeypatch)
-    assert cuda_driver.cuda_driver().name == "PyCUDA 2026.1"
+    assert cuda_driver.opened_driver().driver.name == "PyCUDA 2026.1"
 
 
 def test_old_pycuda_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,4 +440,4 @@ def test_old_pycuda_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     stubbed("cuda-bindings", monkeypatch)
     stubbed("PyCUDA", monkeypatch)
     monkeypatch.setattr(sys.modules["pycuda"], "VERSION", (2021, 1))
-    assert cuda_driver.cuda_driver().name == "cuda-bindings 13.5.0"
+    assert cuda_driver.opened_driver().driver.name == "cuda-bindings 13.5.0"

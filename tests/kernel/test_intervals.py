@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tc.dtypes import BOOL, FLOAT32, INT8, INT32, INT64, UINT8, DType, limits
 from tc.kernel.evaluate import evaluate
-from tc.kernel.intervals import interval, loop_interval, never_overflows
+from tc.kernel.intervals import interval, loop_interval
 from tc.kernel.ir import (
     Binary,
     Buffer,
@@ -79,20 +79,6 @@ def test_values_lie_in_their_interval(expr: Expr, least: int, width: int) -> Non
         assert low <= value(expr, x) <= high
 
 
-def exact(expr: Expr, x: int) -> int:
-    """Sums and products without a limit, of terms as they are."""
-    if isinstance(expr, Binary) and expr.op in ("+", "-", "*"):
-        left, right = exact(expr.left, x), exact(expr.right, x)
-        return {"+": left + right, "-": left - right, "*": left * right}[expr.op]
-    return value(expr, x)
-
-
-@given(EXPRS, st.integers(-50, 50))
-def test_no_overflow_where_none_is_promised(expr: Expr, x: int) -> None:
-    if never_overflows(expr, {"x": (-50, 50)}):
-        assert exact(expr, x) == value(expr, x)
-
-
 def test_what_is_known_of_loops_types_and_floats() -> None:
     loop = For("i", Const(-2, INT64), Binary("+", X, Const(1, INT64), INT64), ())
     assert loop_interval(loop.begin, loop.end, {"x": (3, 5)}) == (-2, 5)
@@ -100,6 +86,3 @@ def test_what_is_known_of_loops_types_and_floats() -> None:
     assert interval(Cast(Const(1.0, FLOAT32), INT8), {}) == (-128, 127)
     assert interval(Cast(Load("b", (), BOOL), INT64), {}) == (0, 1)
     assert interval(Load("u", (), UINT8), {}) == (0, 255)
-    assert not never_overflows(Binary("+", X, Const(1, INT64), INT64), {})
-    assert not never_overflows(Binary("*", X, X, INT64), {"x": (0, 1 << 32)})
-    assert never_overflows(Binary("*", X, X, INT64), {"x": (0, 1 << 31)})

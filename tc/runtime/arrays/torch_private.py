@@ -53,7 +53,6 @@ PARTS = {
     "mode_keys": Part("_C._TorchDispatchModeKey"),
     "tracing_state": Part("_C._get_tracing_state"),
     "interpreter": Part("_C._functorch.peek_interpreter_stack"),
-    "functionalize": Part("_C._functorch.TransformType.Functionalize"),
     "counts_tangents": Part("_C._is_fwd_grad_enabled", lambda: True),
     "set_counts_tangents": Part("autograd.forward_ad._set_fwd_grad_enabled", nullcontext),
     # what a tensor is
