@@ -35,7 +35,7 @@ L2_BYTES_PER_CYCLE = 48.0
 """Bytes that a core is assumed to read in a cycle from its second cache; half as many where units
 are half as wide."""
 
-LINE = 64
+LINE_BYTES = 64
 """Bytes that caches and memory exchange at a time, where nothing else is known."""
 
 FMA_PER_CYCLE = 2
@@ -81,7 +81,7 @@ class Device:
     l2: int = 512 << 10
     l3: int = 8 << 20
     l3_caches: int = 1
-    line: int = LINE
+    line: int = LINE_BYTES
     page: int = 4096
     l2_bytes_per_cycle: float = L2_BYTES_PER_CYCLE
     l3_bytes_per_cycle: float = 24.0

@@ -146,7 +146,7 @@ def ramp(base: ir.Expr, step: int, lanes: int) -> ir.Expr:
 
 
 def splat(expr: ir.Expr) -> ir.Expr | None:
-    """The scalar that all lanes of a vector are, where its form shows it."""
+    """The scalar that stands in all lanes of a vector, where the expression shows one."""
     match expr:
         case ir.Const(value=value, dtype=dtype):
             return ir.Const(value, dtype.scalar)
@@ -213,7 +213,7 @@ def select(condition: ir.Expr, then: ir.Expr, otherwise: ir.Expr) -> ir.Expr:
 
 
 def is_constant(expr: ir.Expr, value: bool) -> bool:
-    """Whether it is this bool, in all lanes."""
+    """Whether an expression is this bool in all lanes."""
     return isinstance(expr, ir.Const) and expr.value is value
 
 

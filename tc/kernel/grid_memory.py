@@ -27,7 +27,7 @@ _UNTOUCHED, _MANY_BLOCKS = -1, 0
 
 @dataclass(frozen=True)
 class Breach:
-    """What one thread does wrong: its lane, and the reason."""
+    """The fault of one thread: the lane of the thread, and the reason."""
 
     lane: int
     reason: str
@@ -65,12 +65,12 @@ class Active:
         return values if values.ndim == 0 else values[self.lanes]
 
     def each(self, values: Any) -> Array:
-        """An array for those that take part, of what may be one scalar for all."""
+        """The values of the lanes that take part, of an array or of one scalar for all lanes."""
         every: Array = np.full(self.size, values) if values.ndim == 0 else values
         return every
 
     def spread(self, values: Any) -> Any:
-        """An array for all that run, of values for those that take part."""
+        """An array for all lanes that run, of values for the lanes that take part."""
         if self.mask is None or values.ndim == 0:
             return values
         every = np.zeros(self.count, values.dtype)
@@ -78,7 +78,7 @@ class Active:
         return every
 
     def merged(self, new: Any, old: Any) -> Any:
-        """New values for those that take part, old ones for the others."""
+        """New values for lanes that take part, old values for the others."""
         return new if self.mask is None else np.where(self.mask, new, old)
 
 

@@ -361,7 +361,7 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
-        """The bytes of its elements; those that a stride of zero repeats count once."""
+        """The bytes of the elements; elements that a stride of zero repeats count once."""
         steps = zip(self.shape, self.strides, strict=True)
         return prod(n for n, s in steps if s or not n) * self.dtype.bytes
 

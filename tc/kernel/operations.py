@@ -28,7 +28,7 @@ _LOGICAL = {"!": np.logical_not, "&&": np.logical_and, "||": np.logical_or}
 
 
 def broken_promise(kernel: ir.Kernel, node: PrintedNode, reason: str) -> InternalError:
-    """What to raise where a kernel does what it must not."""
+    """The error to raise where a kernel breaks its rules."""
     text = f"kernel {kernel.name} breaks a promise: in '{node_text(node)}': {reason}"
     return InternalError(text)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import groupby
 
-from tc.device import LINE
+from tc.device import LINE_BYTES
 from tc.kernel.ir import Kernel
 from tc.kernel.printer import to_text
 from tc.kernel.verify import Verified, verify
@@ -39,7 +39,7 @@ class PassContext:
     unroll_limit: int = UNROLL_LIMIT
     fma: bool = False
     exponents: bool = False
-    line: int = LINE
+    line: int = LINE_BYTES
     page: int = 4096
     l2: int = 0
     shared_cache: int = 0
@@ -47,7 +47,7 @@ class PassContext:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass by its name, what it does in one line, and for which contexts it is."""
+    """A pass: its name, a line on what the pass does, and the contexts in which it runs."""
 
     name: str
     summary: str
@@ -57,7 +57,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """What a pass made of a kernel, and the seconds that it took."""
+    """The kernel that a pass gave, and the seconds of the pass."""
 
     of: Pass
     before: Kernel

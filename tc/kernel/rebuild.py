@@ -155,7 +155,7 @@ class Names:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Forgets at its end what is declared in it."""
+        """Forgets, at the end of a block, the variables that the block declares."""
         count = len(self.dtypes)
         try:
             yield
@@ -183,7 +183,7 @@ class Names:
             self.declare(name, INT64)
 
     def learn(self, stmt: ir.Stmt) -> None:
-        """What a statement declares for those behind it."""
+        """Notes the variables that a statement declares for the statements behind it."""
         if isinstance(stmt, ir.Let):
             self.declare(stmt.var, stmt.dtype)
 

@@ -84,7 +84,7 @@ def rows_of(kernel: Kernel) -> list[tuple[Any, ...]]:
 
 
 def kernel_of(rows: object) -> Kernel:
-    """The kernel of rows; FormError where they are not those of one."""
+    """The kernel of rows; FormError where the rows are of no kernel."""
     made: list[tuple[str, Any]] = []
     for row in _list(rows):
         name, *values = _list(row) or [None]

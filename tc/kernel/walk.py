@@ -78,12 +78,12 @@ def launched(indices: tuple[ir.LaunchIndex, ...]) -> int:
 
 
 def stored_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
-    """The buffers that statements, or those in them, write."""
+    """The buffers that statements write, nested statements included."""
     return frozenset(s.buffer for s in ir.statements(stmts) if isinstance(s, ir.Store))
 
 
 def loaded_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
-    """The buffers that statements, or those in them, read."""
+    """The buffers that statements read, nested statements included."""
     return frozenset(load.buffer for load in loads_in(stmts))
 
 
@@ -101,7 +101,7 @@ def changed_in(stmts: tuple[ir.Stmt, ...], met: frozenset[str]) -> frozenset[str
 
 
 def loads_in(stmts: tuple[ir.Stmt, ...]) -> Iterator[ir.Load]:
-    """The loads of statements and of those in them."""
+    """The loads of statements, nested statements included."""
     for stmt in ir.statements(stmts):
         yield from (expr for expr in ir.expressions(stmt) if isinstance(expr, ir.Load))
 

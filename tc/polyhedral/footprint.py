@@ -103,7 +103,7 @@ class Box:
         return tuple((size - 1) // (step or 1) + 1 for size, step in pairs)
 
     def places(self, element: Iterable[LinearForm]) -> tuple[LinearForm, ...]:
-        """The numbers, in each dimension, of one of its elements."""
+        """The subscripts of one element of the box."""
         found = []
         for form, offset, step in zip(element, self.offsets, self.steps, strict=True):
             inside = form - offset

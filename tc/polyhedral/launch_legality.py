@@ -81,7 +81,7 @@ class _Launch:
         return any(faults)
 
     def _of_tiles(self) -> Iterator[str]:
-        """Tiles of all threads that lie in those of one."""
+        """The faults of tiles that threads share and that hold elements of a tile of one thread."""
         for event in self.events.all:
             tile, around = event.tile, event.storage
             if tile is not None and tile.scope == SHARED and around.is_private:
@@ -136,7 +136,7 @@ class _Launch:
             yield _told(source, sink, dependence.tensor, race.pair, where)
 
     def _pairs(self) -> Iterator[tuple[Event, Event]]:
-        """Events in one place, of which one writes."""
+        """Pairs of events at one place, of which at least one writes."""
         for first in self.events.all:
             for second in self.events.all:
                 if first.storage is second.storage and (first.writes or second.writes):

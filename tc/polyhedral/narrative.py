@@ -60,13 +60,14 @@ REASONS = {
     "in shared memory": "In shared memory are tiles of what a block uses again, or gathers, and the"
     " threads along x would not read side by side from memory.",
 }
-"""Why it is so, where notes have these words."""
-LINE = 96
+"""Reasons of decisions, by the words that notes have for them."""
+LINE_COLUMNS = 96
+"""The longest line of a text that is filled."""
 
 
 @dataclass(frozen=True)
 class _Words:
-    """What is said of one kind of device: of its tiles, of the roles of loops, of its kernel."""
+    """The sentences for one kind of device: on its tiles, on the roles of loops, on its kernel."""
 
     tiled: str
     bound: str
@@ -220,7 +221,7 @@ def _mapped(explained: ExplainedLowering) -> str:
     parts = [
         *explained.told,
         f"What is chosen for {describe(explained.device)}{_asked(explained)}:",
-        "\n".join(fill(f"- {note}", LINE, subsequent_indent="  ") for note in mapped.notes),
+        "\n".join(fill(f"- {note}", LINE_COLUMNS, subsequent_indent="  ") for note in mapped.notes),
     ]
     said = " ".join(mapped.notes)
     parts += [reason for words, reason in REASONS.items() if words in said]
@@ -360,7 +361,7 @@ def _estimated(explained: ExplainedLowering) -> str:
         code += f", as {' and '.join(reason for reason, holds in more.items() if holds)}"
     rows = {"the program": str(work), "its code": code, "at best": _roofline(explained, flops)}
     return "\n".join(
-        fill(text, LINE, initial_indent=f"{name:13}", subsequent_indent=" " * 13)
+        fill(text, LINE_COLUMNS, initial_indent=f"{name:13}", subsequent_indent=" " * 13)
         for name, text in rows.items()
     )
 
@@ -431,7 +432,7 @@ def _after(words: str, text: str) -> str:
 
 def _wrapped(text: str) -> str:
     """Prose in lines; what has lines already stays."""
-    return text if "\n" in text or text.startswith((" ", "-")) else fill(text, LINE)
+    return text if "\n" in text or text.startswith((" ", "-")) else fill(text, LINE_COLUMNS)
 
 
 def _box(shape: tuple[int, ...]) -> str:

@@ -25,7 +25,7 @@ from tc.polyhedral.scop.scop import Access
 Conditions: TypeAlias = "tuple[Condition, ...]"
 
 Related: TypeAlias = "tuple[Relation, Conditions]"
-"""Pairs of instances, and what else must hold of them."""
+"""Pairs of instances, and the further conditions on each pair."""
 
 _ANYWHERE = (-(2**62), 2**62)
 

@@ -250,12 +250,12 @@ def band_of(own: tuple[Member, ...], permutable: bool, child: Node) -> Node:
 
 
 def map_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The tree with each node changed, those below it before."""
+    """The tree with each node changed, inner nodes first."""
     return change(map_children(node, lambda child: map_nodes(child, change)))
 
 
 def nodes(node: Node) -> Iterator[Node]:
-    """All nodes of a tree, each before those below it."""
+    """All nodes of a tree, outer nodes first."""
     left = [node]
     while left:
         found = left.pop()

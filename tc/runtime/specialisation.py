@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.device import LINE
+from tc.device import LINE_BYTES
 from tc.dtypes import Array
 from tc.errors import AccessError, BackendError, InternalError, is_strict
 from tc.kernel.ir import Buffer, Failure, Kernel
@@ -51,7 +51,9 @@ class Temporaries:
         return cls(tuple(b for b in buffers if b.role == "temporary"))
 
     def take(self) -> list[np.ndarray]:
-        return self.spare.take(lambda: [empty(b.shape, b.dtype.numpy, LINE) for b in self.buffers])
+        return self.spare.take(
+            lambda: [empty(b.shape, b.dtype.numpy, LINE_BYTES) for b in self.buffers]
+        )
 
     def give_back(self, arrays: list[np.ndarray]) -> None:
         self.spare.give_back(arrays)
@@ -90,7 +92,7 @@ def new_output(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1)
     """An array that is aligned to `alignment` bytes; a large array at least to a cache line, so
     that kernels may write it past the caches."""
     if math.prod(shape) * dtype.itemsize >= LARGE_BYTES:
-        alignment = max(alignment, LINE)
+        alignment = max(alignment, LINE_BYTES)
     return empty(shape, dtype, alignment)
 
 

@@ -137,7 +137,7 @@ class Vector:
     # --- functions --------------------------------------------------------------------------
 
     def at_most(self, limit: float) -> Vector:
-        """The lesser of the two; NaN stays NaN. In this form it is one instruction."""
+        """The lesser of this value and a limit, in one instruction; NaN stays NaN."""
         bound = self.constant(limit)
         return select(bound < self, bound, self)
 

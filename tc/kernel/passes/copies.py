@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
 
-from tc.device import LINE
+from tc.device import LINE_BYTES
 from tc.dtypes import BOOL, FLOAT16, INT64, UINT8, DType
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
@@ -212,8 +212,8 @@ class _Writer:
 
     def whole_lines(self, copy: _Stretch) -> Iterator[ir.Stmt]:
         element = self.kernel.buffer(copy.target).dtype
-        line = LINE // element.bytes
-        lanes = min(self.lanes_bits // 8, LINE) // element.bytes
+        line = LINE_BYTES // element.bytes
+        lanes = min(self.lanes_bits // 8, LINE_BYTES) // element.bytes
         start = yield from self.let("start", copy.start)
         end = yield from self.let("end", _sum(start, copy.count))
         first = yield from self.let("first", _over(_sum(start, integer(line - 1)), line))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd, inf, prod
 
-from tc.device import LINE
+from tc.device import LINE_BYTES
 from tc.dtypes import BOOL, FLOAT16, INT64
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import LaneOffsets, divisor, lane_offsets
@@ -297,7 +297,7 @@ class _Stores:
         parts = sorted(parts, key=lambda part: part.first)
         if any(following.first < one.first + one.lanes for one, following in pairwise(parts)):
             return
-        terms, line = dict(parts[0].terms), LINE // parts[0].store.value.dtype.bytes
+        terms, line = dict(parts[0].terms), LINE_BYTES // parts[0].store.value.dtype.bytes
         step = terms.pop(ir.Var(loops[-1], INT64), 0) if loops else 0
         start = gcd(*(factor * divisor(term, self.scope.lets) for term, factor in terms.items()))
         while parts:

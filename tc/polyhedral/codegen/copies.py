@@ -61,7 +61,7 @@ def fetch(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:
 def _source(
     tensor: str, element: tuple[LinearForm, ...], around: EmitScope
 ) -> tuple[tuple[Stmt, ...], Expr]:
-    """An element that is fetched, and what must run before."""
+    """An element that is fetched, and the statements that must run before the fetch."""
     gather = around.kernel.scop.gathers.get(tensor)
     if gather is not None and around.innermost(tensor) is None:
         return gathered(gather, element, around)
@@ -151,8 +151,8 @@ def _by_all_threads(placed: PlacedTile, state: EmitScope, body: Body) -> tuple[S
 
 
 def copied_along(layout: tuple[Axis, ...], rows: int) -> list[int]:
-    """The axes of a shared buffer along which the threads' x, y and z run, in this order, as far as
-    there are so many; `rows` is the one that is contiguous in memory, -1 if none is.
+    """The axes of a shared buffer along which the threads' x, y and z run, in this order: at most
+    three axes. `rows` is the axis that is contiguous in memory, -1 if none is.
 
     >>> copied_along((Axis(0, 1, 4), Axis(1, 1, 8), Axis(2, 1, 1)), 0)
     [0, 1]
@@ -250,7 +250,7 @@ def _nests(tile: ArrayTile, rows: int, along_memory: bool) -> list[list[_Loop]]:
     for across in _chunks(rows, tile.layout[rows], lanes, ""):
         for along in _chunks(last, tile.layout[last], lanes, ""):
             places = [*across[:-1], *along[:-1]]
-            if along_memory:  # of so many rows at once each is foreseen
+            if along_memory:  # the hardware prefetcher follows each of these rows
                 places = [*along[:-1], *across[:-1]]
             nests.append([*outer, *places, *_block(across[-1], along[-1])])
     return nests

@@ -233,7 +233,7 @@ def _checked_division(
 
 
 def _failure(kind: str, expression: int, places: tuple[ir.Expr, ...], dtype: DType) -> Branch:
-    """The branch that records a failed check; its value is 0."""
+    """The branch that records a failed check, with the value 0."""
 
     def fail(block: StatementBuilder) -> ir.Expr:
         scope = block.scope

@@ -104,7 +104,7 @@ def _arguments(scop: Scop, strides: Mapping[str, tuple[int, ...]]) -> Iterator[i
 
 
 def _regions(node: Node, state: EmitScope) -> Iterator[tuple[Stmt, ...]]:
-    """The regions of one part of the program: packing what it shares, then its loops."""
+    """The regions of one part of the program: one that packs shared operands, then the loops."""
     kernel = state.kernel
     if isinstance(node, Promotion) and node.is_packed:
         for placed in _place(node, state):
@@ -237,7 +237,7 @@ def _joined(
     *,
     parallel: bool,
 ) -> tuple[Stmt, ...]:
-    """Several members as one loop: for threads, so that they get equal parts."""
+    """Several members as one loop, of which threads get equal parts."""
     names = list(schedule.leaves(child))
     trips = [_trips(member, names, state) for member in together]
     several = [place for place, trip in enumerate(trips) if trip > 1]

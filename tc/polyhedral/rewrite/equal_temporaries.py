@@ -88,7 +88,7 @@ class _Uses:
     def _copied(
         self, name: str, own: Sequence[ShapedStatement], equal: Mapping[str, str]
     ) -> str | None:
-        """The tensor that a tensor copies, each element from the one at its place."""
+        """The tensor that a tensor copies element by element, at equal subscripts."""
         statement, tensors = own[0].statement, self._shaped.program.tensors
         read = statement.rhs
         if len(own) > 1 or statement.op != "=" or not isinstance(read, p.Read):

@@ -106,7 +106,7 @@ def _find_order(
 
 
 def _operations(expr: p.Expr) -> int:
-    """What evaluating an expression costs, without its subscripts."""
+    """The operations of one evaluation of an expression, without subscripts."""
     match expr:
         case p.Read() | p.Index() | p.Literal() | p.Size() | p.Extent():
             return 0

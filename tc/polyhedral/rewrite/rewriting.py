@@ -172,7 +172,7 @@ class Rewriting:
     def changed(
         self, statement: p.Statement, ranges: Mapping[str, p.Range], old: p.ShapedStatement
     ) -> p.ShapedStatement:
-        """A statement that an old one has become, or part of it, over its own ranges."""
+        """A statement that replaces an old one, or a part of an old one, over ranges of its own."""
         return self._shaped(statement, replace(old, ranges=ranges))
 
     def program(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from tc.polyhedral.rewrite.product_order import OrderCosts
 
 SHORT = 9
-"""Sums of so many terms share loops with those of other elements of their tensor."""
+"""The most terms of a sum that shares loops with the sums of other elements of the tensor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Thresholds:
     short: int = SHORT
 
     def factoring_all(self) -> Thresholds:
-        """Those by which each sum is factored that then takes fewer operations."""
+        """The thresholds by which a sum is factored wherever this saves operations."""
         return replace(self, order=replace(self.order, gain=1.0, moved=0.0, statement=0.0))
 
     def splitting_all(self) -> Thresholds:

@@ -56,7 +56,7 @@ class Dependences:
         return (d for d in self.all if not d.relaxed)
 
     def into(self, sink: str) -> tuple[Dependence, ...]:
-        """The dependences of one sink, relaxed ones among them."""
+        """The dependences of one sink, relaxed dependences included."""
         return self._into.get(sink, ())
 
     def between(self, sources: Container[str], sinks: Iterable[str]) -> Iterator[Dependence]:
@@ -96,7 +96,7 @@ def compute_dependences(scop: Scop) -> Dependences:
 
 
 def _touches(statement: ScopStatement) -> list[_Touch]:
-    """What a statement touches, the write first; accesses that say the same are one."""
+    """The accesses of a statement, the write first; equal accesses are one."""
     found: list[_Touch] = []
     for access in (statement.write, *statement.reads):
         if not any(access.touches_as(touch.access) for touch in found):

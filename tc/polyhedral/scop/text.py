@@ -26,7 +26,7 @@ def scop_text(scop: Scop) -> str:
 
 
 def dependences_text(dependences: Dependences) -> str:
-    """The dependences, and which write gives each read its value."""
+    """The dependences, and for each read the write whose value is read."""
     scop = dependences.scop
     by_memory, by_value = [], []
     for dependence in dependences.all:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tc.backends.geometry import MemorySpan
-from tc.device import LINE
+from tc.device import LINE_BYTES
 from tc.dtypes import Array
 from tc.errors import TCError
 from tc.kernel.ir import Buffer, row_major
@@ -229,7 +229,7 @@ class _Runner:
         """Each array ends at a page that nobody may touch, or begins after one."""
 
         def place(buffer: Buffer, size: int) -> Array:
-            alignment = LINE if buffer.role == "temporary" else buffer.dtype.bytes
+            alignment = LINE_BYTES if buffer.role == "temporary" else buffer.dtype.bytes
             return bytes_at_edge(size, before=before, alignment=alignment)
 
         frame = self._frame(reference, place)
@@ -244,7 +244,7 @@ class _Runner:
         def place(buffer: Buffer, size: int) -> Array:
             if buffer.role == "output":
                 return new_output((size,), np.dtype(np.uint8))
-            return empty((size,), np.dtype(np.uint8), LINE)
+            return empty((size,), np.dtype(np.uint8), LINE_BYTES)
 
         return self._frame(reference, place)
 
