@@ -52,6 +52,14 @@ class GivenInput:
         return np.asarray(view)
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadArray:
+    """The shape and the type of an array that has no elements yet."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
 def bind(
     names: Sequence[str],
     inputs: Sequence[Any],

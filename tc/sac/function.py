@@ -3,6 +3,7 @@ and shapes, and of those integers of the data that shapes need (C26)."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from bisect import bisect_right
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from inspect import Parameter, Signature
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,14 @@ from tc.pipeline import check_module, parse_source
 from tc.process import forks
 from tc.process.call_sites import warn
 from tc.runtime.outputs import result_type
-from tc.sac.arguments import GivenInput, arrays_of, family_and_like, for_library
+from tc.sac.arguments import (
+    GivenInput,
+    UnreadArray,
+    arrays_of,
+    described,
+    family_and_like,
+    for_library,
+)
 from tc.sac.batching import batched_text
 from tc.sac.levels.expressions import evaluate, execute
 from tc.sac.levels.values import Context, NeedsIndexValue
@@ -137,6 +146,7 @@ class UsualCall:
         return True
 
 
+_NUMBERS = itertools.count()
 _FUNCTIONS: weakref.WeakSet[Function] = weakref.WeakSet()
 
 
@@ -179,8 +189,36 @@ class Function:
         self._names = program.inputs
         self._is_expression = program.definition is None
         self._given: Any = None
+        self.identity = f"tc.sac {next(_NUMBERS)}"
+        self.traced_defs = SimpleNamespace()
         hide_from_torch(Function.__call__)
         _FUNCTIONS.add(self)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the inputs in order."""
+        return self._names
+
+    def prepare_traced(self, _identity: str, told: tuple[Any, ...]) -> str:
+        """The attribute of `traced_defs` for tensors of which torch tells shape and type, and for
+        numbers; none where elements decide the def, or none serves: a call says why."""
+        given = [
+            described(name, UnreadArray(*each) if isinstance(each, tuple) else each)
+            for name, each in zip(self._names, told, strict=True)
+        ]
+        try:
+            compiled = self._specialised(given)[0]
+        except TCError:
+            return ""
+        with self._lock:
+            known = vars(self.traced_defs)
+            found = next((name for name, each in known.items() if each is compiled), None)
+            if found is None:
+                found = f"def_{len(known)}"
+                setattr(self.traced_defs, found, compiled)
+        return found
+
+    prepare_traced._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     @property
     def text(self) -> str:

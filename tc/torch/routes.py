@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 
@@ -40,20 +40,90 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
 
 
 def traced(
-    function: Compiled, inputs: tuple[Any, ...], outputs: Any, named: Mapping[str, Any]
+    function: Compiled | ShapeSpecialised,
+    inputs: tuple[Any, ...],
+    outputs: Any,
+    named: Mapping[str, Any],
 ) -> Any:
-    """A call as torch.compile follows it. A function of `tc.sac` is called by Python, as the shapes
-    of its inputs say which def serves the call."""
-    if outputs is not None or not isinstance(function, Compiled):
+    """A call as torch.compile follows it. A call of a function that has a def for each shape is one
+    of the def for the shapes of these inputs, which graphs are guarded by; where elements decide
+    the def, Python calls the function."""
+    if outputs is not None:
         return _untraced(function, inputs, outputs, named)
-    few = len(inputs) != len(function._signature.inputs)
-    if named or few or (len(inputs) == 1 and isinstance(inputs[0], (list, tuple, dict))):
-        inputs = bind_call(function._signature, inputs, named)
-    return _by_operator(function, inputs)
+    if isinstance(function, Compiled):
+        few = len(inputs) != len(function._signature.inputs)
+        if named or few or (len(inputs) == 1 and isinstance(inputs[0], (list, tuple, dict))):
+            inputs = bind_call(function._signature, inputs, named)
+        return _by_operator(function, inputs)
+    ordered = _ordered(function.input_names, inputs, named)
+    told = None if ordered is None else _told(ordered)
+    found = "" if told is None else function.prepare_traced(function.identity, told)
+    if ordered is None or not found:
+        return _untraced(function, inputs, outputs, named)
+    return _by_operator(getattr(function.traced_defs, found), tuple(ordered))
+
+
+class ShapeSpecialised(Protocol):
+    """A function that has a def for each set of types and shapes of its inputs."""
+
+    identity: str
+    """What no other function has: graphs are guarded by it."""
+    input_names: Sequence[str]
+    traced_defs: Any
+    """An object that has the defs that graphs call as attributes, which graphs are guarded by."""
+
+    def prepare_traced(self, identity: str, told: tuple[Any, ...]) -> str:
+        """The attribute of `traced_defs` for inputs of which the shape and the type are told, or,
+        of a number, its value; none where elements decide the def, or none serves. torch.compile
+        runs this where it follows a call, and takes the result as a constant."""
+
+    def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
+        """The results."""
+
+
+def _ordered(
+    names: Sequence[str], inputs: tuple[Any, ...], named: Mapping[str, Any]
+) -> list[Any] | None:
+    """The inputs in order; None for a call that is not of all inputs one by one, or of a dict."""
+    if len(inputs) == 1 and not named:
+        (only,) = inputs
+        if isinstance(only, dict):
+            inputs, named = (), only
+    if len(inputs) + len(named) != len(names):
+        return None
+    found = list(inputs)
+    for name in names[len(inputs) :]:
+        if name not in named:
+            return None
+        found.append(named[name])
+    return found
+
+
+def _told(inputs: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What is told of inputs (`ShapeSpecialised`); None where one is neither tensor nor number."""
+    found: list[Any] = []
+    for value in inputs:
+        if isinstance(value, torch.Tensor):
+            found.append((tuple([_fixed(n) for n in value.shape]), str(value.dtype)))
+        elif isinstance(value, (bool, float)):
+            found.append(value)
+        elif isinstance(value, int):
+            found.append(_fixed(value))
+        else:
+            return None
+    return tuple(found)
+
+
+def _fixed(number: int) -> int:
+    """The integer, which torch.compile takes as a number from here on, where it was a symbol."""
+    return range(number, number + 1)[0]
 
 
 def _untraced(
-    function: Compiled, inputs: tuple[Any, ...], outputs: Any, named: Mapping[str, Any]
+    function: Compiled | ShapeSpecialised,
+    inputs: tuple[Any, ...],
+    outputs: Any,
+    named: Mapping[str, Any],
 ) -> Any:
     return function(*inputs, outputs=outputs, **named)
 

@@ -1384,3 +1384,28 @@ case(
     {"v": V},
     i32([V[i] + 2 * V[i + 1] + V[i + 2] for i in range(2)]),
 )
+
+for _rank in range(5):
+    _array = ints(*(2, 3, 4, 5)[:_rank], seed=13)
+    case(f"transpose of rank {_rank}", "C9", "transpose(a)", {"a": _array}, i32(_array.transpose()))
+    case(
+        f"transpose of a sum of rank {_rank}, and a part of it",
+        "C9",
+        "b = transpose(a + a); [b, b][1]",
+        {"a": _array},
+        i32(2 * _array.transpose()),
+    )
+case(
+    "a body without elements is not computed",
+    "C11",
+    "{ [i] -> genarray([0], 7 / (i - i)) | [i] < [3] }",
+    {},
+    np.zeros((3, 0), "int32"),
+)
+case(
+    "a body without elements need not fit",
+    "C11 C13",
+    "{ [i] -> [1,2] | [i] < [2]; [i] -> genarray([0], 0) | [i] < [3] }",
+    {},
+    np.zeros((3, 0), "int32"),
+)

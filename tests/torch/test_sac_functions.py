@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -104,19 +104,104 @@ def test_numbers_and_lists_of_python_beside_tensors() -> None:
     assert x.grad.tolist() == [1, 2, 3]
 
 
-def test_torch_compile_and_export() -> None:
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def whole(function: Any, **how: Any) -> Any:
+    """The function compiled by torch to one graph for each guarded case."""
+    return torch.compile(function, backend="aot_eager", fullgraph=True, **how)
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_graph_of_torch_has_the_call_with_its_gradients(name: str) -> None:
+    """One graph for each rank and shape, though torch takes sizes that change for symbols."""
+    text, own = PROGRAMS[name]
+    function = tc.sac.compile(text)
+    compiled = whole(lambda *inputs: function(*inputs) * 2)
+    for rank in (2, 1, 2, 3):
+        inputs = drawn(rank, name)
+        for _ in range(2):
+            found, due = compiled(*inputs), own(*inputs) * 2
+            torch.testing.assert_close(found, due)
+            gradients = torch.autograd.grad(found.sin().sum(), inputs)
+            torch.testing.assert_close(gradients, torch.autograd.grad(due.sin().sum(), inputs))
+            inputs = [
+                (torch.cat([each, each]) if each.dim() else each).detach().requires_grad_()
+                for each in inputs
+            ]
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_nothing_breaks_a_graph(dynamic: bool) -> None:
+    relax = tc.sac.compile(RELAX)
+    both = tc.sac.compile("double, double[*] f(double[*] x, int k) { return (sum(x), k * x); }")
+    scaled = tc.sac.compile("{ iv -> x[iv] * s }")
+
+    def model(a: Any) -> Any:
+        total, many = both(relax(a, 0.25), k=3)
+        return total * scaled(x=many, s=a[0, 0]) + scaled({"x": a, "s": 2})
+
+    a = drawn(2, "relax")[0].detach()
+    told = torch._dynamo.explain(model)(a)
+    assert (told.graph_count, told.graph_break_count) == (1, 0)
+    compiled = whole(model, dynamic=dynamic)
+    for each in (a, 2 * a, a[:, :5], torch.cat([a, a])):
+        moved = torch_relax(each, 0.25)
+        due = moved.sum() * 3 * moved * each[0, 0] + 2 * each
+        torch.testing.assert_close(compiled(each), due)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_graph_belongs_to_its_function() -> None:
+    """Another function of the same name in its place, and other numbers, make another graph."""
+    texts = ["{ iv -> x[iv] + 1 }", "{ iv -> x[iv] - 1 }"]
+    functions = [tc.sac.compile(text) for text in texts]
+    chosen = {"f": functions[0]}
+    compiled = torch.compile(lambda x: chosen["f"](x=x), backend="eager")
+    x = torch.arange(3)
+    assert compiled(x).tolist() == [1, 2, 3]
+    chosen["f"] = functions[1]
+    assert compiled(x).tolist() == [-1, 0, 1]
+    counts = whole(lambda n: tc_iota(n=n), dynamic=True)
+    tc_iota = tc.sac.compile("iota(n)")
+    assert [counts(n).tolist() for n in (2, 3, 2)] == [[0, 1], [0, 1, 2], [0, 1]]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_where_elements_decide_the_def_python_calls_the_function() -> None:
+    """Elements that shapes need are no part of a graph: the graph breaks at the call."""
+    text = "{ [b] -> sum({ [i] -> toi(x[i] == b) }) | [b] < [maxval(x) + 1] }"
+    histogram = tc.sac.compile(text)
+    compiled = torch.compile(lambda x: histogram(x=x + 1) * 2, backend="eager")
+    for values in ([0, 3, 1, 3], [1, 1, 2, 0]):
+        x = torch.tensor(values, dtype=torch.int32)
+        assert compiled(x).tolist() == (2 * torch.bincount(x + 1)).tolist()
+    target = torch.zeros(4, dtype=torch.int64)
+    double = tc.sac.compile("{ iv -> 2 * x[iv] }")
+    into = torch.compile(lambda x: double(x=x, outputs=target).sum(), backend="eager")
+    assert into(torch.arange(4)).item() == 12
+    assert target.tolist() == [0, 2, 4, 6]
+    with pytest.raises(tc.InputError, match="there is no input 'z'; the inputs are x"):
+        torch.compile(lambda y: double(z=y), backend="eager")(torch.arange(4))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_module_of_any_rank_is_exported() -> None:
     conv = tc.sac.compile(CONV)
-    compiled = torch.compile(lambda x, w: conv(x, w) * 2, backend="eager")
-    for rank in (2, 1):
-        x, w = (tensor.detach() for tensor in drawn(rank, "conv"))
-        torch.testing.assert_close(compiled(x, w), torch_conv(x, w) * 2)
     x, w = drawn(2, "conv")
     own = conv.lowered(x, w)
-    whole = torch.compile(lambda x, w: own(x, w) * 2, fullgraph=True, backend="eager")
-    torch.testing.assert_close(whole(x, w), torch_conv(x, w) * 2)
+    graph = whole(lambda x, w: own(x, w) * 2)
+    torch.testing.assert_close(graph(x, w), torch_conv(x, w) * 2)
     layer = tc.torch.Module(conv, w=w.detach())
     exported = torch.export.export(layer, (x,))
     torch.testing.assert_close(exported.module()(x), torch_conv(x, w))
+    torch.testing.assert_close(whole(layer)(x), torch_conv(x, w))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -173,7 +258,7 @@ def test_calls_of_a_module_of_any_rank_that_are_refused() -> None:
     x = torch.ones(4, dtype=torch.float64)
     with pytest.raises(tc.InputError, match="the module takes 1 input, not 2"):
         layer(x, x)
-    with pytest.raises(tc.InputError, match="input 'x' is missing"):
+    with pytest.raises(tc.InputError, match="there is no input 'z'; the inputs are x"):
         layer()
     taken = tc.sac.compile("{ iv -> forward[iv] }")
     with pytest.raises(tc.InputError, match="the name of what modules of torch have"):
