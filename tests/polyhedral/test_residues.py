@@ -79,6 +79,31 @@ CUT = {
         "def f(float(A,T) x) -> (o) { o(a,i) = x(a, (T*a + i) % T) where a in 0:A, i in 0:T }",
         ["S0: o(a, i) = x(a, i) a in 0:8, i in 0:3"],
     ),
+    "beyond the edges": (
+        "def f(float(D) x) -> (o) { o(d) = x(min(max(d - 1, 0), D - 1)) where d in 0:D+2 }",
+        [
+            "S0.piece0: o(d) = x(0) d in 0:1",
+            "S0.piece1: o(d) = x(d - 1) d in 1:20",
+            "S0: o(d) = x(D - 1) d in 20:22",
+        ],
+    ),
+    "a mirror image": (
+        "def f(float(D) x) -> (o) { o(d) = x(min(max(d - 1, 1 - d), 2*D - 2 - max(d - 1, 1 - d)))"
+        " where d in 0:D+2 }",
+        [
+            "S0.piece0: o(d) = x(1 - d) d in 0:1",
+            "S0.piece1: o(d) = x(d - 1) d in 1:20",
+            "S0: o(d) = x(2 * D - 2 - (d - 1)) d in 20:22",
+        ],
+    ),
+    "a mirror image of a sum": (
+        "def f(float(T,D) x, float(T) w) -> (o) { o(t,d) +=! w(k) * x(t, max(d - k, k - d))"
+        " where d in 0:D }",
+        [
+            "S0.piece0: o(t, d) +=! w(k) * x(t, max(d - k, k - d)) t in 0:3, d in 0:2, k in 0:3",
+            "S0: o(t, d) +=! w(k) * x(t, d - k) t in 0:3, d in 2:20, k in 0:3",
+        ],
+    ),
     "comparisons": (
         "def f(float(D) x) -> (o) { o(d) = d >= 7 ? x((d + 13) % D) : 0.0 where d in 0:D }",
         ["S0.piece0: o(d) = 0.0 d in 0:7", "S0: o(d) = x(d - 7) d in 7:20"],
@@ -102,6 +127,12 @@ NOT_CUT = {
     "no quotient": "def f(float(D) x) -> (o) { o(d) = x(d) }",
     "too many pieces": "def f(float(D) x) -> (o) { o(d) = x(7*d % D) where d in 0:D }",
     "reads its target": "def f(float(D) x) -> (o) { o(d) = x(d)  o(d) = o(d) + x((d + D/2) % D) }",
+    "no piece is most of the range": "def f(float(D) x) -> (o) { o(d) = x(max(d - 10, 10 - d))"
+    " where d in 0:D }",
+    "edges of short rows": "def f(float(A) x) -> (o) { o(a) = x(min(a + 1, A - 1))"
+    " where a in 0:A }",
+    "edges of columns": "def f(float(D,T) x) -> (o) { o(d,t) = x(max(d - 1, 0), t)"
+    " where d in 0:D }",
     "not along a last subscript": "def f(float(D,T) x) -> (o) { o(d,t) = x((d + 10) % D, t)"
     " where d in 0:D }",
     "checked": "def f(float(D) x, int(D) i) -> (o) { o(d) = x(i(d)) * x((d + 10) % D) }",
@@ -111,13 +142,53 @@ NOT_CUT = {
 
 @pytest.mark.parametrize("name", NOT_CUT)
 def test_not_cut(name: str) -> None:
-    sizes: dict[str, Any] = {"D": 20, "T": 3}
+    sizes: dict[str, Any] = {"D": 20, "T": 3, "A": 8}
     if name == "of data":
         program, _ = shaped_with(NOT_CUT[name], {"x": np.zeros(20, np.float32), "k": np.int32(27)})
         assert len(linearise(program, EAGER).statements) == 2  # what is known is a constant
         return
     program = shape(NOT_CUT[name], **sizes)
     assert linearise(program, EAGER) is program
+
+
+def drawn_subscript(rng: random.Random, size: int, depth: int = 2) -> str:
+    """A subscript of `min`, `max` and `abs` of sums of i and k."""
+    if depth == 0:
+        factor = rng.choice(("i", "i", "2*i", "-i", "3", "i + k", "k", f"{size} - i"))
+        return f"({factor} + {rng.randint(-4, 4)})"
+    one, other = (drawn_subscript(rng, size, rng.randrange(depth)) for _ in range(2))
+    form = rng.choice(("min({}, {})", "max({}, {})", "({} - {})", "max({}, -{})", "abs({} - {})"))
+    return form.format(one, other)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_edges_of_generated_subscripts(seed: int) -> None:
+    rng = random.Random(seed)
+    size = rng.randint(18, 40)
+    inner = " + ".join(
+        f"x(j, min(max({drawn_subscript(rng, size)}, 0), N - 1))" for _ in range(rng.randint(1, 2))
+    )
+    op = rng.choice(("+=!", "max=!", "min=!"))
+    text = f"def f(float(M,N) x) -> (o) {{ o(j,i) {op} {inner} where i in 0:{size}, k in 0:3 }}"
+    program = shape(text, M=2, N=rng.randint(15, 40))
+    found = linearise(program, EAGER)
+    arrays = {"x": np.random.default_rng(seed).integers(-9, 9, program.shapes["x"]).astype("f")}
+    assert_same_bits(program, found, arrays)
+
+
+def test_some_generated_subscripts_are_cut() -> None:
+    """The test before this one tests something."""
+    found = []
+    for seed in range(60):
+        rng = random.Random(seed)
+        inner = drawn_subscript(rng, 30)
+        text = (
+            f"def f(float(N) x) -> (o) {{ o(i) +=! x(min(max({inner}, 0), N - 1)) where k in 0:3 }}"
+        )
+        text = text.replace("where", "where i in 0:30,")
+        program = shape(text, N=25)
+        found.append(linearise(program, EAGER) is not program)
+    assert sum(found) > 10
 
 
 HEAD = "def f(float(A,B) x, float(N,N) y, float(T) t) -> (z)"

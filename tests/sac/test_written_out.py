@@ -41,6 +41,34 @@ def test_elements_of_an_index_vector_are_scalars() -> None:
     np.testing.assert_array_equal(f(a, w), sum(w[k] * wide[k : k + 6] for k in range(5)))
 
 
+def test_mirrored_subscripts_are_affine() -> None:
+    """No `abs`, which would be checked at run time, and no cast of what does not wrap."""
+    a = np.arange(70, dtype=np.int32).reshape(2, 35) % 11
+    w = np.int32([1, -2, 3, 5, 7])
+    text = MIRRORED.replace("unit(0, d)", "unit(1, d)")
+    for backend in ("interpret", "numba"):
+        f = tc.sac.compile(text, entry="f", backend=backend)
+        found = f.lowered(a, w).text
+        assert "abs" not in found
+        assert "int(j)" not in found
+        assert statements(found) == 1
+        wide = np.pad(a, ((0, 0), (2, 2)), mode="reflect")
+        due = sum(w[k] * wide[:, k : k + 35] for k in range(5))
+        np.testing.assert_array_equal(f(a, w), due)
+        np.testing.assert_array_equal(f.lowered(a, w)(a, w), due)  # and no reference serves it
+
+
+def test_mirrored_subscripts_that_wrap_keep_their_casts() -> None:
+    """abs(-128) is -128 in int8; the remainder of that selects."""
+    f = tc.sac.compile(
+        "int[*] f(int[.] a, int8 n) { return { [i] -> a[max(0, abs(n) + toi(i))] | [i] < [4] }; }",
+        backend="interpret",
+    )
+    a = np.int32([5, 6, 7, 8])
+    np.testing.assert_array_equal(f(a, np.int8(-128)), [5] * 4)
+    np.testing.assert_array_equal(f(a, np.int8(0)), a)
+
+
 @pytest.mark.parametrize("backend", ["interpret", "numba"])
 def test_quotients_of_numbers_are_weights(backend: str) -> None:
     """Terms of weight 0 go, equal weights are factored out, as those of numbers are."""

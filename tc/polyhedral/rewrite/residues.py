@@ -1,11 +1,12 @@
 """Taking `/` and `%` by constants out of subscripts, by cutting ranges where quotients change, and
-choices between functions, by cutting ranges where they turn.
+choices between functions, `min`, `max` and `abs`, by cutting ranges where they turn.
 
 `x((d + D/2) % D)` is `x(d + D/2)` as long as d < D/2, and `x(d - D/2)` from there on: two
 statements, each with subscripts that are linear. `x(i / C) * y(i % C)` has too many quotients for
 that, but with `i_div * C + i` for i it is `x(i_div) * y(i)`. Linear subscripts are what vectors,
 tiles and copies need. Of `k == 0 ? sin(x(i)) : cos(x(i))` vectors compute both sides, and lanes
-along k are few: a statement for each side computes its own. What is computed stays the same to the
+along k are few: a statement for each side computes its own. `x(max(i - 1, 0))` is `x(i - 1)` but
+for i = 0. What is computed stays the same to the
 bit.
 """
 
@@ -19,6 +20,7 @@ from tc.affine.forms import Form, LinearForm
 from tc.polyhedral.rewrite.residue_classes import residue_classes
 from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import (
+    bends,
     cut,
     first_beyond,
     is_walked,
@@ -36,6 +38,9 @@ from tc.semantics.size_values import KnownSizes
 MIN_VECTOR_BITS = 128
 """Bits of the shortest vectors."""
 
+MIN_STRAIGHT = 16
+"""Pieces of fewer values, in which no `min`, `max` or `abs` turns, are not worth the others."""
+
 _SHORT = frozenset(
     ("abs", "ceil", "copysign", "fabs", "fdim", "fdivide", "floor", "fma", "fmax", "fmin", "round")
     + ("rsqrt", "sqrt", "trunc")
@@ -48,7 +53,8 @@ def linearise(shaped: p.ShapedProgram, thresholds: Thresholds) -> p.ShapedProgra
     become two, where that makes quotients along a last subscript linear: the inner one has
     `thresholds.period` values or more, or each access goes along it from one element to the next.
     What is summed is summed in longer vectors than these. Statements are cut, too, where choices
-    between functions turn with a variable of the left-hand side.
+    between functions, and `min`, `max` and `abs` in subscripts, turn with a variable of the
+    left-hand side.
 
     Statements with checks stay, and those that read what they write. A program in which nothing is
     cut is returned as it is.
@@ -68,6 +74,11 @@ def linearise(shaped: p.ShapedProgram, thresholds: Thresholds) -> p.ShapedProgra
     >>> linear(f"def h(float(D) x) -> (y) {text}", x=(40,))
     y(k, d) = sin(x(d)) ['k in 0:1', 'd in 0:40']
     y(k, d) = cos(x(d)) ['k in 1:2', 'd in 0:40']
+    >>> text = "{ y(d) = x(min(max(d - 1, 0), D - 1)) where d in 0:D+2 }"
+    >>> linear(f"def e(float(D) x) -> (y) {text}", x=(40,))
+    y(d) = x(0) ['d in 0:1']
+    y(d) = x(d - 1) ['d in 1:40']
+    y(d) = x(D - 1) ['d in 40:42']
     >>> text = "{ z(i) = x(i / B) * y(i % B) where i in 0:A*B }"
     >>> linear(f"def g(float(A) x, float(B) y) -> (z) {text}", x=(30,), y=(20,))
     z(20 * i_div + i) = x(i_div) * y(i) ['i_div in 0:30', 'i in 0:20']
@@ -94,6 +105,10 @@ def _linearised(
         divided = list(quotients(statement.rhs, variable, known))
         ends = _ends(old, variable, divided, known) if divided else None
         if ends is not None and len(ends) <= limits.pieces + 1:
+            return _pieces(old, variable, ends, rewriting, known)
+    for variable in statement.outer:
+        ends = _bent(old, variable, known) if is_walked(statement, variable) else []
+        if 2 < len(ends) <= limits.pieces + 1:
             return _pieces(old, variable, ends, rewriting, known)
     for variable in statement.outer:
         ends = _turns(old, variable, known)
@@ -145,6 +160,18 @@ def _ends(
         for quotient in range(first // divisor + 1, last // divisor + 1):
             found.append(first_beyond(factor, form.constant - quotient * divisor))
     return cut((begin, end), found)
+
+
+def _bent(old: p.ShapedStatement, variable: str, known: KnownSizes) -> list[int]:
+    """Where the pieces of a variable's range begin, and the last one ends, that `min`, `max` and
+    `abs` in subscripts cut: as at the edges of an image, beyond which its last elements, or its
+    mirror image, are read. The range as a whole where no piece is most of it."""
+    statement, whole = old.statement, old.ranges[variable]
+    others = box_of(old.ranges, (v for v in statement.variables if v != variable))
+    ends = cut((whole.begin, whole.end), bends(statement.rhs, variable, known, others))
+    longest = max(end - begin for begin, end in pairwise(ends))
+    is_most = 2 * longest > whole.extent and longest >= MIN_STRAIGHT
+    return ends if is_most else [whole.begin, whole.end]
 
 
 def _turns(old: p.ShapedStatement, variable: str, known: KnownSizes) -> list[int]:

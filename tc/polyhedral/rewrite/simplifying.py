@@ -1,15 +1,16 @@
-"""Integer expressions over a box of values: which quotients they have, where comparisons turn, what
-is left of both where the box decides them, and statements in which a variable is a form of others.
+"""Integer expressions over a box of values: which quotients they have, where comparisons, `min`,
+`max` and `abs` turn, what is left of them where the box decides them, and statements in which a
+variable is a form of others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from math import gcd, lcm
 
-from tc.affine.forms import LinearForm, assembled, decide, split
+from tc.affine.forms import Form, LinearForm, assembled, decide, split
 from tc.affine.intervals import Box
 from tc.dtypes import BOOL, INT64
 from tc.polyhedral.rewrite.rewriting import rewrite
@@ -19,6 +20,9 @@ from tc.semantics.size_values import KnownSizes, evaluate
 
 _STEPS = {"<": (0,), ">=": (0,), "<=": (1,), ">": (1,), "==": (0, 1), "!=": (0, 1)}
 """From which values of a difference on a comparison has another value."""
+
+MAX_PARTS = 8
+"""The most linear forms of which a subscript of `min`, `max` and `abs` may be made."""
 
 
 def quotients(expr: p.Expr, variable: str, known: KnownSizes) -> Iterator[tuple[LinearForm, int]]:
@@ -67,6 +71,49 @@ def difference(node: p.Compare, known: KnownSizes) -> LinearForm | None:
     left = linear_form(node.left, known, exact=True)
     right = linear_form(node.right, known, exact=True)
     return left and right and left - right
+
+
+def bends(expr: p.Expr, variable: str, known: KnownSizes, box: Box[str]) -> Iterator[int]:
+    """The values of a variable at which a `min`, `max` or `abs` in a subscript, all over a box of
+    the other variables, begins to take one of its operands, or ceases to."""
+    for read in p.walk(expr):
+        if isinstance(read, p.Read):
+            for form in (f for s in read.subscripts for n in p.walk(s) for f in _turned(n, known)):
+                factor = form.terms.get(variable)
+                if factor:
+                    rest = Form(
+                        form.constant, {n: c for n, c in form.terms.items() if n != variable}
+                    )
+                    yield from (first_beyond(factor, end) for end in {*rest.interval(box)})
+
+
+def _turned(node: p.Expr, known: KnownSizes) -> Iterator[LinearForm]:
+    """The forms whose signs say which operand a `min` or `max` is, or which sign `abs` gives."""
+    match node:
+        case p.Binary(op=("min" | "max"), left=left, right=right) if node.dtype == INT64:
+            for one, other in product(_linear_parts(left, known), _linear_parts(right, known)):
+                yield one - other
+        case p.Call(function="abs", args=(operand,)) if node.dtype == INT64:
+            yield from _linear_parts(operand, known)
+
+
+def _linear_parts(expr: p.Expr, known: KnownSizes) -> list[LinearForm]:
+    """The linear forms one of which an integer expression is at each point; none where there may be
+    others, or more than MAX_PARTS."""
+    found: list[LinearForm] = []
+    match expr:
+        case p.Binary(op=("min" | "max"), left=left, right=right):
+            parts = _linear_parts(left, known), _linear_parts(right, known)
+            found = [*parts[0], *parts[1]] if all(parts) else []
+        case p.Call(function="abs", args=(operand,)):
+            found = [form.times(sign) for form in _linear_parts(operand, known) for sign in (1, -1)]
+        case p.Binary(op=("+" | "-") as op, left=left, right=right):
+            pairs = product(_linear_parts(left, known), _linear_parts(right, known))
+            found = [one.plus(other, 1 if op == "+" else -1) for one, other in pairs]
+        case _:
+            form = linear_form(expr, known, exact=True)
+            found = [] if form is None else [form]
+    return found if expr.dtype == INT64 and len(found) <= MAX_PARTS else []
 
 
 def values_where(
@@ -124,6 +171,8 @@ def simplified(expr: p.Expr, known: KnownSizes, box: Box[str]) -> p.Expr:
                 return then if repr(then) == repr(otherwise) else node
             case p.Binary(op=("+" | "-" | "*"), dtype=dtype) if dtype == INT64:
                 return _folded(node)
+            case p.Binary(op=("min" | "max")) | p.Call(function="abs") if node.dtype == INT64:
+                return _straight(node, known, box)
             case _:
                 return node
 
@@ -140,6 +189,21 @@ def _folded(node: p.Binary) -> p.Expr:
             return left
         case _:
             return node
+
+
+def _straight(node: p.Binary | p.Call, known: KnownSizes, box: Box[str]) -> p.Expr:
+    """The operand that a `min`, `max` or `abs` is all over a box, with its sign."""
+    operands = p.children(node)
+    forms = [linear_form(operand, known, exact=True) for operand in operands]
+    form, other = forms[0], forms[-1]
+    if form is None or other is None:
+        return node
+    low, high = (form if len(forms) == 1 else form - other).interval(box)
+    if low < 0 < high:
+        return node
+    if isinstance(node, p.Call):
+        return operands[0] if low >= 0 else linear_expression(form.times(-1), node)
+    return operands[(low >= 0) == (node.op == "min")]
 
 
 def _decided(node: p.Logical) -> p.Expr:

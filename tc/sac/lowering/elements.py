@@ -263,11 +263,13 @@ class Elements:
 
     def _subscript(self, term: Term) -> Term:
         """A term in the type that it has, where tc would compute it in int64 (Y9)."""
-        if isinstance(term.type, Weak) or term.kind in ("read", "use", "number"):
+        if term.kind in ("read", "use", "number"):
             return term
+        if isinstance(term.type, Weak):
+            return self.terms.affine(term)
         form = self.terms.unwrapped(term)
         if form is not None:
-            return self.terms.linear(form)
+            return self.terms.affine(self.terms.linear(form))
         for node in walk([term]):
             is_ordered = node.kind in ("apply", "call") and node.data in _ORDERED
             if is_ordered and any(arg.type == UINT64 for arg in node.args):

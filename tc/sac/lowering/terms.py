@@ -220,9 +220,18 @@ class Terms:
         if term.kind == "cast":
             form = self.unwrapped(term.args[0])
             return form if form is not None and interval_of(form) == term.interval else None
-        if term.kind != "apply" or term.data not in ("+", "-", "*"):
+        if term.kind == "call" and term.data == "abs" and isinstance(term.type, DType):
+            form = self.unwrapped(term.args[0])
+            if form is None or -interval_of(form)[0] > limits(term.type)[1]:
+                return None
+            return self.linear_form(self.absolute(self.linear(form), Weak.SIZE))
+        if term.kind != "apply" or term.data not in ("+", "-", "*", "min", "max"):
             return None
         left, right = (self.unwrapped(arg) for arg in term.args)
+        if term.data in ("min", "max"):
+            if left is None or right is None:
+                return None
+            return self.linear_form(self.extreme(term.data, self.linear(left), self.linear(right)))
         if (
             left is None
             or right is None
@@ -235,6 +244,15 @@ class Terms:
             return None
         factor, other = (right, left) if left.terms else (left, right)
         return other.times(factor.constant)
+
+    def affine(self, term: Term) -> Term:
+        """An integer of indices with `max(x, -x)` for `abs(x)`, which is not affine (G2)."""
+        new: dict[Term, Term] = {}
+        for node in sorted(walk([term]), key=lambda node: node.height):
+            if node.kind == "call" and node.data == "abs" and isinstance(node.type, Weak):
+                operand = self.replaced(node.args[0], new)
+                new[node] = self.extreme("max", operand, self.negative(operand))
+        return self.replaced(term, new)
 
     def linear(self, form: TermForm) -> Term:
         """The term of an affine form."""
