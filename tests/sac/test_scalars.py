@@ -46,6 +46,11 @@ CASES: list[tuple[str, Any, Any, Any]] = [
     ("(5 / 2 - 126) + a == 65535", np.uint16(123), np.uint16(0), True),  # 65412 + 123
     ("x[toi(1 - a) % 7]", np.uint8(7), np.uint8(0), 15),  # 250 % 7
     ("x[toi(1 - a) - 250]", np.uint8(7), np.uint8(0), 10),
+    # an index counts in int64, whatever type the integer has that it is
+    ("{ [i] -> 100 / (i % 3 - 4) | [i] < [4] }[a % 4]", np.uint8(9), np.uint8(0), -34),
+    ("{ [i] -> i - 200 < -190 | [i] < [90] }[a]", np.int8(12), np.int8(0), False),
+    ("{ [i] -> i * 100000 / 7 | [i] < [90000] }[a]", np.int32(50000), np.int8(0), 714285714),
+    ("{ iv -> x[iv + 1] * iv[0] * 100 | iv < [3] }[[a]]", np.int8(2), np.int8(0), 2600),
 ]
 
 
@@ -67,7 +72,7 @@ def test_scalars_wrap_in_their_own_types(backend: str | None) -> None:
         scalars += [a, b]
         parameters += [f"{NAMES[a.dtype]} a{number}", f"{NAMES[b.dtype]} b{number}"]
         results.append(re.sub(r"\b([ab])\b", rf"\g<1>{number}", text))
-    types = ", ".join("int[*]" if text.startswith("x[") else "bool[*]" for text in results)
+    types = ", ".join("bool[*]" if isinstance(due, bool) else "int[*]" for *_, due in CASES)
     program = (
         f"{types} main({', '.join(parameters)}, int[.] x) {{ return ({', '.join(results)}); }}"
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tc.dtypes import BOOL, FLOAT64, UINT64, Array, DType, Type, Weak
+from tc.dtypes import BOOL, FLOAT64, INT64, UINT64, Array, DType, Type, Weak
 from tc.errors import RangeError, TCError
 from tc.sac.levels.applications import Application, check_integers
 from tc.sac.levels.calls import Argument, CallValue, NamedSize, Result
@@ -42,7 +42,7 @@ from tc.sac.lowering.loops import (
 )
 from tc.sac.lowering.sites import Site, Sites
 from tc.sac.lowering.statements import NamedArray, is_constant, moves_only, stored
-from tc.sac.lowering.terms import Tensor, Term, Terms, walk
+from tc.sac.lowering.terms import Tensor, Term, Terms, is_floating, walk
 from tc.source import Span
 
 MAX_KNOWN = 16
@@ -160,9 +160,8 @@ class Elements:
             case Input():
                 return self.read(self.tensors[value.name], index, sites)
             case LoweredIndex():
-                if not index:
-                    return value.terms[0]
-                return self.chosen(value.terms, index[0])
+                terms = [self._as_index(term) for term in value.terms]
+                return self.chosen(terms, index[0]) if index else terms[0]
             case Index():
                 raise NeedsIndexValue(value)
             case Constant():
@@ -261,8 +260,14 @@ class Elements:
             self.sites.setdefault((read, axis), site)
         return read
 
+    def _as_index(self, term: Term) -> Term:
+        """The value of an index: an integer of data counts in int64 too, as weak values do (Y1)."""
+        return term if isinstance(term.type, Weak) else self.terms.cast(term, INT64)
+
     def _subscript(self, term: Term) -> Term:
         """A term in the type that it has, where tc would compute it in int64 (Y9)."""
+        if term.kind == "cast" and term.data == INT64 and not is_floating(term.args[0].type):
+            return self._subscript(term.args[0])
         if term.kind in ("read", "use", "number"):
             return term
         if isinstance(term.type, Weak):
