@@ -79,6 +79,16 @@ def binary(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds | None = None)
             return ir.Binary(op, left, right, dtype)
 
 
+def plus(expr: ir.Expr, number: int) -> ir.Expr:
+    """The sum of an int64 and a number."""
+    return binary("+", expr, integer(number), {})
+
+
+def times(expr: ir.Expr, factor: int) -> ir.Expr:
+    """The product of an int64 and a number."""
+    return binary("*", expr, integer(factor), {})
+
+
 def negation(operand: ir.Expr) -> ir.Expr:
     match operand:
         case ir.Const(value=value, dtype=dtype) if dtype.is_integer or not math.isnan(value):

@@ -12,7 +12,7 @@ from tc.affine.intervals import scaled
 from tc.dtypes import INT64
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
-from tc.kernel.folding import binary, ramp
+from tc.kernel.folding import binary, ramp, times
 from tc.kernel.rebuild import Scope, substitute
 from tc.kernel.walk import declared, iterations, loads_in, names_in
 
@@ -190,16 +190,6 @@ def _joined(
         return None if one is None or other is None else one or other
     found = [a.around(b) for a, b in zip(one, other, strict=True)]
     return None if None in found else [span for span in found if span is not None]
-
-
-def times(expr: ir.Expr, factor: int) -> ir.Expr:
-    """A product."""
-    return binary("*", expr, ir.Const(factor, INT64), {})
-
-
-def plus(expr: ir.Expr, shift: int) -> ir.Expr:
-    """A sum."""
-    return binary("+", expr, ir.Const(shift, INT64), {})
 
 
 def lanes_of(index: ir.Expr) -> tuple[ir.Expr | None, int]:

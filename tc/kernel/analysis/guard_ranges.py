@@ -12,7 +12,7 @@ from tc.dtypes import INT64, UINT64, limits
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, cast, compare, integer, of_form, select
-from tc.kernel.intervals import Bounds, interval
+from tc.kernel.intervals import Bounds, interval, loop_interval
 from tc.kernel.walk import names_in
 
 _FAR = 1 << 59
@@ -44,7 +44,7 @@ def guard_range(
     >>> [expression_text(end) for _, end in (found.certain, found.possible)]
     ['i * 4 + 1', 'min(i * 4 + 4, 99)']
     """
-    around = {**bounds, loop.var: _values(loop, bounds)}
+    around = {**bounds, loop.var: loop_interval(loop.begin, loop.end, bounds)}
     gap = _gap(test, {**around, **inner})
     if gap is None or not all(_is_near(end, around) for end in (loop.begin, loop.end)):
         return None
@@ -117,10 +117,6 @@ def _gap(test: ir.Compare, bounds: Bounds) -> Form[ir.Expr, int] | None:
     if small is None or large is None:
         return None
     return (large - small).shifted(-1 if op == "<" else 0)
-
-
-def _values(loop: ir.For, bounds: Bounds) -> Interval:
-    return interval(loop.begin, bounds)[0], interval(loop.end, bounds)[1] - 1
 
 
 def _is_near(expr: ir.Expr, bounds: Bounds) -> bool:

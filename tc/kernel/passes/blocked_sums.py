@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from tc.dtypes import INT64, DType
 from tc.kernel import ir
-from tc.kernel.folding import binary, broadcast, constant, integer
+from tc.kernel.folding import binary, constant, integer
 from tc.kernel.rebuild import (
     LocalNames,
     Stmts,
@@ -72,7 +72,7 @@ def _in_blocks(loop: ir.For, names: LocalNames) -> ir.For:
     end = binary("min", binary("+", begin, integer(length)), loop.end)
     parts = {name: ir.Var(names.fresh(f"{name}_block"), sums[name]) for name in sums}
     body: Stmts = (
-        *(ir.Let(part.name, _zero(part.dtype)) for part in parts.values()),
+        *(ir.Let(part.name, constant(0.0, part.dtype)) for part in parts.values()),
         changed(loop, begin=begin, end=end, body=_renamed(loop.body, parts)),
         *(ir.Set(n, ir.Binary("+", ir.Var(n, p.dtype), p, p.dtype)) for n, p in parts.items()),
     )
@@ -134,7 +134,3 @@ def _renamed(body: Stmts, parts: Mapping[str, ir.Var]) -> Stmts:
         return (stmt,)
 
     return map_each(body, each)
-
-
-def _zero(dtype: DType) -> ir.Expr:
-    return broadcast(constant(0.0, dtype.scalar), dtype.lanes)

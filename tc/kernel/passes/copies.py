@@ -20,7 +20,7 @@ from tc.device import LINE_BYTES
 from tc.dtypes import BOOL, FLOAT16, INT64, UINT8, DType
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
-from tc.kernel.folding import binary, cast, constant, integer, is_constant, of_form, ramp
+from tc.kernel.folding import binary, cast, constant, integer, is_constant, of_form, ramp, times
 from tc.kernel.intervals import Bounds
 from tc.kernel.passes.lanes import (
     ActiveLanes,
@@ -223,16 +223,16 @@ class _Writer:
             k = ir.Var(self.names.fresh("k"), INT64)
             return ir.For(k.name, begin, stop, (self.moved(copy, start, k, 1),))
 
-        yield elements(start, binary("min", end, _times(first, line)))
+        yield elements(start, binary("min", end, times(first, line)))
         number = ir.Var(self.names.fresh("line"), INT64)
-        place = ir.Let(self.names.fresh("place"), _times(_sum(first, number), line))
+        place = ir.Let(self.names.fresh("place"), times(_sum(first, number), line))
         parts = [_sum(ir.Var(place.var, INT64), integer(at)) for at in range(0, line, lanes)]
         body: tuple[ir.Stmt, ...] = (
             place,
             *(self.moved(copy, start, part, lanes) for part in parts),
         )
         yield ir.For(number.name, integer(0), binary("-", last, first), body)
-        yield elements(_times(last, line), end)
+        yield elements(times(last, line), end)
 
     def let(self, name: str, value: ir.Expr) -> Generator[ir.Stmt, None, ir.Var]:
         new = ir.Let(self.names.fresh(name), value)
@@ -251,10 +251,6 @@ class _Writer:
 
 def _sum(*terms: ir.Expr) -> ir.Expr:
     return reduce(lambda one, other: binary("+", one, other), terms)
-
-
-def _times(expr: ir.Expr, factor: int) -> ir.Expr:
-    return binary("*", expr, integer(factor))
 
 
 def _over(expr: ir.Expr, divisor: int) -> ir.Expr:

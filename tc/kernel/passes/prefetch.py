@@ -28,12 +28,10 @@ from tc.kernel.analysis.footprints import (
     firsts_of_lines,
     footprint,
     lanes_of,
-    plus,
-    times,
     together,
 )
 from tc.kernel.analysis.lane_offsets import lane_offsets
-from tc.kernel.folding import binary, select
+from tc.kernel.folding import binary, plus, select, times
 from tc.kernel.rebuild import (
     MAX_VALUE_NODES,
     Scope,

@@ -354,19 +354,13 @@ def _interleaved(vectors: Sequence[ir.Expr]) -> list[ir.Expr]:
         places = [divmod(number * lanes + lane, count) for lane in range(lanes)]
         merged = vectors[0]
         for which in range(1, count):
-            picks = [
-                (place, 1) if source == which else (place if which == 1 else lane, 0)
+            order = tuple(
+                place + lanes if source == which else place if which == 1 else lane
                 for lane, (place, source) in enumerate(places)
-            ]
-            merged = _shuffled(merged, vectors[which], picks)
+            )
+            merged = ir.Shuffle(merged, vectors[which], order, merged.dtype)
         found.append(merged)
     return found
-
-
-def _shuffled(left: ir.Expr, right: ir.Expr, picks: Sequence[tuple[int, int]]) -> ir.Expr:
-    """The lanes, of the left or of the right vector, that are picked."""
-    count = left.dtype.lanes
-    return ir.Shuffle(left, right, tuple(p + side * count for p, side in picks), left.dtype)
 
 
 # --- buffers of one dimension -----------------------------------------------------------------
