@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tc.builtins import BUILTINS
 from tc.builtins.operators import LEVEL, UNARY_LEVEL
-from tc.dtypes import BOOL, INT64, SPELLINGS, UINT64, DType, limits
+from tc.dtypes import BOOL, SPELLINGS, DType, limits
 from tc.frontend.format import format_source
 from tc.frontend.tokens import RESERVED
-from tc.sac.lowering.terms import COMPARISONS, Tensor, Term, walk
+from tc.sac.lowering.terms import Tensor, Term, walk
 from tc.source import Source
 
 _SPELLED = {dtype: spelling for spelling, dtype in SPELLINGS.items()}
@@ -23,8 +22,6 @@ _TAKEN = frozenset({*RESERVED, *BUILTINS, "in", "pad", "concat"})
 _ASSIGNED = {"+": "+=!", "*": "*=!", "min": "min=!", "max": "max=!"}
 
 _CONDITIONAL = LEVEL["?:"]
-
-_AFFINE = COMPARISONS | {"+", "-", "*", "/", "%", "neg", "min", "max", "&&", "||", "!"}
 
 
 @dataclass(eq=False, slots=True)
@@ -76,24 +73,16 @@ def identity(op: str, dtype: DType) -> str:
 
 
 class TextOfTerms:
-    """Prints the terms of one statement; `names` are those of its indices.
+    """Prints the terms of one statement; `names` are those of its indices."""
 
-    In subscripts, and in comparisons of indices and integer inputs of rank 0 (`scalars`), tc
-    computes in int64 (Y9), and SaC in the type of the operands: what may wrap there is cast.
-    """
-
-    def __init__(self, names: dict[Term, str], scalars: frozenset[str] = frozenset()) -> None:
+    def __init__(self, names: dict[Term, str]) -> None:
         self.names = names
-        self.scalars = scalars
-        self._is_wide = False
         self.reads: list[Term] = []
         """The reads and integer divisions in the order of the text."""
 
     def text(self, term: Term, level: int = 0) -> str:
         """The text of a term as an operand of an operator of this strength."""
         own, text = self._parts(term)
-        if self._is_wide and may_wrap(term):
-            return self._cast_back(term, text)
         return f"({text})" if own < level else text
 
     def _parts(self, term: Term) -> tuple[int, str]:
@@ -108,11 +97,9 @@ class TextOfTerms:
             case "read":
                 if not term.args:
                     return strongest, term.data.name
-                return strongest, f"{term.data.name}({self._wide_list(term.args)})"
+                return strongest, f"{term.data.name}({self._list(term.args)})"
             case "cast":
-                inner = term.args[0]
-                within = self._parts(inner)[1] if inner.type == term.data else self.text(inner)
-                return strongest, f"{spelling(term.data)}({within})"
+                return strongest, f"{spelling(term.data)}({self.text(term.args[0])})"
             case "call":
                 return strongest, f"{term.data}({self._list(term.args)})"
             case "choice":
@@ -134,13 +121,6 @@ class TextOfTerms:
     def _binary(self, op: str, term: Term) -> tuple[int, str]:
         """An operator; a chain of one operator is printed without recursion per link."""
         level = LEVEL[op]
-        if op in COMPARISONS and not self._is_wide and self._is_affine(term):
-            if any(arg.type == UINT64 for arg in term.args):  # int64 does not hold it
-                left, right = term.args
-                held = self.text(left) if left.type == UINT64 else f"uint64({self.text(left)})"
-                return level, f"abs({held}) {op} {self.text(right, level + 1)}"
-            with self._wide():
-                return self._binary(op, term)
         chain = [term.args[1]]
         first = term.args[0]
         while (
@@ -151,48 +131,10 @@ class TextOfTerms:
         ):
             chain.append(first.args[1])
             first = first.args[0]
-        keeps = op in ("+", "-", "*")  # a cast of the whole serves its parts
-        text = self._within(first, level, keeps)
+        text = self.text(first, level)
         for operand in reversed(chain):
-            text += f" {op} {self._within(operand, level + 1, keeps)}"
+            text += f" {op} {self.text(operand, level + 1)}"
         return level, text
-
-    def _within(self, term: Term, level: int, keeps: bool) -> str:
-        """The text of an operand; one of a sum or product, which is cast as a whole, as it is."""
-        if not (keeps and term.kind == "apply" and term.data in ("+", "-", "*")):
-            return self.text(term, level)
-        own, text = self._parts(term)
-        return f"({text})" if own < level else text
-
-    def _cast_back(self, term: Term, text: str) -> str:
-        assert isinstance(term.type, DType)
-        return f"{spelling(term.type)}({text})"
-
-    @contextmanager
-    def _wide(self) -> Iterator[None]:
-        """A stretch that tc computes in int64."""
-        before, self._is_wide = self._is_wide, True
-        try:
-            yield
-        finally:
-            self._is_wide = before
-
-    def _wide_list(self, terms: Sequence[Term]) -> str:
-        with self._wide():
-            return self._list(terms)
-
-    def _is_affine(self, term: Term) -> bool:
-        """Whether a comparison is one of indices, numbers and integer inputs of rank 0 alone."""
-        return all(
-            (
-                t.kind in ("index", "linear", "choice")
-                or (t.kind == "number" and not isinstance(t.data, float) and t.type != BOOL)
-                or (t.kind == "read" and t.data.name in self.scalars)
-                or (t.kind == "cast" and t.data.is_integer)
-                or (t.kind == "apply" and t.data in _AFFINE)
-            )
-            for t in walk([term])
-        )
 
     def _list(self, terms: Sequence[Term]) -> str:
         return ", ".join(map(self.text, terms))
@@ -245,18 +187,6 @@ class TextOfTerms:
         return level, text
 
 
-def may_wrap(term: Term) -> bool:
-    """Whether a sum, product or sign is of integers that its type may not hold, computed wider."""
-    return (
-        term.kind == "apply"
-        and term.data in ("+", "-", "*", "neg")
-        and isinstance(term.type, DType)
-        and term.type.is_integer
-        and term.type != INT64
-        and term.interval in (None, limits(term.type))
-    )
-
-
 def def_text(
     name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], statements: Sequence[Statement]
 ) -> str:
@@ -264,8 +194,7 @@ def def_text(
     names = {t.name for t in (*inputs, *outputs, *(s.target for s in statements))}
     parameters = ", ".join(f"{_type(t)} {t.name}" for t in inputs)
     returns = ", ".join(f"{_type(t)} {t.name}" for t in outputs)
-    scalars = frozenset(t.name for t in inputs if not t.shape and t.dtype.is_integer)
-    body = "\n".join(_statement(s, names, scalars) for s in statements)
+    body = "\n".join(_statement(s, names) for s in statements)
     return format_source(Source(f"def {name}({parameters}) -> ({returns}) {{\n{body}\n}}\n"))
 
 
@@ -274,10 +203,10 @@ def _type(tensor: Tensor) -> str:
     return spelling(tensor.dtype) + (f"({sizes})" if tensor.shape else "")
 
 
-def _statement(statement: Statement, taken: Iterable[str], scalars: frozenset[str]) -> str:
+def _statement(statement: Statement, taken: Iterable[str]) -> str:
     names = Names(set(taken))
     variables = (*statement.indices, *statement.reduced)
-    printer = TextOfTerms({v: names.fresh(v.data[0].name) for v in variables}, scalars)
+    printer = TextOfTerms({v: names.fresh(v.data[0].name) for v in variables})
     target = statement.target
     left = target.name
     if statement.indices:

@@ -270,18 +270,16 @@ class Elements:
             return self._subscript(term.args[0])
         if term.kind in ("read", "use", "number"):
             return term
-        if isinstance(term.type, Weak):
-            return self.terms.affine(term)
         form = self.terms.unwrapped(term)
-        if form is not None:
-            return self.terms.affine(self.terms.linear(form))
+        term = term if form is None else self.terms.linear(form)
         for node in walk([term]):
             is_ordered = node.kind in ("apply", "call") and node.data in _ORDERED
             if is_ordered and any(arg.type == UINT64 for arg in node.args):
                 raise TCError(
                     "tc computes indices in int64, which orders uint64 otherwise", rule="C26"
                 )
-        return self.terms.in_own_type(term)
+        term = self.terms.in_own_type(term)
+        return self.terms.affine(term) if isinstance(term.type, Weak) else term
 
     def _passes_on(self, value: Value) -> bool:
         if isinstance(value, Application):

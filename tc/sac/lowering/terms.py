@@ -361,7 +361,7 @@ class Terms:
         memo = self._in_own_type
 
         def visit(node: Term) -> Term:
-            if node.kind in ("number", "index", "linear", "read", "use", "fold"):
+            if not node.args or node.kind in ("read", "use", "fold"):
                 return node
             if node not in memo:
                 memo[node] = self._wrapped(self.rebuilt(node, tuple(map(visit, node.args))))
