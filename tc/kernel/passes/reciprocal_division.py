@@ -14,6 +14,7 @@ A zero among the dividends is not sure to be exact, so where there are many, all
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import reduce
 
@@ -21,7 +22,7 @@ from tc.dtypes import BOOL, FLOAT32, INT32, DType
 from tc.kernel import ir
 from tc.kernel.rebuild import LocalNames, changed, map_blocks, map_regions, same_or
 from tc.kernel.rules import expression
-from tc.kernel.walk import read_names
+from tc.kernel.walk import read_names, stored_in
 
 LEAST, MOST = 4, 8
 """Vectors of quotients that pay for the reciprocal, and that are tested together."""
@@ -74,31 +75,21 @@ class _Rewriter:
         place = 0
         while place < len(stmts):
             stores = _quotients(stmts[place : place + MOST], divisors)
-            if len(stores) >= LEAST:
+            count = len(stores) if len(stores) >= LEAST else 1
+            done, place = stmts[place : place + count], place + count
+            if count == 1:
+                yield map_blocks(done[0], lambda block: same_or(block, self.block(block)))
+            else:
                 yield from self.products(stores, divisors)
-                place += len(stores)
-                stored = {quotient.store.buffer for quotient in stores}
+            if isinstance(done[0], ir.For | ir.If | ir.Set):
+                divisors = {}
+            elif stored := stored_in(done):
                 divisors = {n: v for n, v in divisors.items() if not _reads(v, stored)}
-                continue
-            stmt = stmts[place]
-            place += 1
-            match stmt:
-                case ir.For() | ir.If():
-                    divisors.clear()
-                    yield map_blocks(stmt, lambda block: same_or(block, self.block(block)))
-                case ir.Store(buffer=buffer):
-                    divisors = {n: v for n, v in divisors.items() if not _reads(v, {buffer})}
-                    yield stmt
-                case ir.Set():
-                    divisors.clear()
-                    yield stmt
+            match done[0]:
                 case ir.Let(var=var, value=ir.Broadcast() as value) if (
                     value.dtype.scalar == FLOAT32
                 ):
                     divisors[var] = value
-                    yield stmt
-                case _:
-                    yield stmt
 
     def products(
         self, stores: Sequence[_Quotient], divisors: Mapping[str, ir.Broadcast]
@@ -160,7 +151,7 @@ def _quotients(stmts: Sequence[ir.Stmt], divisors: Mapping[str, ir.Broadcast]) -
     return found
 
 
-def _reads(expr: ir.Expr, buffers: set[str]) -> bool:
+def _reads(expr: ir.Expr, buffers: AbstractSet[str]) -> bool:
     return not buffers.isdisjoint(read_names(expr))
 
 
