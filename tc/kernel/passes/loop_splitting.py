@@ -18,6 +18,7 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeGuard
 
 from tc.affine.intervals import Interval
@@ -40,6 +41,7 @@ from tc.kernel.rebuild import (
     Scope,
     Stmts,
     changed,
+    map_blocks,
     map_each,
     map_expressions,
     map_operands,
@@ -49,6 +51,7 @@ from tc.kernel.rebuild import (
 )
 from tc.kernel.walk import (
     assigned,
+    assigned_in,
     conjuncts,
     declared,
     every_statement,
@@ -405,7 +408,7 @@ class _GuardedTerms:
                 first, end = whole.end, binary("min", binary("+", end, one), loop.end, bounds)
             else:
                 first, end = binary("max", binary("-", first, one), loop.begin, bounds), whole.begin
-            rest = changed(loop, begin=first, end=end)
+            rest = changed(loop, begin=first, end=end, body=self._conditional(loop.body))
             parts = self._parts(whole, bounds)
             yield from (*parts, rest) if found.falls else (rest, *parts)
             return
@@ -435,7 +438,7 @@ class _GuardedTerms:
                 continue
             own = ir.Var(loop.var, INT64)
             is_in = ir.Compare("<=", loop.begin, own), ir.Compare("<", own, loop.end)
-            body = settled(loop.body, test, TRUE)
+            body = _forwarded(settled(loop.body, test, TRUE))
             return (ir.Let(loop.var, value), ir.If(logical_and(*is_in), body))
         return None
 
@@ -461,6 +464,29 @@ class _GuardedTerms:
             return True
         is_certain = is_in_bounds(expr.indices, self.buffers[expr.buffer].shape, bounds)
         return expr.buffer not in written and expr.mask is None and is_certain
+
+    def _conditional(self, block: Stmts) -> Stmts:
+        """The block where what is added under a condition, or else 0, is only added under it, to
+        elements that are never -0: with masks, a sum of products stays one operation."""
+        block = tuple(map_blocks(stmt, self._conditional) for stmt in block)
+        match block:
+            case (
+                *before,
+                ir.Let(var=name, value=ir.Const(value=0)),
+                ir.If(condition=test, then=(*inside, ir.Set(var=set_, value=value)), otherwise=()),
+                ir.Store(
+                    buffer=buffer,
+                    value=ir.Binary(op="+", left=ir.Load() as old, right=ir.Var(name=used)),
+                ) as store,
+            ) if (
+                set_ == used == name
+                and buffer in self.local
+                and _reads(tuple(inside), name) == 0
+                and old == ir.Load(buffer, store.indices, old.dtype)
+            ):
+                sum_ = changed(store, value=binary("+", old, value))
+                return (*before, ir.If(test, (*inside, sum_)))
+        return block
 
     def _balanced(self, loop: ir.For, new: ir.For) -> ir.For:
         """The first iteration, then the last, the second, and so on, where their work differs."""
@@ -510,6 +536,35 @@ def _size(loop: ir.For) -> int:
     return sum(unrolled_size(stmt, {}) for stmt in loop.body)
 
 
+def _forwarded(block: Stmts) -> Stmts:
+    """The block where locals that are declared only to be set once are declared at that value,
+    and where one statement uses it, right behind, are gone."""
+    block = tuple(map_blocks(stmt, _forwarded) for stmt in block)
+    for place, stmt in enumerate(block):
+        if isinstance(stmt, ir.Set):
+            name, before, behind = stmt.var, block[:place], block[place + 1 :]
+            lets = [s for s in before if isinstance(s, ir.Let) and s.var == name]
+            others = tuple(s for s in (*before, *behind) if s not in lets)
+            if len(lets) != 1 or name in assigned_in(others) or _reads(before, name):
+                continue
+            kept = tuple(s for s in before if s is not lets[0])
+            if len(behind) == 1 and isinstance(behind[0], ir.Store) and _reads(behind, name) == 1:
+                value = partial(substitute, values={name: stmt.value}, bounds={})
+                used = map_expressions(behind[0], value)
+                return (*kept, used)
+            return _forwarded((*kept, ir.Let(name, stmt.value), *behind))
+    return block
+
+
+def _reads(block: Stmts, name: str) -> int:
+    """How often statements use a local."""
+    return sum(
+        isinstance(node, ir.Var) and node.name == name
+        for stmt in ir.statements(block)
+        for node in ir.expressions(stmt)
+    )
+
+
 def _adds_nothing(block: Stmts, var: str = "", known: Mapping[str, ir.Expr] | None = None) -> bool:
     """Whether a block does nothing but to add 0 to elements, or multiply them by 1; or whether,
     run for several values of a variable, it does that for one of them: then the elements are the
@@ -555,7 +610,7 @@ def _is_neutral(op: str, term: ir.Expr, *, once: bool = False) -> bool:
 
 def _within(loop: ir.For, ends: tuple[ir.Expr, ir.Expr], test: ir.Compare) -> ir.For:
     """The iterations of a loop between two ends, in which a test holds."""
-    body = settled(loop.body, test, TRUE)
+    body = _forwarded(settled(loop.body, test, TRUE))
     return changed(loop, begin=ends[0], end=ends[1], body=body)
 
 
