@@ -169,6 +169,11 @@ def adds_without_conditions(kernel: Kernel) -> bool:
     return any(isinstance(e, Call) and e.function == "fma" for e in nodes)
 
 
+def fuses_products_under_guards(kernel: Kernel) -> bool:
+    """Also in the iterations in which the diagonal runs through a tile that ends beyond C."""
+    return calls_of(kernel, "fma") > 0 == operations(kernel, "*", "+")
+
+
 def has_tests_at_ends(kernel: Kernel) -> bool:
     """In the 12 of 14 tiles of a row that have no edge, what is multiplied is just added."""
     return calls_of(kernel, "fma") > 6 * operations(kernel, "*")
@@ -270,6 +275,7 @@ TABLE_OF_PASSES = (
     Row("copies", TMM, {"A": (128, 1024), "B": (1024, 1024)}, AVX2, copies_by_vectors),
     Row("loop splitting", SCALED, {"a": (1021, 1019), "b": (1019,)}, AVX2, masks_once_a_row),
     Row("loop splitting", LOWER, {"A": (96, 96), "B": (96, 64)}, AVX2, adds_without_conditions),
+    Row("loop splitting", LOWER, {"A": (61, 61), "B": (61, 45)}, AVX2, fuses_products_under_guards),
     Row("loop splitting", SPREAD, SPREAD_SIZES, WIDE, has_tests_at_ends),
     Row("vectorization", MM, SMALL, WIDE, computes_with_vectors),
     Row("unrolling", MM, SMALL, WIDE, has_no_marks),
