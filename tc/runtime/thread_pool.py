@@ -258,7 +258,9 @@ PROCESSORS = 1024
 """How many the pool knows by number."""
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
-_FUNCTIONS = ("syscall", "sched_getcpu", "pthread_create", "pthread_detach", "clone")
+_FUNCTIONS = (
+    "syscall", "sched_getcpu", "memcmp", "pthread_create", "pthread_detach", "clone"
+)  # fmt: skip
 
 
 class _Slot(ctypes.Structure):
