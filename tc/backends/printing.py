@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tc.errors import BackendError
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import LaneOffsets, lane_offsets
@@ -18,12 +16,10 @@ from tc.kernel.walk import every_statement
 
 @dataclass(frozen=True)
 class TextContext:
-    """What is known where a text goes on: `shared` is the loop whose iterations are shared, and
-    `scope` knows the values of variables."""
+    """What is known where a text goes on: `scope` knows the values of variables."""
 
     names: Spellings
     buffers: Mapping[str, ir.Buffer]
-    shared: ir.For | None
     scope: Scope
 
     def place(self, buffer: str, indices: Sequence[ir.Expr], lanes: int) -> LaneOffsets:
@@ -74,37 +70,6 @@ def buffer_lines(kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
         yield in_a_comment(text)
 
 
-def offset_text(
-    indices: Sequence[ir.Expr],
-    strides: Sequence[int],
-    at_least: Callable[[ir.Expr, int], str],
-    levels: tuple[int, int, int],
-) -> str:
-    """The sum of index * stride, the offset from element (0, ..., 0), alike in C and in Python.
-    Indices are in bounds, so the sum stays in int64.
-
-    `at_least` prints an index, in brackets unless its precedence is that of `levels`: of a term of
-    a sum, of a factor of a product, and behind a minus sign.
-
-    >>> from tc.dtypes import INT64
-    >>> i, one = ir.Var("i", INT64), ir.Const(1, INT64)
-    >>> offset_text((i, i, one), (32, 1, 4), lambda index, _level: index.name, (0, 1, 2))
-    'i * 32 + i + 4'
-    """
-    as_term, as_factor, as_negated = levels
-    text, rest = "", 0
-    for index, stride in zip(indices, strides, strict=True):
-        if isinstance(index, ir.Const):
-            rest += int(index.value) * stride
-        elif stride != 0:
-            sign = "-" if stride < 0 else "+"
-            term = at_least(index, as_term if stride == 1 else as_factor)
-            term = term if abs(stride) == 1 else f"{term} * {abs(stride) if text else stride}"
-            first = term if stride != -1 else f"-{at_least(index, as_negated)}"
-            text = f"{text} {sign} {term}" if text else first
-    return plus(text, rest)
-
-
 def plus(text: str, number: int) -> str:
     """A sum, which may have no terms yet, and a number."""
     if not text:
@@ -117,16 +82,6 @@ def in_a_comment(text: str) -> str:
     the next line, or reorder its characters on a screen."""
     visible = "".join(c if c.isprintable() else "?" for c in text).replace("\\", "/")
     return re.sub(r"\?{2,}", "?", visible)
-
-
-def short(value: float) -> str:
-    """The shortest text of a float32 that still reads as it, by way of a float64.
-
-    >>> short(float(np.float32(0.1))), short(1.0), short(float("-inf"))
-    ('0.1', '1.0', '-inf')
-    """
-    text = str(np.float32(value))
-    return text if np.float32(float(text)) == np.float32(value) else repr(value)
 
 
 def product_text(extents: Sequence[int]) -> str:

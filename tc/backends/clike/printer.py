@@ -92,7 +92,7 @@ def _text(kernel: ir.Kernel, dialect: Dialect) -> str:
     functions = []
     for function in functions_of(kernel, dialect):
         changing = assigned_in(stmt for region in function.regions for stmt in region)
-        context = Context(names, buffers, None, Scope(changing), dialect=dialect)
+        context = Context(names, buffers, Scope(changing), dialect=dialect)
         if function.grid is not None:
             context.scope.enter(function.grid)
         functions.append((_signature(function, context), _body(kernel, function, context)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from tc.backends.clike.dialect import (
     VectorPrinter,
     operand_levels,
 )
-from tc.backends.printing import offset_text
+from tc.backends.printing import plus
 from tc.builtins import BUILTINS
 from tc.builtins.operators import LEVEL
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType, limits
@@ -292,6 +291,17 @@ def element_text(
 
 
 def sum_text(terms: Sequence[ir.Expr], factors: Sequence[int], context: Context) -> str:
-    """The sum of int64 terms, each times its factor, that is known not to overflow."""
-    at = partial(at_least, context=context)
-    return offset_text(terms, factors, at, (SUM, PRODUCT, ATOM))
+    """The sum of int64 terms, each times its factor, that is known not to overflow:
+    `i * 32 + j + 4` for the terms (i, j, 1) and the factors (32, 1, 4)."""
+    text, rest = "", 0
+    for term, factor in zip(terms, factors, strict=True):
+        if isinstance(term, ir.Const):
+            rest += int(term.value) * factor
+        elif factor:
+            printed = at_least(term, SUM if factor == 1 else PRODUCT, context)
+            if abs(factor) != 1:
+                printed += f" * {abs(factor) if text else factor}"
+            elif factor == -1 and not text:
+                printed = f"-{at_least(term, ATOM, context)}"
+            text = f"{text} {'-' if factor < 0 else '+'} {printed}" if text else printed
+    return plus(text, rest)

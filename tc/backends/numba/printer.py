@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tc.backends.numba.traced_functions import EXPONENTS, NATIVE
 from tc.backends.printing import (
     Speller,
@@ -22,7 +24,6 @@ from tc.backends.printing import (
     no_launches,
     plus,
     shared_loop,
-    short,
     used_buffers,
     words,
 )
@@ -111,7 +112,7 @@ def _region(number: int, kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
             text = f"m.{used[buffer.name]}(arguments, {place}, {dtype}{wide})"
         yield f"    {names.buffers[buffer.name]} = {text}"
     buffers = {b.name: b for b in kernel.buffers}
-    context = _Context(names, buffers, shared_loop(region), Scope(assigned_in(region)))
+    context = _Context(names, buffers, Scope(assigned_in(region)), shared_loop(region))
     yield from _block(region, context)
 
 
@@ -130,8 +131,9 @@ def _dtype(dtype: DType) -> str:
 
 @dataclass(frozen=True)
 class _Context(TextContext):
-    """`depth` counts the blocks around."""
+    """`shared` is the loop whose iterations are shared, and `depth` counts the blocks around."""
 
+    shared: ir.For | None
     depth: int = 0
 
 
@@ -315,8 +317,11 @@ def _number_or_text(expr: ir.Expr, context: _Context) -> str:
 
 
 def _spelled(value: float, dtype: DType) -> str:
+    if dtype.scalar == FLOAT32:
+        text = str(np.float32(value))  # the shortest that is read as it, by way of a float64
+        return text if np.float32(float(text)) == np.float32(value) else repr(float(value))
     if dtype.is_float:
-        return short(float(value)) if dtype.scalar == FLOAT32 else repr(float(value))
+        return repr(float(value))
     return str(bool(value) if dtype.scalar == BOOL else value)
 
 
