@@ -1409,3 +1409,41 @@ case(
     {},
     np.zeros((3, 0), "int32"),
 )
+BOOLS = np.array([True, False, True])
+case(
+    "least and greatest of no bools",
+    "C9",
+    "{ [i] -> [minval(take([i], b)), maxval(take([i], b))] | [i] < [4] }",
+    {"b": BOOLS},
+    np.array([[all(BOOLS[:k]), any(BOOLS[:k])] for k in range(4)]),
+)
+case(
+    "least and greatest of no floats",
+    "C9",
+    "{ [i] -> [minval(take([i], a)), maxval(take([i], a))] | [i] < [3] }",
+    {"a": F},
+    np.array(
+        [[min(F[:k], default=np.inf), max(F[:k], default=-np.inf)] for k in range(3)], "float32"
+    ),
+)
+case(
+    "folds of nothing alone",
+    "C9",
+    "e = take([0], b); [minval(e), maxval(e), any(e), all(e)]",
+    {"b": BOOLS},
+    np.array([True, False, False, True]),
+)
+case(
+    "folds of no floats alone",
+    "C9",
+    "e = drop([6], a); [minval(e), maxval(e), sum(e), prod(e)]",
+    {"a": F},
+    np.array([np.inf, -np.inf, 0, 1], "float32"),
+)
+case(
+    "neutral elements that are no identity",
+    "C21",
+    "[with { ([0] <= [i] < [4]) : v[i]; } : fold(+, 5), with { ([0] <= [i] < [4]) : v[i]; } : fold(*, 3), with { ([0] <= [i] < [4]) : v[i]; } : fold(max, 100)]",  # noqa: E501
+    {"v": V},
+    i32([5 + V[:4].sum(), 3 * V[:4].prod(), 100]),
+)

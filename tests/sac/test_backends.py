@@ -21,6 +21,7 @@ from tests.support.sac_cases import assert_result
 pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")  # C15 tells of two bounds
 
 VALUES = [case for case in CASES if case.want is not None]
+REFUSED = [case for case in CASES if case.error]
 NUMBERED = [case for case in sac_cases.CASES if "want" in case]
 TOKENS = (
     "->",
@@ -67,13 +68,31 @@ def test_no_value_of_the_cases_comes_from_the_reference(case: Any) -> None:
     assert served == []
 
 
-@pytest.mark.drawn(16)
+@pytest.mark.drawn(32)
 @pytest.mark.parametrize("number", range(len(NUMBERED)))
 @on_pocl
 def test_pocl_gives_the_value(number: int) -> None:
     case = NUMBERED[number]
     function = tc.sac.compile(case["src"], backend="opencl", **sac_cases.entry_of(case))
     sac_cases.assert_due(case, function(sac_cases.inputs_of(case)))
+
+
+@pytest.mark.drawn(32)
+@pytest.mark.parametrize("number", range(len(VALUES)))
+@on_pocl
+def test_pocl_gives_the_value_of_a_rule(number: int) -> None:
+    assert_result(result(VALUES[number], "opencl"), VALUES[number].want)
+
+
+@pytest.mark.drawn(32)
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+@on_pocl
+def test_pocl_refuses_by_a_rule(number: int) -> None:
+    case = REFUSED[number]
+    with pytest.raises(tc.TCError) as raised:
+        result(case, "opencl")
+    assert raised.value.rule in case.error.split()
+    assert [words for words in case.says if words not in str(raised.value)] == []
 
 
 @pytest.mark.parametrize("case", VALUES[::6], ids=lambda case: case.name)

@@ -91,20 +91,3 @@ def test_a_function_is_lowered_to_one_def() -> None:
     text = "float[*] f(float[*] x) { return { iv -> x[iv] + 1 }; }"
     function = tc.sac.compile(text, backend="interpret")
     assert function.lowered(np.zeros(3, np.float32)).text.count("def ") == 1
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{ [i] -> a[i] | [0] <= [i] < [8] step [2] }",
-        "int f(int n) { while (n > 0) { n = n - 1; } return n; }",
-        "use Array: all; int f(int n) { return n; }",
-        "struct s { int x; };",
-        "{ iv -> a[iv], b[iv] }",
-    ],
-)
-def test_what_is_not_supported_is_refused_by_name(text: str) -> None:
-    """C27, refused as C1."""
-    with pytest.raises(TCError, match="not supported: ") as caught:
-        tc.sac.interpret(text, a=V)
-    assert caught.value.rule == "C1"

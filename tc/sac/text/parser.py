@@ -27,7 +27,7 @@ from tc.sac.text.tokens import (
     TERNARY_STRENGTH,
     number_value,
 )
-from tc.source import Source
+from tc.source import Source, apply
 
 FOLDS = ("+", "*", "min", "max", "&&", "||")
 """The operations of fold with-loops."""
@@ -44,6 +44,19 @@ def parse(source: Source) -> ast.Module:
     'iv'
     """
     cursor = Cursor(source)
+    try:
+        return _parsed(cursor)
+    except ParseError as error:
+        for edits in rejections.statements.quotients_for_comment(cursor):
+            try:
+                _parsed(Cursor(Source(apply(edits))))
+            except ParseError:
+                continue
+            raise rejections.statements.comment_for_quotient(error, edits) from None
+        raise
+
+
+def _parsed(cursor: Cursor) -> ast.Module:
     parser = _Parser()
     definitions: list[ast.Definition] = []
     body = None
@@ -55,7 +68,7 @@ def parse(source: Source) -> ast.Module:
     else:
         body = parser.expression_body(cursor)
     cursor.finish()
-    return ast.Module(source, tuple(definitions), body)
+    return ast.Module(cursor.source, tuple(definitions), body)
 
 
 def _starts_definition(cursor: Cursor) -> bool:

@@ -62,6 +62,8 @@ SIGNS = tuple(
 )
 """Every sign, longer ones first: the longest match wins."""
 
+_PADDED = re.compile(r"0+([1-9][0-9]*)([il]?)")
+"""Whole numbers that begin with 0: base 8 in C, and an error in Python."""
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(
@@ -151,6 +153,18 @@ def _number(source: Source, number: re.Match[str]) -> Token:
     if len(whole) > len(text):
         raise _no_number(whole, text, Span(source, start, start + len(whole)))
     span = Span(source, start, number.end())
+    if padded := _PADDED.fullmatch(text):
+        plain = padded[1] + padded[2]
+        is_octal = not padded[1].strip("01234567")
+        raise ParseError(
+            f"'{_shortened(text)}': a whole number begins with no 0",
+            rule="C1",
+            span=span,
+            paste=None if is_octal else plain,
+            idiom=f"{_shortened(plain)}; 0x1F is of base 16, and no number of base 8"
+            if is_octal
+            else None,
+        )
     value = number_value(text) if len(text) <= MAX_DIGITS else float("inf")
     if (isinstance(value, int) and value > MAX_INT64) or value == float("inf"):
         raise ParseError(

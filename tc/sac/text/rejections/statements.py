@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
@@ -255,3 +255,25 @@ def behind_expression(cursor: Cursor) -> ParseError:
             "only variables are assigned to; a comparison is '=='", idiom="x = a; or x == a"
         )
     return _divided(cursor) or error
+
+
+def quotients_for_comment(cursor: Cursor) -> Iterator[tuple[Edit, ...]]:
+    """Edits that write `/` for the `//` of a comment which follows a token on its line, before the
+    place of an error: for the first one, and for all."""
+    end = cursor.previous_end
+    line = cursor.source.text[end:].partition("\n")[0]
+    places = [found.start() for found in re.finditer(r"//", line)]
+    if places and not line[: places[0]].strip() and re.match(r"//\s*[\w(\[-]", line[places[0] :]):
+        edits = tuple(Edit(cursor.span(end + at, end + at + 2), "/") for at in places)
+        yield edits[:1]
+        yield edits
+
+
+def comment_for_quotient(error: ParseError, edits: tuple[Edit, ...]) -> ParseError:
+    """The error of a text that is one of the language with `/` in place of a comment's `//`."""
+    return ParseError(
+        "'//' begins a comment, up to the end of its line; '/' divides integers and rounds down",
+        rule=error.rule,
+        span=edits[0].span,
+        edits=edits,
+    )
