@@ -3,6 +3,7 @@ their values decide what is lowered and compiled (C26)."""
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import tc
 import tc.sac
 from tc.sac import function
+from tests.sac.campaign import fallbacks
 
 HISTOGRAM = "{ [b] -> sum({ [i] -> toi(x[i] == b) }) | [b] < [maxval(x) + 1] }"
 
@@ -97,3 +99,90 @@ def test_tensors_decide_as_arrays_do(lowerings: list[str]) -> None:
     for x in (X, X[::-1].copy(), X):
         assert f(x=torch.from_numpy(x)).tolist() == np.bincount(x).tolist()
     assert len(lowerings) == 1
+
+
+def stages(text: str, inputs: dict[str, Any]) -> list[Any]:
+    """The stages that lead to the def of a call."""
+    f = tc.sac.compile(text, backend="interpret")
+    f(inputs)
+    (found,) = f._specialisations.values()
+    made, at = [], found.first
+    while isinstance(at, function.Decision):
+        made.append(at.stage)
+        at = next(iter(at.then.values()))
+    return made
+
+
+def test_stages_of_other_terms_differ() -> None:
+    """Stages are equal where the same is computed of the same inputs, and else not."""
+    bounds = [("n[i]", 4), ("n[i]", 3), ("n[i] + 1", 4), ("n[i] + 2", 4), ("k[i]", 4)]
+    bounds += [("2 * n[i]", 4), ("3 * n[i]", 4), ("n[i] + k[i]", 4), ("n[i] * k[i]", 4)]
+    bounds += [("n[3 - i]", 4), ("sum(take([i], n))", 4), ("prod(take([i], n))", 4)]
+    given = {"v": np.arange(40), "n": np.int32([1, 2, 5, 0]), "k": np.int32([3, 2, 1, 0])}
+    made = []
+    for bound, size in bounds:
+        text = f"{{ [i] -> sum({{ [j] -> v[j] | [j] < [{bound}] }}) | [i] < [{size}] }}"
+        inputs = {name: given[name] for name in tc.sac.demand(text, "F")}
+        made.append(stages(text, inputs))
+        assert made[-1] == stages(text, inputs)
+    for at, one in enumerate(made):
+        assert one
+        assert all(one != other for other in made[:at])
+
+
+@pytest.mark.parametrize(
+    ("text", "due", "wrong"),
+    [
+        ("{ [i] -> { [j] -> 1 | [j] < [n[i]]; [j] -> 0 | [j] < [4] } | [i] < [3] }",
+         lambda n: np.arange(4) < n, [5, 0, 0]),
+        ("{ [i] -> { [j] -> 1 | [n[i]] <= [j] < [4]; [j] -> 0 | [j] < [4] } | [i] < [3] }",
+         lambda n: np.arange(4) >= n, [0, 0, -1]),
+    ],
+)  # fmt: skip
+def test_ranges_of_data_that_end_at_the_edge_are_in_the_result(
+    text: str, due: Any, wrong: list[int]
+) -> None:
+    """No value comes from the reference, which serves where a range may leave the result."""
+    f = tc.sac.compile(text, backend="c")
+    for values in ([0, 4, 2], [4, 4, 4], [0, 0, 0]):
+        n = np.int32(values)
+        with fallbacks() as served:
+            np.testing.assert_array_equal(f(n=n), due(n[:, None]))
+        assert served == []
+    with pytest.raises(tc.AccessError) as caught:
+        f(n=np.int32(wrong))
+    assert caught.value.rule == "C12"
+
+
+EMPTY = np.zeros(0, np.int32)
+FOLDS_OF_NOTHING = [
+    ("sum({ [i] -> 7 | [i] < [N]; iv -> e[iv] })", "[0] <= [i] < [3] leaves"),
+    ("v + sum({ [i] -> 7 | [i] < [N]; iv -> e[iv] } * e)", "[0] <= [i] < [3] leaves"),
+    ("any({ [i] -> true | [i] < [N]; iv -> e[iv] > 0 })", "[0] <= [i] < [3] leaves"),
+    ("sum({ [i] -> 7 | [i] < [3 * N]; iv -> take([0], v)[iv] })", "[0] <= [i] < [9] leaves"),
+    ("{ [k] -> maxval({ [i] -> 7 | [i] < [v[k] * N]; iv -> e[iv] }) }", "leaves"),
+    ("sum(with { ([0] <= [i] < [N]) : 1; } : modarray(e))", "[0] <= [i] < [3] leaves"),
+]
+
+
+@pytest.mark.parametrize("backend", ["reference", "interpret", "c"])
+@pytest.mark.parametrize(("size", "kind"), [("3", None), ("n", tc.AccessError)])
+@pytest.mark.parametrize(("text", "cause"), FOLDS_OF_NOTHING)
+def test_ranges_that_leave_an_array_of_which_nothing_is_folded(
+    text: str, cause: str, size: str, kind: Any, backend: str
+) -> None:
+    """C12, though no element of the array is made; empty ranges are fine."""
+    text = text.replace("N", size)
+    given = {"v": np.int32([0, 0, 1]), "e": EMPTY, "n": np.int32(3)}
+
+    def result(**changed: Any) -> Any:
+        inputs = {name: {**given, **changed}[name] for name in tc.sac.demand(text, "F")}
+        if backend == "reference":
+            return tc.sac.interpret(text, inputs)
+        return tc.sac.compile(text, backend=backend)(inputs)
+
+    with pytest.raises(kind or tc.TCError, match=re.escape(cause)) as caught:
+        result()
+    assert caught.value.rule == "C12"
+    if size == "n":
+        assert np.size(result(n=np.int32(0))) > 0

@@ -17,6 +17,7 @@ from tc.sac.levels.values import (
     Value,
 )
 from tc.sac.lowering.folds import fold, folded_term, neutral_term
+from tc.sac.lowering.loops import check_empty
 from tc.sac.lowering.sites import Sites
 from tc.sac.lowering.statements import stored
 from tc.sac.lowering.terms import COMPARISONS, Term
@@ -322,6 +323,8 @@ def _fold(made: Elements, node: Application, _: Sequence[Term], __: Sites) -> Te
             if made.goes_below(size, 0):
                 raise array.fault(RangeError, "C14", "a negative size") from None
     ranges = [(name, 0, made.greatest(size)) for name, size in zip(names, sizes, strict=True)]
+    if any(size.kind == "number" and not size.data for size in sizes):
+        check_empty(made, array)
 
     def term_at(at: Sequence[Term]) -> tuple[Term, Term]:
         guard = made.terms.number(True)

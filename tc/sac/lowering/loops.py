@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from tc.dtypes import BOOL, Array, Type
 from tc.errors import RangeError
+from tc.sac.levels.applications import Application
+from tc.sac.levels.calls import Argument, CallValue, Result
 from tc.sac.levels.element_types import check_fit
 from tc.sac.levels.loops import ArrayLoop, ComprehensionValue, FoldLoop
 from tc.sac.levels.partitions import Partition, is_empty
@@ -206,6 +208,30 @@ def _from_part(
     with made.assumptions.of(made.terms.negated(condition)):
         otherwise = _from_part(made, loop, number + 1, index, shape, target)
     return made.choice_of(condition, then, otherwise, target)
+
+
+def check_empty(made: Elements, value: Value) -> None:
+    """Raises what is wrong with an array without elements, of which no element is made: declared
+    types (C6), and ranges that leave it (C12). What an operator joins is empty, too."""
+    if isinstance(value, CallValue):
+        check_empty(made, value.result)
+    elif isinstance(value, Result):
+        value.check()
+        check_empty(made, value.body)
+    elif isinstance(value, Argument):
+        check_empty(made, value.given)
+    elif isinstance(value, Application) and value.row.is_elementwise:
+        for arg in value.args:
+            if arg.rank:
+                check_empty(made, arg)
+    elif isinstance(value, ComprehensionValue | ArrayLoop):
+        for part in value.parts:
+            try:
+                _ = part.range
+            except NeedsIndexTerm:
+                bounds = [_bounds(made, part, side) for side in ("lower", "upper")]
+                sizes = [value.shape[axis] for axis in part.axes(value.rank)]
+                made.check_inside(part, list(zip(*bounds, strict=True)), sizes)
 
 
 def _default(

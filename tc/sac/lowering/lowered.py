@@ -13,8 +13,6 @@ import numpy as np
 from tc.dtypes import BOOL, Array, DType, Type, Weak
 from tc.errors import TCError
 from tc.sac.levels.applications import Application
-from tc.sac.levels.calls import Argument, CallValue, Result
-from tc.sac.levels.loops import ArrayLoop, ComprehensionValue
 from tc.sac.levels.selections import RowOfValues
 from tc.sac.levels.values import (
     Context,
@@ -28,6 +26,7 @@ from tc.sac.levels.values import (
 from tc.sac.lowering.data_stages import ComputedStage, DataStage, RangeStage
 from tc.sac.lowering.def_text import Names, Statement, def_text
 from tc.sac.lowering.elements import Elements
+from tc.sac.lowering.loops import check_empty
 from tc.sac.lowering.statements import Assembly, stored
 from tc.sac.lowering.terms import Tensor, Term, Terms
 
@@ -221,27 +220,11 @@ def _result(elements: Elements, value: Value, name: str) -> Statement:
     target = Tensor(name, dtype, value.shape)
     axes = elements.axes(value)
     if 0 in value.shape:
-        _check_empty(value)
+        check_empty(elements, value)
         term = elements.terms.number(False) if dtype == BOOL else elements.terms.number(0)
         return Statement(target, axes, "", (), None, term)
     term = elements.converted(value, axes, dtype)
     return Statement(target, axes, "", (), None, _assignable(elements, term, dtype))
-
-
-def _check_empty(value: Value) -> None:
-    """Raises what is wrong with a result without elements, of which no element is made: declared
-    types (C6), and ranges that leave it (C12)."""
-    while isinstance(value, CallValue | Result | Argument):
-        if isinstance(value, CallValue):
-            value = value.result
-        elif isinstance(value, Result):
-            value.check()
-            value = value.body
-        else:
-            value = value.given
-    if isinstance(value, ComprehensionValue | ArrayLoop):
-        for part in value.parts:
-            _ = part.range
 
 
 def _assignable(elements: Elements, term: Term, dtype: DType) -> Term:
