@@ -308,3 +308,18 @@ def test_a_call_that_no_kernel_serves_warns(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.warns(tc.TCWarning, match="the reference computes this call"):
         found = function(v=np.int32([5, 1]))
     assert found.tolist() == [5, 5, 6, 8]
+
+
+def test_all_inputs_in_one_sequence_or_dict() -> None:
+    """C25: a tuple, a list and a dict of all inputs are as the inputs one by one."""
+    text = "int[*] f(int[*] a, int[*] b, int c) { return a - c * b; }"
+    a, b = np.int32([5, 7]), np.int32([1, 2])
+    for call in (
+        tc.sac.compile(text, backend="interpret"),
+        lambda *inputs, **named: tc.sac.interpret(text, *inputs, **named),
+    ):
+        for found in (
+            call(a, b, 3), call((a, b, 3)), call([a, b, 3]), call({"c": 3, "b": b, "a": a}),
+            call(a, c=3, b=b), call(c=3, b=b, a=a), call({"c": 3, "b": b}, a=a),
+        ):  # fmt: skip
+            np.testing.assert_array_equal(found, a - 3 * b)
