@@ -186,3 +186,18 @@ def test_ranges_that_leave_an_array_of_which_nothing_is_folded(
     assert caught.value.rule == "C12"
     if size == "n":
         assert np.size(result(n=np.int32(0))) > 0
+
+
+def test_the_bound_of_a_fold_counts_what_it_folds() -> None:
+    """The greatest value of a fold over parts of the data is that of a part, and not of all."""
+    text = "{ [i] -> { [j] -> 1 | [j] < [sum(take([i], n))]; [j] -> 0 | [j] < [4] } | [i] < [7] }"
+    f = tc.sac.compile(text, backend="c")
+    n = np.int32([3, 1, -4, 0, 2, 0, 9])
+    with fallbacks() as served:
+        found = f(n=n)
+    sums = np.cumsum([0, *n[:6]])[:, None]
+    np.testing.assert_array_equal(found, np.arange(4) < sums)
+    assert served == []
+    with pytest.raises(tc.AccessError, match="leaves the result") as caught:
+        f(n=np.int32([3, 2, -4, 0, 2, 0, 9]))
+    assert caught.value.rule == "C12"
