@@ -91,3 +91,25 @@ def test_a_function_is_lowered_to_one_def() -> None:
     text = "float[*] f(float[*] x) { return { iv -> x[iv] + 1 }; }"
     function = tc.sac.compile(text, backend="interpret")
     assert function.lowered(np.zeros(3, np.float32)).text.count("def ") == 1
+
+
+SAME_IN_BOTH = [
+    ("if (c) { y = x; } else { y = x; } y", lambda x: x),
+    ("if (c) { y = x; } else { y = x; } y += 1; y", lambda x: x + 1),
+    ("if (c) { y = x; z = y; } else { z = x; y = x; } z + y", lambda x: x + x),
+    ("if (c) { if (c) { y = x; } else { y = x; } } else { y = x; } -y", lambda x: -x),
+]
+
+
+@pytest.mark.parametrize("backend", ["interpret", "c"])
+@pytest.mark.parametrize(("text", "formula"), SAME_IN_BOTH)
+def test_branches_that_set_a_variable_to_one_value(text: str, formula: Any, backend: str) -> None:
+    """C10: a variable that both branches set is known behind them."""
+    x = np.int32([1, -2, 3])
+    for c in (True, False):
+        found = tc.sac.compile(text, backend=backend)(x=x, c=c)
+        np.testing.assert_array_equal(found, formula(x))
+    assert tc.sac.demand(text, "F") == {"c": "F", "x": "F"}
+    shape = tc.sac.shape_function(text)
+    assert tc.sac.interpret(shape, c=True, x=np.int32([3])).tolist() == [3]
+    np.testing.assert_array_equal(tc.sac.interpret(tc.sac.desugar(text), x=x, c=True), formula(x))

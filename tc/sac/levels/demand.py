@@ -191,7 +191,7 @@ class Demand:
                 sides = [self.behind(b, scope) for b in (statement.then, statement.otherwise)]
                 for name in dict.fromkeys(name for side in sides for name in side.names.own()):
                     first, second = (side.names.get(name) for side in sides)
-                    if first is not None and second is not None and first is not second:
+                    if first is not None and second is not None:
                         new[name] = ChoiceName(statement.condition, scope, (first, second))
             elif len(statement.targets) > 1:
                 assert isinstance(statement.value, ast.Call)

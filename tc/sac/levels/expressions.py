@@ -193,7 +193,7 @@ def _branched(statement: ast.If, env: Environment) -> Environment:
     changed: dict[str, Value] = {}
     for name in dict.fromkeys((*_set_in(then), *_set_in(otherwise))):
         first, second = then.names.get(name), otherwise.names.get(name)
-        if first is None or second is None or first is second:
+        if first is None or second is None:
             continue
         spans = (statement.condition.span,)
         changed[name] = Choice(condition, first, second, spans, statement.span, env)
