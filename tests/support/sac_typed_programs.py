@@ -326,7 +326,12 @@ class _Writer:
             return Expr(str(truth).lower(), (), BOOL, lambda _: np.bool_(truth))
         if kind == 1 and floats:
             eighths = self.number(0, 16)
-            return Expr(f"{eighths / 8}", (), FRACTION, lambda _: np.float64(eighths / 8))
+            text = f"{eighths * 125}e-3" if self.chance(0.2) else f"{eighths / 8}"
+            if self.chance(0.2):
+                end, name = self.pick(("f", "float32"), ("d", "float64"))
+                number = np.array(eighths / 8, name)
+                return Expr(text + end, (), Typ("strong", name), lambda _: number)
+            return Expr(text, (), FRACTION, lambda _: np.float64(eighths / 8))
         value = self.number(0, 9)
         if kind == 2:
             suffix, name = self.pick(
@@ -633,9 +638,40 @@ class _Writer:
     def literal_of(self, value: int) -> Expr:
         return Expr(str(value), (), LITERAL, lambda _: np.int64(value), value)
 
+    def near_limits(self) -> Expr:
+        """A scalar of an integer type near the ends of its values, and what is computed of it."""
+        name = str(self.pick(*INTEGERS, "uint64"))
+        limits = np.iinfo(name)
+        value = self.pick(limits.min, limits.max)
+        value += self.number(0, 3) * (1 if value == limits.min else -1)
+        whole = np.array(value, name)
+        if self.is_inner:
+            return Expr(f"{name}({value})", (), Typ("strong", name), lambda _: whole)
+        k = self.input((), name, whole)
+        n = self.number(0, 3)
+        text, function = self.pick(
+            (k.text, lambda k: k),
+            (f"(-{k.text})", np.negative),
+            (f"({k.text} + {k.text})", lambda k: k + k),
+            (f"({k.text} - {n})", lambda k: k - np.array(n, name)),
+            (f"({k.text} * 3)", lambda k: k * np.array(3, name)),
+            (f"(({k.text} + {n}) / 2)", lambda k: (k + np.array(n, name)) // np.array(2, name)),
+            (f"(({k.text} - {n}) % 7)", lambda k: (k - np.array(n, name)) % np.array(7, name)),
+        )
+
+        def computed(_: Env) -> Array:
+            with np.errstate(all="ignore"):
+                return np.asarray(function(whole)).astype(name)
+
+        return Expr(text, (), k.typ, computed)
+
     def comparison(self, shape: Shape, depth: int, scope: Scope) -> Expr:
         op = str(self.pick("<", "<=", ">", ">=", "==", "!="))
-        (left, right), typ = self.meeting(list(self.pair(shape, depth, scope)), keeps_bool=False)
+        pair = list(self.pair(shape, depth, scope))
+        if self.chance(0.15):
+            scalars = [self.near_limits(), self.pick(self.near_limits(), *pair)]
+            pair = [pair[0], scalars[0]] if shape else scalars
+        (left, right), typ = self.meeting(pair, keeps_bool=False)
         a, b = self.valued(left, typ), self.valued(right, typ)
         function = {
             "<": np.less,
@@ -1240,6 +1276,12 @@ class _Writer:
                 texts.append(f"{name} {op}= {right.text};")
                 e = Expr(name, e.shape, typ, changed, 10**6)
                 value = changed
+            elif self.chance(0.15):
+                made.append((name, value))
+                scope = scope.with_variable(Expr(name, e.shape, e.typ, _lookup(name), e.most))
+                text, e = self.branches(e.shape, depth - 1, scope)
+                texts.append(text)
+                name, value = e.text, e.value
             elif self.chance(0.2):
                 test = self.condition(depth - 1, scope)
                 new = self.expr(e.shape, depth - 1, scope)
@@ -1261,6 +1303,31 @@ class _Writer:
             scope = scope.with_variable(Expr(name, e.shape, e.typ, _lookup(name), e.most))
         text = " ".join(texts)
         return _Block(f" {{ {text} }}" if is_block else text, made), scope
+
+    def branches(self, shape: Shape, depth: int, scope: Scope) -> tuple[str, Expr]:
+        """An `if` of two or three branches that all set a new variable, perhaps to one other."""
+        name, count = self.fresh("x"), self.number(2, 3)
+        tests = [self.condition(depth, scope) for _ in range(count - 1)]
+        same = [v for v in scope.variables if v.shape == shape and re.fullmatch(r"\w+", v.text)]
+        if same and self.chance(0.5):
+            values = [self.pick(*same)] * count
+        else:
+            made = [self.expr(shape, depth, scope) for _ in range(count)]
+            values, typ = self.meeting(made, keeps_bool=True)
+        typ = joined([v.typ for v in values])
+        text = f"if ({tests[0].text}) {{ {name} = {values[0].text}; }} "
+        if count == 3:
+            text += f"else if ({tests[1].text}) {{ {name} = {values[1].text}; }} "
+        text += f"else {{ {name} = {values[-1].text}; }}"
+        ways = [self.valued(v, typ) for v in values]
+
+        def chosen(env: Env) -> Any:
+            for test, way in zip(tests, ways, strict=False):
+                if np.asarray(test.value(env)) != 0:
+                    return way(env)
+            return ways[-1](env)
+
+        return text, Expr(name, shape, typ, chosen, max(v.most for v in values))
 
     def called(self, shape: Shape, depth: int, scope: Scope) -> Expr:
         """A call of a function that is made for it, or of a rank-polymorphic one."""
