@@ -8,7 +8,7 @@ import threading
 import weakref
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from inspect import Parameter, Signature
@@ -76,14 +76,17 @@ class Specialisation:
     each list of the integers that do.
 
     `first` leads to it by stages that compute these; where they cannot be computed apart, they
-    are found by lowering anew, and `by_demands` has the defs."""
+    are found by lowering anew, and `by_demands` has the defs. `deciding` are the inputs whose
+    elements these integers follow from."""
 
     first: Decision | Compiled | None = None
     by_demands: dict[Any, Compiled] = field(default_factory=dict)
+    deciding: frozenset[str] = frozenset()
 
     def add(self, lowered: LoweredDef, compiled: Compiled) -> None:
         """Notes what runs for the integers that a def was lowered for."""
         self.by_demands[lowered.demands] = compiled
+        self.deciding |= lowered.deciding
         path = lowered.stages
         if not path:
             self.first = None if path is None else compiled
@@ -104,20 +107,38 @@ _FITS_ALL = 65504.0
 """Floats up to this one fit all floating types."""
 
 
+_OF_NUMPY = (np.ndarray, np.generic)
+
+MAX_COMPARED = 256
+"""The most bytes of an array whose elements are compared with those of the last call."""
+
+
 @dataclass(frozen=True, slots=True)
 class UsualCall:
     """The last call, for calls like it: what serves them, and what their numbers must be like.
 
     `numbers` has for each input of rank 0 its place, the type of Python's number that it was, or
-    None for an array, and the limits within which a number serves as well."""
+    None for an array, and the limits within which a number serves as well. `elements` has the
+    places and the bytes of arrays that decide what serves a call."""
 
     compiled: Compiled
     numbers: tuple[tuple[int, type | None, float, float], ...]
+    elements: tuple[tuple[int, bytes], ...]
 
     @classmethod
-    def of(cls, compiled: Compiled, given: list[GivenInput]) -> UsualCall:
+    def of(
+        cls, compiled: Compiled, given: list[GivenInput], deciding: Collection[str]
+    ) -> UsualCall | None:
+        """None where too much would have to be compared."""
         numbers: list[tuple[int, type | None, float, float]] = []
+        elements: list[tuple[int, bytes]] = []
         for place, g in enumerate(given):
+            is_deciding = g.name in deciding
+            if is_deciding and not (g.is_python and not g.shape):
+                array = g.array
+                if not isinstance(array, np.ndarray) or array.nbytes > MAX_COMPARED:
+                    return None
+                elements.append((place, array.tobytes()))
             if g.shape:
                 continue
             if not g.is_python:
@@ -126,13 +147,17 @@ class UsualCall:
             number = g.array.item()
             low: float = 0
             high: float = 1
-            if isinstance(number, float):
+            if is_deciding:
+                if isinstance(number, float):
+                    return None  # equal zeros may have two signs
+                low = high = number
+            elif isinstance(number, float):
                 low, high = -_FITS_ALL, _FITS_ALL
             elif not isinstance(number, bool):
                 after = bisect_right(_LIMITS, number)
                 low, high = _LIMITS[after - 1], _LIMITS[after] - 1
             numbers.append((place, type(number), low, high))
-        return cls(compiled, tuple(numbers))
+        return cls(compiled, tuple(numbers), tuple(elements))
 
     def has_alike(self, inputs: tuple[Any, ...]) -> bool:
         """Whether the numbers among these inputs are served as those of the last call."""
@@ -142,6 +167,12 @@ class UsualCall:
             if found is not kind and (kind is not None or issubclass(found, int | float)):
                 return False
             if kind is not None and not low <= value <= high:
+                return False
+        for place, due in self.elements:
+            value = inputs[place] if place < len(inputs) else None
+            if not isinstance(value, _OF_NUMPY):
+                return False
+            if value.nbytes != len(due) or value.tobytes() != due:
                 return False
         return True
 
@@ -268,7 +299,7 @@ class Function:
     def _call(self, inputs: tuple[Any, ...], outputs: Any, named: Mapping[str, Any]) -> Any:
         given = self.program.bound(inputs, named)
         try:
-            compiled, may_repeat = self._specialised(given)
+            compiled, deciding = self._specialised(given)
         except TCError as error:
             results = self._by_reference(given, outputs, error)
             cause = "the reference computes this call, element by element, as no kernel serves it: "
@@ -281,7 +312,9 @@ class Function:
             if error.rule not in FAULTS:
                 raise self._at_its_place(error, compiled) from None
             return self._by_reference(given, outputs, error)
-        self._usual = UsualCall.of(compiled, given) if may_repeat else None
+        self._usual = None
+        if not any(g.is_python and g.shape for g in given):
+            self._usual = UsualCall.of(compiled, given, deciding)
         return results
 
     def _at_its_place(self, error: TCError, compiled: Compiled) -> TCError:
@@ -340,20 +373,20 @@ class Function:
             results[number] = target
         return results
 
-    def _specialised(self, given: list[GivenInput]) -> tuple[Compiled, bool]:
-        """What serves a call with these inputs, and whether it serves all inputs like these."""
+    def _specialised(self, given: list[GivenInput]) -> tuple[Compiled, frozenset[str]]:
+        """What serves a call with these inputs, and the inputs of which it serves these elements
+        alone."""
         key = tuple(g.key for g in given)
-        may_repeat = not any(g.is_python and g.shape for g in given)
         with self._lock:
             special = self._specialisations.get(key)
             if special is not None:
                 self._specialisations.move_to_end(key)
                 if isinstance(special.first, Compiled):
-                    return special.first, may_repeat
+                    return special.first, frozenset()
         if special is not None:
             decided = self._decided(special.first, given)
             if decided is not None:
-                return decided, False
+                return decided, special.deciding
         with self._lock:
             lowered = self._lowered(given)
             if special is None:
@@ -365,7 +398,7 @@ class Function:
                 found = self._compile(lowered)
                 special.add(lowered, found)
                 self._decided(special.first, given)  # so that calls like this one compile nothing
-            return found, may_repeat and not lowered.demands
+            return found, lowered.deciding
 
     def _decided(
         self, first: Decision | Compiled | None, given: list[GivenInput]

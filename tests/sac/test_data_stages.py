@@ -201,3 +201,74 @@ def test_the_bound_of_a_fold_counts_what_it_folds() -> None:
     with pytest.raises(tc.AccessError, match="leaves the result") as caught:
         f(n=np.int32([3, 2, -4, 0, 2, 0, 9]))
     assert caught.value.rule == "C12"
+
+
+USUAL: list[tuple[str, dict[str, Any], dict[str, Any], Any, Any]] = [
+    ("take(n, v)", {"v": V, "n": np.int32([2])}, {"v": V, "n": np.int32([3])}, V[:2], V[:3]),
+    ("take(n, v)", {"v": V, "n": 2}, {"v": V, "n": 3}, V[:2], V[:3]),
+    ("take(b ? 1 : 2, v)", {"v": V, "b": True}, {"v": V, "b": False}, V[:1], V[:2]),
+    ("take(toi(f), v)", {"v": V, "f": np.float32([2.5])}, {"v": V, "f": np.float32([3.5])},
+     V[:2], V[:3]),
+    ("take([sum(n)], v)", {"v": V, "n": np.int32([1, 1])}, {"v": V, "n": np.int32([0, 3])},
+     V[:2], V[:3]),
+    ("{ [i] -> sum({ [j] -> v[j] | [j] < [n[i]] }) }", {"v": V, "n": np.int32([1, 2])},
+     {"v": V, "n": np.int32([3, 0])}, [V[:1].sum(), V[:2].sum()], [V[:3].sum(), 0]),
+    ("{ [k] -> sum({ [i] -> n[i] == k ? 1 : 0 }) | [k] < [maxval(n) + 1] }",
+     {"n": np.int32([0, 2, 2])}, {"n": np.int32([0, 1, 3])}, [1, 0, 2], [1, 1, 0, 1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "given", "other", "due", "due_of_other"), USUAL)
+def test_few_integers_that_decide_are_compared_with_those_of_the_last_call(
+    text: str,
+    given: dict[str, Any],
+    other: dict[str, Any],
+    due: Any,
+    due_of_other: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call with the same ones binds nothing and runs no stage; other ones are served as due."""
+    f = tc.sac.compile(text, backend="c")
+    f(given)
+    f(given)
+    bound: list[Any] = []
+    specialised = function.Function._specialised
+    monkeypatch.setattr(
+        function.Function,
+        "_specialised",
+        lambda self, g: bound.append(g) or specialised(self, g),
+    )
+    np.testing.assert_array_equal(f(**given), due)
+    assert not bound
+    np.testing.assert_array_equal(f(**other), due_of_other)
+    assert len(bound) == 1
+    np.testing.assert_array_equal(f(**given), due)
+    np.testing.assert_array_equal(f(**given), due)
+    assert len(bound) == 2
+    for name, value in given.items():  # a caller's array may change between two calls
+        if name != "v" and isinstance(value, np.ndarray):
+            changed = value.copy()
+            here = {**given, name: changed}
+            np.testing.assert_array_equal(f(**here), due)
+            changed[...] = other[name]
+            np.testing.assert_array_equal(f(**here), due_of_other)
+
+
+def test_zeros_of_two_signs_decide_apart() -> None:
+    f = tc.sac.compile("take([copysign(1.0, x) < 0.0 ? 1 : 2], v)", backend="c")
+    for zero in (0.0, -0.0, 0.0, np.float64(-0.0), np.float64(0.0), np.array(-0.0)):
+        for _ in range(2):
+            due = V[: 1 if np.signbit(zero) else 2]
+            np.testing.assert_array_equal(f(v=V, x=zero), due)
+
+
+def test_arrays_of_another_type_with_the_same_bytes_decide_apart() -> None:
+    f = tc.sac.compile("take([sum(n)], v)", backend="c")
+    one = np.int32([1, 0])
+    for _ in range(2):
+        np.testing.assert_array_equal(f(v=V, n=one), V[:1])
+        np.testing.assert_array_equal(f(v=V, n=one.view(np.int16)), V[:1])
+        np.testing.assert_array_equal(f(v=V, n=one.view(np.uint8)), V[:1])
+        np.testing.assert_array_equal(f(v=V, n=np.int32([[1], [0]])), V[:1])
+        np.testing.assert_array_equal(f(v=V, n=np.int16([2, 0, 0, 0])), V[:2])
+        np.testing.assert_array_equal(f(v=V, n=np.int32([2, 0])), V[:2])

@@ -419,6 +419,12 @@ def dependence(value: Value, level: Level) -> Level:
     return max((Level.F if at == Level.F else Level.S for at in inputs), default=Level.N)
 
 
+def inputs_of(value: Value) -> set[str]:
+    """The inputs whose elements a value follows from."""
+    found = _needed(value, Level.F)
+    return {node.name for node, at in found if isinstance(node, Input) and at == Level.F}
+
+
 def needs_unknown_index(value: Value, level: Level) -> bool:
     """Whether a level of a value may follow from an index without a value or a length."""
     return any(
@@ -463,6 +469,7 @@ __all__ = [
     "blamed",
     "dependence",
     "elements",
+    "inputs_of",
     "needs_unknown_index",
     "shown",
 ]

@@ -22,13 +22,14 @@ from tc.sac.levels.values import (
     Shape,
     Value,
     dependence,
+    inputs_of,
 )
 from tc.sac.lowering.data_stages import ComputedStage, DataStage, RangeStage
 from tc.sac.lowering.def_text import Names, Statement, def_text
 from tc.sac.lowering.elements import Elements
 from tc.sac.lowering.loops import check_empty
 from tc.sac.lowering.statements import Assembly, stored
-from tc.sac.lowering.terms import Tensor, Term, Terms
+from tc.sac.lowering.terms import Tensor, Term, Terms, walk
 
 MAX_ROUNDS = 4
 """Values that are found to be known only while elements are made need another round."""
@@ -111,12 +112,14 @@ def _reshaped_vector(value: Value) -> Value | None:
 class LoweredDef:
     """A def of tc: its text, and the integers of data that it holds for, in the order in which the
     lowering asks for them. `stages` are what computes these, each with its value, after what it
-    needs itself; None where one of them cannot be compiled apart."""
+    needs itself; None where one of them cannot be compiled apart. `deciding` are the inputs whose
+    elements the integers follow from."""
 
     name: str
     text: str
     demands: tuple[Any, ...]
     stages: tuple[tuple[DataStage, Any], ...] | None
+    deciding: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,10 @@ def _lowered(
             (RangeStage.of(term, side, limit, tensor_names), found)
             for term, side, limit, found in ranges
         )
-    return LoweredDef(name, text, demands, stages)
+    deciding = {name for each in context.demands for name in inputs_of(each.value)}
+    read = _tensors_of([term for term, *_ in ranges])
+    deciding.update(name for name, tensor in tensors.items() if tensor in read)
+    return LoweredDef(name, text, demands, stages, frozenset(deciding))
 
 
 def _stages(
@@ -208,6 +214,20 @@ def _stages(
     finally:
         context.demands, context.known, context.asked = demanded, known, asked
     return tuple(found)
+
+
+def _tensors_of(terms: Sequence[Term]) -> set[Tensor]:
+    """The tensors that terms read, those of the arrays that they use included."""
+    found: set[Tensor] = set()
+    waiting, seen = list(terms), set[Term]()
+    while waiting:
+        for node in walk([waiting.pop()]):
+            if node.kind == "read":
+                found.add(node.data)
+            elif node.kind == "use" and node.data.term not in seen:
+                seen.add(node.data.term)
+                waiting.append(node.data.term)
+    return found
 
 
 def names_of_def(name: str) -> str:
