@@ -247,9 +247,12 @@ class Terms:
 
     def affine(self, term: Term) -> Term:
         """An integer of indices with `max(x, -x)` for `abs(x)`, which is not affine (G2)."""
+        if term.kind == "index":
+            return term
+        found = [n for n in walk([term]) if n.kind == "call" and n.data == "abs"]
         new: dict[Term, Term] = {}
-        for node in sorted(walk([term]), key=lambda node: node.height):
-            if node.kind == "call" and node.data == "abs" and isinstance(node.type, Weak):
+        for node in sorted(found, key=lambda node: node.height):
+            if isinstance(node.type, Weak):
                 operand = self.replaced(node.args[0], new)
                 new[node] = self.extreme("max", operand, self.negative(operand))
         return self.replaced(term, new)
