@@ -5,6 +5,7 @@
 A term has the type that tc gives its text (Y1, Y2), and, where it is an integer, the interval of
 its values. `Terms` makes terms; what is known while a term is made is computed at once, so that
 conditions that sizes decide, `x % n` of an index below `n`, and the like do not reach the text.
+Long because the rules for sums, quotients, comparisons and choices make each other's terms.
 """
 
 from __future__ import annotations
