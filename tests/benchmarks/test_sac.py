@@ -12,6 +12,7 @@ from bench import sac
 from bench.sac_cases import CASES, Case
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_loops_compute_what_numpy_does(case: Case) -> None:
     inputs = case.inputs(np.random.default_rng(1))

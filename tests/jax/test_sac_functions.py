@@ -66,6 +66,7 @@ def assert_close(found: Any, due: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_and_gradients_are_jaxs(name: str, rank: int) -> None:

@@ -48,6 +48,7 @@ CASES: list[tuple[str, Any, Any, Any]] = [
     ("x[toi(1 - a) - 250]", np.uint8(7), np.uint8(0), 10),
     # an index counts in int64, whatever type the integer has that it is
     ("{ [i] -> 100 / (i % 3 - 4) | [i] < [4] }[a % 4]", np.uint8(9), np.uint8(0), -34),
+    ("{ [i] -> x[i] / (i % 3 - 4) | [i] < [4] }[byte(a) % 4]", np.int64(9), np.int8(0), -4),
     ("{ [i] -> i - 200 < -190 | [i] < [90] }[a]", np.int8(12), np.int8(0), False),
     ("{ [i] -> i * 100000 / 7 | [i] < [90000] }[a]", np.int32(50000), np.int8(0), 714285714),
     ("{ iv -> x[iv + 1] * iv[0] * 100 | iv < [3] }[[a]]", np.int8(2), np.int8(0), 2600),

@@ -147,6 +147,7 @@ def test_what_is_decided_for_convolutions() -> None:
     }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_searches_are_reproducible(name: str) -> None:
     runs = [tried(search_named(name, row_sums(), seed), 12) for seed in (3, 3, 4)]
