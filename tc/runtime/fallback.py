@@ -142,6 +142,20 @@ def _reported(
         raise InternalError(cause, repair=repair) from error
 
 
+def told_fault(name: str, instead: str, calls: Iterable[str], error: Exception) -> str:
+    """What a warning says where `instead` computes a call of another front end; `calls` are lines
+    of Python that fail in the same way, with zeros for the values of arrays."""
+    report = _script(["# values of arrays: replace the zeros"], calls, error)
+    return _at_fault(name, instead, report)
+
+
+def _at_fault(name: str, instead: str, report: str) -> str:
+    return (
+        f"{name} is run by {instead}, which is slower and gives the same results, as tc itself is "
+        f"at fault. {_please(report)}"
+    )
+
+
 def _report(request: Request, error: Exception) -> str:
     """A text for a report: a Python program that fails in the same way, and what is known."""
     called = ", ".join(map(repr, sorted(request.given))) or "none"
@@ -163,12 +177,8 @@ def _script(known: Iterable[str], calls: Iterable[str], error: Exception) -> str
 
 
 def _warning(request: Request, error: Exception, instead: str, repair: str) -> ProgramWarning:
-    return ProgramWarning(
-        "",
-        f"{request.program.name} is run by {instead}, which is slower and gives the same results, "
-        f"as tc itself is at fault. {_please(_report(request, error))}",
-        repair=repair,
-    )
+    told = _at_fault(request.program.name, instead, _report(request, error))
+    return ProgramWarning("", told, repair=repair)
 
 
 def _please(text: str) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tc.call_times import CallTime, time_of
 from tc.dtypes import SPELLINGS, DType
-from tc.errors import InputError, InternalError, TCError, ends_at_caller, render
+from tc.errors import InputError, InternalError, TCError, ends_at_caller, is_strict, render
 from tc.explanation import Explanation
 from tc.function import Compiled
 from tc.introspection import (
@@ -33,6 +33,7 @@ from tc.options import Options
 from tc.pipeline import check_module, parse_source
 from tc.process import forks
 from tc.process.call_sites import warn
+from tc.runtime.fallback import is_fault, told_fault
 from tc.runtime.outputs import result_type
 from tc.sac.arguments import (
     GivenInput,
@@ -300,7 +301,16 @@ class Function:
         given = self.program.bound(inputs, named)
         try:
             compiled, deciding = self._specialised(given)
-        except TCError as error:
+        except Exception as error:
+            if is_fault(error):
+                if is_strict():
+                    raise
+                results = self._by_reference(given, outputs, None)
+                calls = self._calls_of(given)
+                warn(told_fault(self.program.name, "the reference", calls, error))
+                return results
+            if not isinstance(error, TCError):
+                raise
             results = self._by_reference(given, outputs, error)
             cause = "the reference computes this call, element by element, as no kernel serves it: "
             noted = TCError(f"{cause}{error.cause}", rule="C26", span=self.program.results[0].span)
@@ -336,13 +346,26 @@ class Function:
                 error.span = span
         return error
 
-    def _by_reference(self, given: list[GivenInput], outputs: Any, error: TCError) -> Any:
+    def _calls_of(self, given: list[GivenInput]) -> list[str]:
+        """Lines of Python that call this function with zeros of these shapes and types."""
+        inputs = []
+        for each in given:
+            array = each.read()
+            made = repr(array.item()) if each.is_python and not array.shape else None
+            inputs.append(made or f"numpy.zeros({array.shape}, {str(array.dtype)!r})")
+        entry = f", entry={self.program.name!r}" if not self._is_expression else ""
+        call = f"tc.sac.compile({self.text!r}{entry}, backend={self.backend!r})"
+        return ["import tc.sac", f"{call}([{', '.join(inputs)}])"]
+
+    def _by_reference(self, given: list[GivenInput], outputs: Any, error: TCError | None) -> Any:
         """The results, or the error in the words of SaC, of a call for which no def serves: what
         is computed for all elements at once may fail where no element that a result needs does."""
         if isinstance(error, InternalError):
             raise error
         try:
-            results = told(self.program, given, error) or self.program.interpreted(given)
+            results = told(self.program, given, error) if error is not None else None
+            if results is None:
+                results = self.program.interpreted(given)
         except TCError as fault:
             raise for_library(fault, given) from None
         family, like = family_and_like([g.array for g in given])

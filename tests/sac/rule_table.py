@@ -452,6 +452,13 @@ case(
     {"v": V},
     np.concatenate([V[:2], V[-2:]]),
 )
+case(
+    "a part of a join with nothing",
+    "C9",
+    "drop([1], shape(x) ++ v) ++ take([1], shape(x) ++ v)",
+    {"x": np.int32(3), "v": V},
+    np.roll(V, -1),
+)
 case("take of a scalar amount", "C9", "take(2, m)", {"m": M}, M[:2])
 case("take of several axes", "C9", "take([-2, 3], m)", {"m": M}, M[-2:, :3])
 case("take nothing", "C9", "take([0], m)", {"m": M}, M[:0])

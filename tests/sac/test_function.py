@@ -323,3 +323,25 @@ def test_all_inputs_in_one_sequence_or_dict() -> None:
             call(a, c=3, b=b), call(c=3, b=b, a=a), call({"c": 3, "b": b}, a=a),
         ):  # fmt: skip
             np.testing.assert_array_equal(found, a - 3 * b)
+
+
+def test_a_fault_of_the_lowering_is_served_by_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a text to report it by, which runs; with TC_STRICT the fault is raised."""
+    f = tc.sac.compile("float[*] f(float[*] x, float c) { return c * x; }", backend="interpret")
+
+    def lower(*_: Any) -> Any:
+        raise KeyError(7)
+
+    x = np.float32([1, 2])
+    with monkeypatch.context() as faulty:
+        faulty.setattr("tc.sac.function.lower", lower)
+        monkeypatch.setenv("TC_STRICT", "1")
+        with pytest.raises(KeyError):
+            f(x, 3.0)
+        monkeypatch.setenv("TC_STRICT", "0")
+        with pytest.warns(tc.TCWarning, match="f is run by the reference, .* at fault") as caught:
+            np.testing.assert_array_equal(f(x, 3.0), 3 * x)
+    _, _, text = str(caught[0].message).partition("text:\n\n")
+    exec(text, {})

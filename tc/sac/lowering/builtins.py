@@ -279,6 +279,8 @@ def _concatenation(made: Elements, node: Application, index: Sequence[Term], _: 
     left, right = node.args
     target, length = node.type.dtype, made.open_extents(left)[0]
     test = made.terms.compare("<", index[0], length)
+    if length.kind == "number" and length.data == 0:
+        test = made.terms.number(False)  # no index is negative, whatever its terms may be
     beyond = [made.terms.arithmetic("-", index[0], length), *index[1:]]
     return _either(made, test, (left, index), (right, beyond), target)
 
