@@ -28,7 +28,7 @@ from bench import cpu_machine
 from bench.gpu_device import GpuDevice, NoGpu, asked_of_smi, count_gpus
 from bench.gpu_limits import fma_run
 from tc.backends import nvrtc
-from tc.backends.cuda_driver import cuda_driver
+from tc.backends.cuda_driver import opened_driver
 from tc.backends.geometry import LaunchGeometry
 
 STEPS = 512
@@ -269,7 +269,7 @@ extern "C" __global__ void __launch_bounds__(256) f(const float4* data, float* o
 def numbers(device: GpuDevice) -> Iterator[tuple[str, float, str]]:
     """Each constant as words, number and unit; the number is NaN where a probe failed, with a line
     that says why."""
-    driver = cuda_driver()
+    driver = opened_driver().driver
     gpu = driver.gpu(0)
     rng = np.random.default_rng(0)
     with driver.on(0):

@@ -12,7 +12,7 @@ from bench.cpu_limits import Limits
 from bench.gpu_device import GpuDevice
 from bench.peers.peer import Run
 from tc.backends import nvrtc
-from tc.backends.cuda_driver import cuda_driver
+from tc.backends.cuda_driver import opened_driver
 from tc.backends.geometry import LaunchGeometry
 
 ACCUMULATORS = 16
@@ -67,7 +67,7 @@ class GpuLimits:
 
 def fma_run(device: GpuDevice) -> tuple[Run, int]:
     """A run of the kernel, by the driver that tc uses, and its floating-point operations."""
-    driver = cuda_driver()
+    driver = opened_driver().driver
     gpu = driver.gpu(0)
     blocks = BLOCKS * gpu.processors
     geometry = LaunchGeometry("fma_rate", (blocks, 1, 1), (THREADS, 1, 1))

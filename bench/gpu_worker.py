@@ -25,7 +25,7 @@ from bench.gpu_limits import measure as measure_limits
 from bench.peers.peer import Run
 from bench.peers.worker import Note, one_line, own_answers, serve
 from tc.backends import nvrtc
-from tc.backends.cuda_driver import cuda_driver
+from tc.backends.cuda_driver import opened_driver
 
 PEERS = ("tc", "paper", "torch", "compile")
 """tc with default options and with the paper's, torch as it is and by torch.compile."""
@@ -185,7 +185,7 @@ class GpuSession:
             **self._device.describe(),
             "torch": self._device.torch.__version__,
             "nvrtc": nvrtc.version(),
-            "tc_driver": cuda_driver().name,
+            "tc_driver": opened_driver().driver.name,
         }
 
     def limits(self) -> Mapping[str, float]:

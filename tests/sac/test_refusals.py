@@ -85,6 +85,8 @@ REFUSALS = [
             "12 / (v[i] - 2)"),
     Refusal("{ [i,j] -> v[i] + j }", C, "C16", "no upper bound for j can be inferred in the last "
             "partition: add one, '| [i,j] < ...'", "[i,j]"),
+    Refusal("{ [i,j] -> v[i,j] }", C, "C16", "no upper bound for j can be inferred in the last "
+            "partition: 2 indices for 1 axes, shape [4]", "v[i,j]"),
     Refusal("{ [i] -> take([i], v) | [i] < [3] }", C, "C23", "the shape of the last partition's "
             "body depends on the value of i: give the shape by a further partition", "take([i], "
             "v)", "{ [i] -> { iv -> take([i], v)[iv]; iv -> 0 | iv < [2] } | [i] < [3] }",

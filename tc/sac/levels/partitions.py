@@ -497,16 +497,28 @@ class Partition:
                 if known:
                     sizes[k] = known[0].text
         bound = "..." if self.is_vector else f"[{', '.join(sizes)}]"
-        first = names[0]
+        cause = f"no upper bound for {names[0]} can be inferred in the last partition: "
+        beyond = None if self.is_vector else self._missing_axis()
+        if beyond is not None:
+            return self.loop.fault(CheckError, "C16", cause + beyond.cause, span=beyond.span)
         error = self.loop.fault(
             CheckError,
             "C16",
-            f"no upper bound for {first} can be inferred in the last partition: add one, "
-            f"'| {self.index_text} < ...'",
+            f"{cause}add one, '| {self.index_text} < ...'",
             span=self.span,
             repair=f"| {self.index_text} < {bound}",
         )
         return repaired_by(error, *farthest_generator(self))
+
+    def _missing_axis(self) -> TCError | None:
+        """What is wrong with a selection of the body that has more indices than its array axes."""
+        try:
+            _ = self.body_rank
+        except RangeError as error:
+            return error if error.rule == "C8" else None
+        except TCError:
+            return None
+        return None
 
     # --- the result of a comprehension ------------------------------------------------------------
 
