@@ -36,6 +36,6 @@ def test_generated_programs_give_numpys_values(run: str) -> None:
     @given(st.integers(0, 2**40))
     def check(seed: int) -> None:
         for _, kind in judge(drawn(seed), [run]):
-            assert kind in ("right", "refused", "not refused")
+            assert kind in ("right", "refused", "not refused", "by the reference")
 
     check()
