@@ -667,10 +667,11 @@ class _Writer:
 
     def comparison(self, shape: Shape, depth: int, scope: Scope) -> Expr:
         op = str(self.pick("<", "<=", ">", ">=", "==", "!="))
-        pair = list(self.pair(shape, depth, scope))
         if self.chance(0.15):
-            scalars = [self.near_limits(), self.pick(self.near_limits(), *pair)]
-            pair = [pair[0], scalars[0]] if shape else scalars
+            other = self.near_limits() if not shape and self.chance(0.3) else None
+            pair = [other or self.expr(shape, depth - 1, scope), self.near_limits()]
+        else:
+            pair = list(self.pair(shape, depth, scope))
         (left, right), typ = self.meeting(pair, keeps_bool=False)
         a, b = self.valued(left, typ), self.valued(right, typ)
         function = {
