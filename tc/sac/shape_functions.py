@@ -56,7 +56,8 @@ def shape_module(module: ast.Module, entry: ast.Definition | None) -> ast.Module
     plain = desugared(module)
     functions = {definition.name.text: definition for definition in plain.definitions}
     start = entry if entry is None else functions[entry.name.text]
-    translation = _Translation(module.source, functions, needed)
+    elements = {} if start is None else {p.name.text: p.type.element for p in start.parameters}
+    translation = _Translation(module.source, functions, needed, elements)
     body = plain.body if start is None else start.body
     assert body is not None
     scope = translation.ranks.behind(body.statements, entry_scope(plain, start))
@@ -177,10 +178,12 @@ class _Translation(Builder):
         source: Source,
         functions: Mapping[str, ast.Definition],
         needed: Mapping[str, Level],
+        elements: Mapping[str, str],
     ) -> None:
         super().__init__(Span(source, 0, 0), set(_words(source.text)))
         self.functions = functions
         self.needed = needed
+        self.elements = elements  # the declared element type of each input
         self.statements: list[ast.Assign] = []
         self.called: set[str] = set()
         self.held: dict[tuple[int, Level], ast.Expr] = {}
@@ -502,6 +505,8 @@ class _Translation(Builder):
         """The parameters of which a function's value needs nothing, those aside whose sizes have a
         name that the text has elsewhere."""
         words = Counter(_words(definition.span.text))
+        for result in definition.types:  # opened too
+            words.subtract(_words(result.span.text))
         names = {
             p.name.text: p.type for p, level in self.needed_by(definition.name.text) if level == N
         }
@@ -518,13 +523,17 @@ class _Translation(Builder):
 
     def open(self, definition: ast.Definition) -> ast.Definition:
         """A function that the shape calls, which takes an array of any shape for its open
-        parameters."""
+        parameters, and gives results of any shape."""
         open_names = self.open_parameters(definition)
         parameters = tuple(
             replace(p, type=replace(p.type, sizes="*")) if p.name.text in open_names else p
             for p in definition.parameters
         )
-        return replace(definition, parameters=parameters)
+        types = tuple(
+            replace(each, sizes="*") if named_sizes(each) and open_names else each
+            for each in definition.types
+        )
+        return replace(definition, types=types, parameters=parameters)
 
     def loop_value(self, loop: ast.WithLoop, scope: Scope, inner: frozenset[str]) -> ast.Expr:
         """A with-loop at level F."""
@@ -638,12 +647,18 @@ class _Translation(Builder):
         if known == S:
             if level == D:
                 return self.at(self.shape(given), self.number(0))
-            return self.call("genarray", given, self.number(0))
+            return self.zeros_of_input(name, given)
         rank = given if known == D else self.number(declared or 0)
         ones = self.call("genarray", self.row((rank,)), self.number(1))
         if level == D:
             return rank
-        return ones if level == S else self.call("genarray", ones, self.number(0))
+        return ones if level == S else self.zeros_of_input(name, ones)
+
+    def zeros_of_input(self, name: str, shape: ast.Expr) -> ast.Expr:
+        """An array of this shape in place of an input, with elements of the declared type."""
+        array = self.call("genarray", shape, self.number(0))
+        element = self.elements.get(name, "int")
+        return array if element == "int" else ast.Cast(element, array, span=self.span)
 
     def of_size(self, size: SizeName, argument: MeantName, level: Level) -> ast.Expr:
         """A size that the type of a parameter names: found by the same type in a call."""

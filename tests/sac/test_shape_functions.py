@@ -33,6 +33,16 @@ PROGRAMS: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
     ("int f(double[n,3] p, int[n] q) { return 4; } "
      "int[*] main(double[*] a, int[*] b) { return genarray([f(a, b)], 0); }",
      {"a": np.zeros((5, 3)), "b": np.zeros(5, np.int32)}, (4,)),
+    ("int[n] f(double[n] p, int k) { return genarray([3], k); } "
+     "int[*] main(double[*] a) { return genarray([sum(f(a, 2))], 0); }",
+     {"a": np.zeros(3)}, (6,)),
+    # an array of which only the shape is needed keeps its type
+    ("int f(double[*] p) { return dim(p) == 2 ? 4 : 5; } "
+     "int[*] main(double[.,.] a) { return genarray([f(a - 1)], 0); }",
+     {"a": np.zeros((2, 2))}, (4,)),
+    ("bool f(double[*] p) { return sum(p) == 0; } "
+     "int[*] main(double[.] a, int[*] v) { return f(zero(a)) ? v : reverse(v); }",
+     {"a": np.ones(2), "v": A[0]}, (np.shape(A[0]))),
     # the pattern says how long the bound is
     ("int[*] main(int[*] a, int[*] v) { return { [i] -> any(v) | [i] < shape(v) }[1] + 1; }",
      {"a": A, "v": np.int32([0, 1, 2])}, ()),

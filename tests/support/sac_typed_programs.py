@@ -644,6 +644,8 @@ class _Writer:
         limits = np.iinfo(name)
         value = self.pick(limits.min, limits.max)
         value += self.number(0, 3) * (1 if value == limits.min else -1)
+        if self.is_inner:
+            value = max(value, 1 - 2**63)  # the number behind the sign has to fit too (C2)
         whole = np.array(value, name)
         if self.is_inner:
             return Expr(f"{name}({value})", (), Typ("strong", name), lambda _: whole)
