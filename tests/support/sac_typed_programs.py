@@ -648,7 +648,8 @@ class _Writer:
             value = max(value, 1 - 2**63)  # the number behind the sign has to fit too (C2)
         whole = np.array(value, name)
         if self.is_inner:
-            return Expr(f"{name}({value})", (), Typ("strong", name), lambda _: whole)
+            written = value - 2**64 if value >= 2**63 else value  # a cast wraps
+            return Expr(f"{name}({written})", (), Typ("strong", name), lambda _: whole)
         k = self.input((), name, whole)
         n = self.number(0, 3)
         text, function = self.pick(
@@ -1978,18 +1979,25 @@ def drawn(random: Random, depth: int = 4) -> Program:
         )
         entry = "main"
     program = Program(text, entry, writer.inputs)
+    faults: list[str] = []
     try:
         env = block({})
-        due = []
-        for e, kind in zip(results, outer, strict=True):
-            value = np.asarray(e.value(env))
-            is_whole = e.typ.is_weak and not e.typ.is_float
-            if is_whole and not np.array_equal(value, value.astype("int32")):
-                raise Unsettled("a large weak number")
-            due.append(np.array(np.broadcast_to(value.astype(kind), e.shape)))
-        program.due = tuple(due)
     except Fault as fault:
         program.faults = fault.rules
+        return program
+    due = []
+    for e, kind in zip(results, outer, strict=True):
+        try:
+            value = np.asarray(e.value(env))
+        except Fault as fault:  # of several results, any may be told
+            faults += fault.rules
+            continue
+        is_whole = e.typ.is_weak and not e.typ.is_float
+        if is_whole and not np.array_equal(value, value.astype("int32")):
+            raise Unsettled("a large weak number")
+        due.append(np.array(np.broadcast_to(value.astype(kind), e.shape)))
+    program.faults = tuple(faults)
+    program.due = () if faults else tuple(due)
     return program
 
 
