@@ -24,6 +24,9 @@ SERVED: list[tuple[str, dict[str, Any], Any]] = [
      [True, True]),
     ("{ [i] -> i > 0 ? sum(take([i - 1], v)) : 7 | [i] < [40] }", {"v": V},
      [7, *(V[: i - 1].sum() for i in range(1, 40))]),
+    # a fold of nothing, by an index of one value, in a part of a join
+    ("{ [i,k] -> all({ [j] -> fabs(7) | [1] <= [j] < [i % 1] }) + v[n[i]] | [i,k] < [1,1] } "
+     "++ { [i,k] -> 1 | [i,k] < [1,1] }", {"v": V, "n": np.int32([2])}, [[1 + V[2]], [1]]),
     # an index outside in a branch that is not taken
     ("x = n > 5 ? v[40] : v[0]; { [i] -> x | [i] < [2] }", {"v": V, "n": np.int32(5)}, V[[0, 0]]),
     # what may fail, in variables that are needed behind conditions alone
