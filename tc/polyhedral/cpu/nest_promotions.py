@@ -171,10 +171,18 @@ class NestPromoter:
         names = tuple(s.name for s in statements)
         for tensor in reversed(list(dict.fromkeys(s.write.tensor for s in statements))):
             users = [s for s in statements if touches(s, tensor)]
-            is_one = self._moves_as_one(tensor, users)
+            whole = all(self._is_whole(item) for item in items if item.statement in users)
+            is_one = whole and self._moves_as_one(tensor, users)
             if is_one and self._accumulate(tensor, users, inside, names):
                 held.add(tensor)
         return held
+
+    def _is_whole(self, item: NestItem) -> bool:
+        """Whether a reduction runs inside of the nest, all of it: none of its members, and no
+        loop in which the statement has but one value, is outside."""
+        own = {m.values[item.statement.name].variable for m in item.reduction}
+        fixed = (m.values[item.statement.name] for m in self._all_around)
+        return own >= set(item.statement.reduction) and all(v.variable for v in fixed)
 
     def _accumulate(
         self,

@@ -159,9 +159,9 @@ class _Search:
         reduced = (m for m in nest.main.reduction if not nest.is_tested(m))
         for vector in (*filter(self._runs_along, tiled), *reduced):
             extent = nest.extent(vector)
-            streams = streams_rows(nest, vector, self.device)
+            alone = reads_rows_once(nest, vector, self.device)
             for lanes in _lane_counts(extent, widest) if extent > 1 else ():
-                for row in (None, *(m for m in tiled if m != vector and not streams)):
+                for row in (None, *(m for m in tiled if m != vector and not alone)):
                     yield from self._tiles(vector, lanes, row)
 
     def _runs_along(self, member: Member) -> bool:
@@ -226,7 +226,6 @@ class _Model:
         self.packed = tuple(r.access for r in self.reads if r.packing_slots and not r.blocked)
         self.blocked = tuple(r.access for r in self.reads if r.blocked)
         self.staged = self._may_stage()
-        self.streams = streams_rows(nest, vector, device)
         store = 0.0 if self.reduced else self._store_cost() / max(self.depth, 1)
         self.moving = store + sum(r.packing_slots for r in self.reads)
         self.panel = self.depth * self.shape.vector_bytes  # bytes, of one vector
@@ -281,7 +280,7 @@ class _Model:
             self.packed,
             self.blocked,
             cost,
-            self.streams,
+            runs_one_row_at_a_time(self.nest, self.vector, device),
         )
 
     def _far_rate(self, size: float) -> float:
@@ -357,22 +356,16 @@ class _Model:
         return variable
 
 
-def streams_rows(nest: ParallelNest, vector: Member, device: Device) -> bool:
+def reads_rows_once(nest: ParallelNest, vector: Member, device: Device) -> bool:
     """Whether sums along other members than the vector's read much memory row by row, each element
-    once, what they accumulate for a row fits into the first cache, but not into registers, and
-    threads share other members: whole rows are then read faster than strips of rows."""
+    once, and what they accumulate for a row fits into the first cache: a tile has one row then, as
+    those of several would lie far apart."""
     main, shaped = nest.main, nest.info.scop.shaped
     held = nest.extent(vector) * nest.element
     held *= len({i.statement.write.tensor for i in nest.items})
-    parts = prod(nest.extent(m) for m in nest.members if m != vector and m.coincident)
-    if (
-        vector not in nest.members
-        or not main.reduction
-        or held > 2 * streamed_row(device)
-        or nest.extent(vector) <= MAX_VECTORS * device.lanes(nest.element * 8)
-        or parts < 2 * device.threads
-        or main.instances * nest.element < streamed_size(device)
-    ):
+    if vector not in nest.members or not main.reduction or held > 2 * streamed_row(device):
+        return False
+    if main.instances * nest.element < streamed_size(device):
         return False
     others = [m for m in (*nest.members, *main.reduction) if m != vector]
     reads = [a for a in main.statement.reads if a.site >= 0 and nest.uses(a, vector)]
@@ -381,6 +374,17 @@ def streams_rows(nest: ParallelNest, vector: Member, device: Device) -> bool:
         and all(nest.stride(read, m) for m in others)
         and main.instances <= prod(shaped.shapes[read.tensor])
         for read in reads
+    )
+
+
+def runs_one_row_at_a_time(nest: ParallelNest, vector: Member, device: Device) -> bool:
+    """Whether `reads_rows_once` holds, threads share other members, and registers do not hold the
+    accumulators: whole rows are then read faster than strips of rows."""
+    parts = prod(nest.extent(m) for m in nest.members if m != vector and m.coincident)
+    return (
+        nest.extent(vector) > MAX_VECTORS * device.lanes(nest.element * 8)
+        and parts >= 2 * device.threads
+        and reads_rows_once(nest, vector, device)
     )
 
 
