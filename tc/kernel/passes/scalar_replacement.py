@@ -12,7 +12,7 @@ from typing import TypeAlias
 from tc.kernel import ir, rebuild
 from tc.kernel.folding import constant, logical_and, select
 from tc.kernel.rebuild import LocalNames
-from tc.kernel.walk import iterations
+from tc.kernel.walk import assigned, declared, is_steady, iterations, names_in
 
 Cell: TypeAlias = "tuple[int, str, tuple[int, ...]]"
 """What becomes one local: a scope, a buffer, and the indices of the first element.
@@ -109,8 +109,11 @@ class _Rewriter:
         if stmt.buffer not in self.survey.fit:
             indices = tuple(self.expr(index, scope) for index in stmt.indices)
             return rebuild.changed(stmt, indices=indices, value=value, mask=mask)
-        own = self.local(self.cell(stmt, scope))
-        return ir.Set(own.name, value if mask is None else select(mask, value, own))
+        cell = self.cell(stmt, scope)
+        own = self.local(cell)
+        if mask is not None and cell not in self.survey.steady:
+            value = select(mask, value, own)
+        return ir.Set(own.name, value)
 
     # --- expressions ------------------------------------------------------------------------
 
@@ -170,32 +173,39 @@ class _CellUse:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """One load or store; `first` is None where the indices are not constant. `is_written`: all
-    lanes get a value."""
+    """One load or store; `first` is None where the indices are not constant."""
 
     buffer: str
     first: tuple[int, ...] | None
     lanes: int
-    is_written: bool
+    mask: ir.Expr | None
+    is_store: bool
 
 
 class _Survey:
     """`fit` has the types of the registers that become locals, and `lanes` the lanes of their
-    cells. `places` says before which statements of a block the locals must be declared."""
+    cells. A cell in `steady` is always used under one mask, which does not change meanwhile, so
+    that its other lanes never matter. `places` says before which statements of a block the
+    locals must be declared."""
 
     def __init__(self, kernel: ir.Kernel) -> None:
         self.fit = {b.name: b.dtype for b in kernel.buffers if b.role == "register"}
         self.accesses: dict[int, tuple[_Access, ...]] = {}  # by id of statement or expression
         self.lanes: dict[Cell, int] = {}
+        self.steady: set[Cell] = set()
         self.places: list[dict[int, list[Cell]]] = []
+        self._assigned = assigned(kernel)
         self._totals: Counter[Cell] = Counter()
+        self._masks: dict[Cell, ir.Expr | None] = {}
+        self._depths: dict[str, int] = {}
         self._scopes = 0
         for region in kernel.regions:
             self._count_scope(region)
         self._leave_out_overlaps()
+        self.steady.update(c for c, m in self._masks.items() if m is not None and self._is_pure(m))
         self._scopes = 0
         for region in kernel.regions:
-            self._place_scope(region)
+            self._place_scope(region, 0)
 
     # --- first walk: the cells --------------------------------------------------------------
 
@@ -235,6 +245,8 @@ class _Survey:
         cell = scope, access.buffer, access.first
         if self.lanes.setdefault(cell, access.lanes) != access.lanes:
             self.fit.pop(access.buffer, None)
+        if self._masks.setdefault(cell, access.mask) != access.mask:
+            self._masks[cell] = None
         self._totals[cell] += 1
 
     def _leave_out_overlaps(self) -> None:
@@ -247,14 +259,18 @@ class _Survey:
                     self.fit.pop(buffer, None)
                 ends[row] = first[-1] + lanes
 
+    def _is_pure(self, mask: ir.Expr) -> bool:
+        calls = any(isinstance(node, ir.Call) for node in ir.walk(mask))
+        return not calls and is_steady(mask, self._assigned.__contains__)
+
     # --- second walk: the declarations ------------------------------------------------------
 
-    def _place_scope(self, stmts: tuple[ir.Stmt, ...]) -> None:
+    def _place_scope(self, stmts: tuple[ir.Stmt, ...], depth: int) -> None:
         number, self._scopes = self._scopes, self._scopes + 1
-        self._place(stmts, number, is_outermost=True)
+        self._place(stmts, number, depth, is_outermost=True)
 
     def _place(
-        self, stmts: tuple[ir.Stmt, ...], scope: int, *, is_outermost: bool = False
+        self, stmts: tuple[ir.Stmt, ...], scope: int, depth: int, *, is_outermost: bool = False
     ) -> dict[Cell, _CellUse]:
         """How a block uses cells, but for those that it declares: the innermost block around all
         uses, if the first of these gives a value, else the outermost, as the value may be that of
@@ -263,25 +279,37 @@ class _Survey:
         self.places.append(places)
         touches: dict[Cell, _CellUse] = {}
         for position, stmt in enumerate(stmts):
-            for cell, touch in self._inside(stmt, scope).items():
+            self._depths |= dict.fromkeys(declared(stmt), depth)
+            for cell, touch in self._inside(stmt, scope, depth).items():
                 known = touches.setdefault(cell, _CellUse(0, touch.is_written, position))
                 known.count += touch.count
         for cell, touch in list(touches.items()):
-            is_whole = touch.is_written and touch.count == self._totals[cell]
-            if is_whole or is_outermost:
+            has_all = touch.count == self._totals[cell]
+            if (has_all and self._is_settled(cell, touch, depth)) or is_outermost:
                 places.setdefault(touch.position, []).append(cell)
                 del touches[cell]
         return touches
 
-    def _inside(self, stmt: ir.Stmt, scope: int) -> dict[Cell, _CellUse]:
+    def _is_settled(self, cell: Cell, touch: _CellUse, depth: int) -> bool:
+        """Whether no value is older than the block, which has all uses of the cell."""
+        mask = self._masks[cell] if cell in self.steady else None
+        names = names_in(mask) if mask is not None else ()
+        changes = any(self._depths[name] >= depth for name in names)
+        if names and (changes or not touch.is_written):
+            self.steady.discard(cell)
+            touch.is_written = False
+        return touch.is_written
+
+    def _inside(self, stmt: ir.Stmt, scope: int, depth: int) -> dict[Cell, _CellUse]:
         own = self.touches(stmt, scope)
         match stmt:
             case ir.For(body=body) | ir.Grid(body=body) if _opens_scope(stmt):
-                self._place_scope(body)
+                self._place_scope(body, depth + 1)
             case ir.For(body=body):
-                _join(own, self._place(body, scope), is_certain=bool(iterations(stmt)))
+                inner = self._place(body, scope, depth + 1)
+                _join(own, inner, is_certain=bool(iterations(stmt)))
             case ir.If(then=then, otherwise=otherwise):
-                yes, no = self._place(then, scope), self._place(otherwise, scope)
+                yes, no = (self._place(b, scope, depth + 1) for b in (then, otherwise))
                 for cell in {**yes, **no}:  # in an order that no hash decides
                     parts = [t[cell] for t in (yes, no) if cell in t]
                     is_written = len(parts) == 2 and all(t.is_written for t in parts)
@@ -296,7 +324,8 @@ class _Survey:
             if access.buffer in self.fit:
                 assert access.first is not None
                 cell = scope, access.buffer, access.first
-                found.setdefault(cell, _CellUse(0, access.is_written)).count += 1
+                is_whole = access.is_store and (access.mask is None or cell in self.steady)
+                found.setdefault(cell, _CellUse(0, is_whole)).count += 1
         return found
 
 
@@ -307,8 +336,7 @@ def _join(own: dict[Cell, _CellUse], inner: dict[Cell, _CellUse], *, is_certain:
 
 
 def _access(node: ir.Load | ir.Store, lanes: int) -> _Access:
-    is_written = isinstance(node, ir.Store) and node.mask is None
-    return _Access(node.buffer, _first_element(node), lanes, is_written)
+    return _Access(node.buffer, _first_element(node), lanes, node.mask, isinstance(node, ir.Store))
 
 
 def _opens_scope(stmt: ir.Stmt) -> bool:

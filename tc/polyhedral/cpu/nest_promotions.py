@@ -9,6 +9,7 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass, field
 from math import prod
 
+from tc.errors import BackendError
 from tc.plan import PACKED, REGISTER, SCRATCH, Promote
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import held_target
@@ -199,7 +200,10 @@ class NestPromoter:
             lanes = 1 if last is None else self.buffers.tile.lanes
         axes = dimension_order(users[0].write, last)
         action = Promote(tensor, REGISTER, axes=axes, lanes=lanes)
-        below = self.draft.footprint_in(inside, names)
+        try:
+            below = self.draft.footprint_in(inside, names)
+        except BackendError:  # other statements run there
+            return False
         move = held_target(f"{tensor} in registers", action, below)
         return move is not None and move.pays and self.draft.promote(action, inside, names)
 
