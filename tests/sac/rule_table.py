@@ -459,6 +459,20 @@ case(
     {"x": np.int32(3), "v": V},
     np.roll(V, -1),
 )
+case(
+    "joins with nothing between",
+    "C9",
+    "v ++ shape(x) ++ drop([1], v ++ shape(x))",
+    {"x": np.int32(3), "v": V},
+    np.concatenate([V, V[1:]]),
+)
+case(
+    "a shape of the shape of a scalar",
+    "C9",
+    "shape({ [i,j,k] -> 1 | [i,j,k] < w ++ shape(x) ++ [2] })",
+    {"x": np.int32(3), "w": np.int32([4, 5])},
+    np.int32([4, 5, 2]),
+)
 case("take of a scalar amount", "C9", "take(2, m)", {"m": M}, M[:2])
 case("take of several axes", "C9", "take([-2, 3], m)", {"m": M}, M[-2:, :3])
 case("take nothing", "C9", "take([0], m)", {"m": M}, M[:0])

@@ -278,9 +278,11 @@ def _concatenation(made: Elements, node: Application, index: Sequence[Term], _: 
     made.open_extents(node)  # raises what the operands do not conform in
     left, right = node.args
     target, length = node.type.dtype, made.open_extents(left)[0]
+    behind = made.open_extents(right)[0]
     test = made.terms.compare("<", index[0], length)
-    if length.kind == "number" and length.data == 0:
-        test = made.terms.number(False)  # no index is negative, whatever its terms may be
+    for size, is_left in ((length, False), (behind, True)):
+        if size.kind == "number" and size.data == 0:
+            test = made.terms.number(is_left)  # an index lies in the result, whatever its terms
     beyond = [made.terms.arithmetic("-", index[0], length), *index[1:]]
     return _either(made, test, (left, index), (right, beyond), target)
 
