@@ -301,12 +301,19 @@ class _Rewriter(DotBuilder):
         body = self.outline(last.body, self._standing(last.pattern, upper, place), S)
         body = self._beside(earlier, body, place)
         if not has_dots(last.pattern):
-            return self.call("genarray", upper, body)
+            return self.call("genarray", self._as_long_as(last.pattern, upper), body)
         element = self.held(body, "e", place)
         inner = self.shape(element)
         _, bound, taken = self.without_dots(last.pattern, lower, upper, element, [], inner, None)
         sizes = self.concat([self.vector(bound), self.rest_of(inner, taken)])
         return self.call("genarray", sizes, self.call("zero", element))
+
+    def _as_long_as(self, pattern: ast.Pattern, bound: ast.Expr) -> ast.Expr:
+        """The bound of a pattern that lists its indices, as an expression that tells its length:
+        the shape of an array of which nothing else is needed does not."""
+        if isinstance(pattern, ast.VectorPattern) or isinstance(bound, ast.Row):
+            return bound
+        return self.call("take", self.row((self.number(len(pattern.names)),)), bound)
 
     def _beside(
         self, parts: Sequence[ast.Part | ast.LoopPart], outline: ast.Expr, place: _Place

@@ -48,6 +48,12 @@ PROGRAMS: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
      {"a": A, "v": np.int32([0, 1, 2])}, ()),
     ("int[*] main(int[*] a, int[*] v) { return reverse({ [i,j] -> 1 | [i,j] < v }); }",
      {"a": A, "v": np.int32([2, 3])}, (2, 3)),
+    ("int[*] main(int[*] a, int[.] v) { return { [k] -> { [i,j] -> k | [i,j] < shape(a) }[1,0] "
+     "| [k] < v }; }",
+     {"a": A, "v": np.int32([3])}, (3,)),
+    ("int[*] main(int[*] a, int[.] v) { x = { [i,j] -> i | [i,j] < shape(a) }; "
+     "return { [k] -> x[1,0] | [k] < v }; }",
+     {"a": A, "v": np.int32([3])}, (3,)),
 ]  # fmt: skip
 
 
