@@ -310,10 +310,10 @@ class _Rewriter(DotBuilder):
 
     def _as_long_as(self, pattern: ast.Pattern, bound: ast.Expr) -> ast.Expr:
         """The bound of a pattern that lists its indices, as an expression that tells its length:
-        the shape of an array of which nothing else is needed does not."""
+        the shape of an array of which nothing else is needed does not, nor does a scalar."""
         if isinstance(pattern, ast.VectorPattern) or isinstance(bound, ast.Row):
             return bound
-        return self.call("take", self.row((self.number(len(pattern.names)),)), bound)
+        return self.call("reshape", self.row((self.number(len(pattern.names)),)), bound)
 
     def _beside(
         self, parts: Sequence[ast.Part | ast.LoopPart], outline: ast.Expr, place: _Place

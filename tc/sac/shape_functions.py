@@ -153,7 +153,7 @@ class _Ranks(Demand):
             case ast.Call(function=ast.Name(text=name), args=(ast.Row(items=(amount,)), vector)):
                 if isinstance(amount, ast.Unary):
                     amount = amount.operand
-                if isinstance(amount, ast.Number) and name == "take":
+                if isinstance(amount, ast.Number) and name in ("take", "reshape"):
                     return int(amount.value)
                 if isinstance(amount, ast.Number) and name == "drop":
                     return self._added(self.length(vector, scope), -int(amount.value))

@@ -54,6 +54,8 @@ PROGRAMS: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
     ("int[*] main(int[*] a, int[.] v) { x = { [i,j] -> i | [i,j] < shape(a) }; "
      "return { [k] -> x[1,0] | [k] < v }; }",
      {"a": A, "v": np.int32([3])}, (3,)),
+    ("int[*] main(int[*] a, int[.] v) { return { [k] -> { [i] -> k | [i] < v[0] } | [k] < v }; }",
+     {"a": A, "v": np.int32([3])}, (3, 3)),
 ]  # fmt: skip
 
 
