@@ -804,15 +804,17 @@ class _Writer:
         literal = self.number(0, size - 1 if not self.is_faulty else size)
         return str(literal), lambda _: literal, size, ""
 
-    def selected(self, array: Expr, index: Sequence[int], env: Env) -> Array:
-        is_outside = any(not 0 <= k < n for k, n in zip(index, array.shape, strict=False))
+    def selected(self, array: Expr, index: Sequence[int], env: Env, axis: int = 0) -> Array:
+        """An array at an index along the axes from one on."""
+        sizes = array.shape[axis:]
+        is_outside = any(not 0 <= k < n for k, n in zip(index, sizes, strict=False))
         try:
             found = np.asarray(array.value(env))
         except Fault as fault:  # either may be told
             raise Fault(*fault.rules, *["C8"] * is_outside) from None
         if is_outside:
             raise Fault("C8")
-        return np.asarray(found[tuple(index)])
+        return np.asarray(found[(*[slice(None)] * axis, *index)])
 
     def selection(self, shape: Shape, depth: int, scope: Scope) -> Expr:
         if scope.vectors and self.chance(0.5):
@@ -937,7 +939,7 @@ class _Writer:
             f"{array.text}[{before}{text}{after}]",
             shape,
             array.typ,
-            lambda env: _taken(np.asarray(array.value(env)), value(env), axis),
+            lambda env: self.selected(array, [value(env)], env, axis),
             array.most,
         )
 
@@ -1835,12 +1837,6 @@ def _bounded(value: Array, is_positive: bool) -> Array:
         if is_positive:
             return np.asarray(np.mod(value, value.dtype.type(5)) + value.dtype.type(1))
         return np.asarray(np.mod(value, value.dtype.type(3)) - value.dtype.type(4))
-
-
-def _taken(array: Array, k: int, axis: int) -> Array:
-    if not 0 <= k < array.shape[axis]:
-        raise Fault("C8")
-    return np.take(array, k, axis)
 
 
 def _cut(array: Array, k: int, word: str) -> Array:

@@ -174,11 +174,10 @@ class Invocation:
         needs (C24) and whose shapes data decide, as what no result needs is not computed (C10)."""
         if self.is_entry:
             return self.parameters
-        needed = self._needed
         return tuple(
             each
             for each in self.parameters
-            if each.parameter.name.text in needed or not _is_shape_of_data(each.given)
+            if not _is_shape_of_data(each.given) or each.parameter.name.text in self._needed
         )
 
     @property
