@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,11 +12,13 @@ Array: TypeAlias = np.ndarray[Any, Any]
 """An array of numpy, of any type and rank."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
     """A scalar type; `kind` is "bool", "uint", "int" or "float".
 
-    In kernels, also a vector of `lanes` elements of such a type; programs know no vectors.
+    In kernels, also a vector of `lanes` elements of such a type; programs know no vectors. Equal
+    types are the same object, copies and pickles too, as types are compared often: `dtype_of`
+    makes them.
 
     >>> vector = FLOAT32.vector(16)
     >>> str(vector), vector.bits, vector.scalar == FLOAT32, vector == FLOAT32
@@ -29,12 +30,15 @@ class DType:
     bits: int  # of an element
     lanes: int = field(default=1, repr=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dtype_of, (self.name, self.kind, self.bits, self.lanes)
+
     def __str__(self) -> str:
         return self.name if self.lanes == 1 else f"{self.name}x{self.lanes}"
 
     def vector(self, lanes: int) -> DType:
         """The type of a vector of `lanes` elements of this type; for 1 lane, this type."""
-        return _vector(self.name, self.kind, self.bits, lanes)
+        return dtype_of(self.name, self.kind, self.bits, lanes)
 
     @property
     def scalar(self) -> DType:
@@ -59,16 +63,19 @@ class DType:
         return self.kind == "float"
 
 
-@cache
-def _vector(name: str, kind: str, bits: int, lanes: int) -> DType:
-    """The same object each time: types are made and compared often."""
-    return DType(name, kind, bits, lanes)
+_MADE: dict[tuple[str, str, int, int], DType] = {}
 
 
-BOOL = DType("bool", "bool", 1)
-UINT8, UINT16, UINT32, UINT64 = (DType(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
-INT8, INT16, INT32, INT64 = (DType(f"int{b}", "int", b) for b in (8, 16, 32, 64))
-FLOAT16, FLOAT32, FLOAT64 = (DType(f"float{b}", "float", b) for b in (16, 32, 64))
+def dtype_of(name: str, kind: str, bits: int, lanes: int = 1) -> DType:
+    """The type with these properties, the same object each time, in each thread."""
+    key = (name, kind, bits, lanes)
+    return _MADE.get(key) or _MADE.setdefault(key, DType(*key))
+
+
+BOOL = dtype_of("bool", "bool", 1)
+UINT8, UINT16, UINT32, UINT64 = (dtype_of(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
+INT8, INT16, INT32, INT64 = (dtype_of(f"int{b}", "int", b) for b in (8, 16, 32, 64))
+FLOAT16, FLOAT32, FLOAT64 = (dtype_of(f"float{b}", "float", b) for b in (16, 32, 64))
 
 DTYPES: dict[str, DType] = {
     d.name: d

@@ -9,6 +9,7 @@ from tc.errors import ParseError
 from tc.frontend.ast import Expr, Name, TensorType
 from tc.frontend.lexer import scan
 from tc.frontend.repairs import PYTHON_WORDS, from_python
+from tc.frontend.scanning import Scan
 from tc.frontend.token_cursor import Parsed, TokenCursor
 from tc.frontend.tokens import FOREIGN, Kind, Token
 from tc.source import Source
@@ -35,8 +36,8 @@ class Cursor(TokenCursor):
     SYNTAX_RULE = "T4"
     RESERVED_RULE = "T2"
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source, scan(source))
+    def __init__(self, source: Source, found: Scan | None = None) -> None:
+        super().__init__(source, found or scan(source))
         self.names = DeclaredNames({}, frozenset())
         """The names that the current def declares."""
         self.targets: tuple[Token, ...] = ()

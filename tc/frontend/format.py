@@ -35,8 +35,8 @@ def format_source(source: Source) -> str:
       C(i) = A(i)  # copy
     }
     """
-    module = parse(source)
     found = scan(source)
+    module = parse(source, found)
     pieces = iter(pieces_of(source, found.tokens, found.comments))
     upcoming = next(pieces)
     lines: list[str] = []

@@ -26,6 +26,7 @@ from tc.frontend.foreign import kind_of
 from tc.frontend.left_sides import left_side
 from tc.frontend.rejections import reject_brackets
 from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written
+from tc.frontend.scanning import Scan
 from tc.frontend.signatures import parse_params, parse_returns
 from tc.frontend.token_cursor import describe
 from tc.frontend.tokens import ASSIGNMENTS, FOREIGN, Kind, Token
@@ -35,8 +36,9 @@ from tc.source import Edit, Source
 _AROUND = "statements stand in a def, such as def f(float(N) A) -> (C) { C(i) = A(i) }"
 
 
-def parse(source: Source) -> ast.Module:
-    """The syntax tree of a text with one or more defs.
+def parse(source: Source, found: Scan | None = None) -> ast.Module:
+    """The syntax tree of a text with one or more defs; `found` has its tokens, where they are
+    known.
 
     Raises ParseError with rule, place, cause and repair for any other text, in time linear in
     its length.
@@ -45,7 +47,7 @@ def parse(source: Source) -> ast.Module:
     >>> module.defs[0].body[0].op
     '+=!'
     """
-    cursor = Cursor(source)
+    cursor = Cursor(source, found)
     defs: list[ast.Def] = []
     while not cursor.at_end:
         defs.append(_definition(cursor, bool(defs)))

@@ -28,7 +28,8 @@ _BOUNDED = ("min", "max", "/", "%")
 def constant(value: float, dtype: DType) -> ir.Const:
     """A constant of a type other than half: integers wrap around, floats are rounded.
 
-    >>> constant(300, DType("uint8", "uint", 8)).value, constant(2, BOOL).value
+    >>> from tc.dtypes import UINT8
+    >>> constant(300, UINT8).value, constant(2, BOOL).value
     (44, True)
     """
     if dtype.kind == "bool":

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tc.dtypes import BOOL, Array, DType, Type, Weak
+from tc.dtypes import BOOL, DTYPES, Array, Type, Weak
 from tc.errors import TCError
 from tc.sac import ast
 from tc.sac.levels.array_functions import combined
@@ -94,10 +94,7 @@ def input_value(name: str, given: Array | WeakInput, span: Span, env: Environmen
     """An input as a value: an array of its own type, or Python's numbers, which are weak."""
     if isinstance(given, WeakInput):
         return Input(name, given.array, _weak_type(given.array), span, env)
-    dtype = str(given.dtype)
-    kinds = {"b": "bool", "u": "uint", "i": "int", "f": "float"}
-    bits = 1 if given.dtype.kind == "b" else 8 * given.dtype.itemsize
-    return Input(name, given, ElementType(DType(dtype, kinds[given.dtype.kind], bits)), span, env)
+    return Input(name, given, ElementType(DTYPES[str(given.dtype)]), span, env)
 
 
 def _weak_type(array: Array) -> ElementType:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.dtypes import BOOL, DType
+from tc.dtypes import BOOL, DType, dtype_of
 from tc.semantics.program import (
     Equality,
     Expr,
@@ -31,7 +31,7 @@ from tc.semantics.program import (
 )
 from tc.source import Span
 
-OPEN = DType("open", "open", 0)
+OPEN = dtype_of("open", "open", 0)
 """Stands for a type that is not known yet."""
 
 USE = "use"

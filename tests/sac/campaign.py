@@ -166,7 +166,12 @@ def check_shapes(program: Program) -> None:
         elif level != "N":
             given[name] = {"F": value, "S": sizes, "D": np.int32(value.ndim)}[level]
     function = parse(tc.Source(text)).definitions[-1].name.text
-    found = tc.sac.interpret(text, given, entry=function)
+    try:
+        found = tc.sac.interpret(text, given, entry=function)
+    except tc.TCError as error:
+        if program.is_faulty and error.rule in ("C8", "C9", "Y4"):
+            return  # a shape takes the value of a condition whose branches have one shape (C22)
+        raise
     found = found if isinstance(found, tuple) else (found,)
     if [tuple(np.asarray(shape).tolist()) for shape in found] != shapes:
         raise Finding(f"the shape function gives {found}, due {shapes}: {text}")

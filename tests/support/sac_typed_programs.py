@@ -209,13 +209,15 @@ class Scope:
 
 @dataclass
 class Program:
-    """A text, its inputs, and its results, or the rules of which one may refuse it."""
+    """A text, its inputs, and its results, or the rules of which one may refuse it; `is_faulty`
+    says that places which the results leave out may fault, too."""
 
     text: str
     entry: str | None
     inputs: dict[str, Array]
     due: tuple[Array, ...] = ()
     faults: tuple[str, ...] = ()
+    is_faulty: bool = False
 
 
 @dataclass
@@ -1974,7 +1976,7 @@ def drawn(random: Random, depth: int = 4) -> Program:
             ]
         )
         entry = "main"
-    program = Program(text, entry, writer.inputs)
+    program = Program(text, entry, writer.inputs, is_faulty=writer.is_faulty)
     faults: list[str] = []
     try:
         env = block({})

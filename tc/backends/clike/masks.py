@@ -200,8 +200,9 @@ def _compare_lanes(op: str, place: LaneOffsets, mask: DType, context: Context) -
     number = sum_text(tuple(terms), [-factor for factor in terms.values()], context)
     sides = f"tc_ramp_{name}(0, {step})", f"tc_{family}_{name}({number})"
     if lane.bytes * lane.lanes > MAX_COMPARED_BYTES:
-        return f"tc_{_NAMES[op]}_{name}({', '.join(sides)})", ATOM
-    text = f" {op} ".join(sides)
+        text, level = f"tc_{_NAMES[op]}_{name}({', '.join(sides)})", ATOM
+    else:
+        text, level = f"({name})({f' {op} '.join(sides)})", UNARY
     if lane.bits == mask.bits:
-        return f"({name})({text})", UNARY
-    return f"__builtin_convertvector(({name})({text}), {c_type(mask)})", ATOM
+        return text, level
+    return f"__builtin_convertvector({text}, {c_type(mask)})", ATOM

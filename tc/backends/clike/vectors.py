@@ -21,7 +21,7 @@ from tc.backends.clike.scalars import at_least, bare, function_name, ring, text_
 from tc.backends.clike.types import c_type, mask_type, memory_type
 from tc.backends.clike.vector_memory import load_printed, store_text
 from tc.builtins.operators import LEVEL
-from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, dtype_of
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 
@@ -103,7 +103,7 @@ def _binary(expr: ir.Binary, context: Context) -> Printed:
 
 def _unsigned(expr: ir.Expr, context: Context) -> str:
     dtype = expr.dtype
-    unsigned = DType(f"uint{dtype.bits}", "uint", dtype.bits, dtype.lanes)
+    unsigned = dtype_of(f"uint{dtype.bits}", "uint", dtype.bits, dtype.lanes)
     match expr:
         case ir.Const(value=value) if value >= 0:
             return at_least(ir.Const(value, unsigned), UNARY, context)

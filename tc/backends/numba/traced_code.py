@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tc.dtypes import BOOL, FLOAT16, DType
+from tc.dtypes import BOOL, FLOAT16, UINT8, DType
 
 ARGUMENTS = ("arguments", "failure", "part", "parts")
 """The parameters of a region, all int64; see `tc.backends.numba.tracing`."""
@@ -46,7 +46,7 @@ def llvm_type(dtype: DType) -> str:
 
 def memory_type(dtype: DType) -> str:
     """The type of a value in memory, where bool is a byte."""
-    return llvm_type(DType("byte", "uint", 8, dtype.lanes) if dtype.kind == "bool" else dtype)
+    return llvm_type(UINT8.vector(dtype.lanes) if dtype.kind == "bool" else dtype)
 
 
 def suffix(dtype: DType) -> str:

@@ -220,8 +220,9 @@ class NameSupply:
     A local that would clash with a buffer, or with an index variable of another type, gets a
     number, or the next one.
 
+    >>> from tc.dtypes import FLOAT32
     >>> names = NameSupply(buffers=["A"], indices=["i", "acc"])
-    >>> names.fresh("acc", DType("float32", "float", 32)), names.fresh("t0", INT64)
+    >>> names.fresh("acc", FLOAT32), names.fresh("t0", INT64)
     ('acc1', 't0')
     """
 

@@ -357,6 +357,7 @@ def test_comparisons_of_ramps(op: str) -> None:
         (ramp(I, 3, 16), ramp(4, 2, 16)),
         (ramp(I, -2, 16), Broadcast(Binary("*", I, integer(-3), INT64), INT64.vector(16))),
         (ramp(0, 10**6, 16), ramp(I, 7, 16)),
+        (ramp(0, 10**9, 16), splat(7 * 10**9, INT64, 16)),
         (ramp(0, 2**60, 16), splat(2**62, INT64, 16)) if op != "==" else (ramp(0, 1, 16),) * 2,
         (ramp(wraps, 2**61, 16), splat(0, INT64, 16)),
         (Broadcast(wraps, INT64.vector(16)), ramp(0, 1, 16)),
@@ -367,6 +368,7 @@ def test_comparisons_of_ramps(op: str) -> None:
     exprs: list[Expr] = [*tests, *(Cast(test, byte) for test in tests)]
     x = taken("x", FLOAT32, 16)
     exprs += [Select(test, x, splat(0.0, FLOAT32, 16), x.dtype) for test in tests]
+    exprs += [Select(test, Const(3, byte), Const(0, byte), byte) for test in tests]
     check(BACKEND, lanewise(exprs, given, 16), given)
 
 
