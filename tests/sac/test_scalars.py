@@ -87,6 +87,9 @@ def test_scalars_wrap_in_their_own_types(backend: str | None) -> None:
 def test_an_index_that_int64_orders_otherwise_is_served_by_the_reference() -> None:
     with pytest.warns(tc.TCWarning, match="indices in int64, which orders uint64 otherwise"):
         assert value_of("x[toi(max(a, b) - a)]", LARGE, np.uint64(3), is_lowered=True) == 10
+    text = "x[(tod(a) > 5.5) * b]"  # tod(a) is 2**64 - 5
+    with pytest.warns(tc.TCWarning, match="indices in int64, which orders uint64 otherwise"):
+        assert value_of(text, np.uint64(2**64 - 5), np.uint8(1), is_lowered=True) == X[1]
 
 
 @dataclass(frozen=True)

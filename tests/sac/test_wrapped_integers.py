@@ -48,6 +48,11 @@ COMPARISONS = [
         {},
         [v < 100 for v in wrapped([i - 3 for i in range(5)], "uint64")],
     ),
+    (  # an index takes the type of what it meets
+        "{ [i] -> -i > u % 8 | [i] < [3] }",
+        {"u": np.uint64(12)},
+        [v > 4 for v in wrapped([-i for i in range(3)], "uint64")],
+    ),
     (
         "if (k - 5 > 100) { y = x; } else { y = -x; } y",
         {"k": np.uint8(3), "x": X},
@@ -67,6 +72,11 @@ SUBSCRIPTS = [
     ("{ [i] -> x[max(n[i] + n[i], uint8(1)) % 4] }", {}, [int(X[max(d, 1) % 4]) for d in DOUBLED]),
     ("{ [i] -> x[n[i] + n[i] > 100 ? 1 : 2] }", {}, [int(X[1 if d > 100 else 2]) for d in DOUBLED]),
     ("{ [i] -> x[int(n[i] + n[i]) % 3] }", {}, [int(X[d % 3]) for d in DOUBLED]),
+    (  # a condition of floats in an index, by a variable that is written in its place
+        "y = (f[0] <= (t + 3) / 2) * 3; x[y % 4]",
+        {"x": X, "f": np.float32([2]), "t": np.uint16(65535)},
+        int(X[3 * (wrapped([65538], "uint16")[0] // 2 >= 2)]),
+    ),
 ]
 
 

@@ -107,7 +107,7 @@ def _maths(made: Elements, node: Application, index: Sequence[Term], _: Sites) -
     target = node.type.dtype
     operands = _operands(made, node, index, target)
     if node.row.name == "abs":
-        return made.terms.absolute(operands[0], target)
+        return made.terms.absolute(operands[0])
     if target is Weak.FLOAT:
         operands = [
             o if o.type in (Weak.FLOAT, FLOAT64) else made.terms.cast(o, FLOAT64) for o in operands
@@ -119,10 +119,7 @@ def _maths(made: Elements, node: Application, index: Sequence[Term], _: Sites) -
 def _cast(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
     target = node.type.dtype
     assert isinstance(target, DType)
-    operand = made.element(node.args[0], index)
-    if operand.type is Weak.FLOAT or not isinstance(operand.type, Weak) or not target.is_float:
-        return made.terms.cast(operand, target)
-    return made.terms.cast(operand, target)
+    return made.terms.cast(made.element(node.args[0], index), target)
 
 
 def _shape(made: Elements, node: Application, index: Sequence[Term], _: Sites) -> Term:
@@ -181,7 +178,7 @@ def open_amounts(made: Elements, node: Application) -> list[tuple[Term, Term]] |
         elif not made.goes_above(amount, 0):
             kept, from_end, from_start = made.terms.negative(amount), behind, zero
         else:
-            kept = made.terms.absolute(amount, amount.type)
+            kept = made.terms.absolute(amount)
             is_negative = made.terms.compare("<", amount, zero)
             from_end = made.terms.choice(is_negative, behind, zero)
             from_start = made.terms.choice(is_negative, zero, amount)

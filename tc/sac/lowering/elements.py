@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tc.dtypes import BOOL, FLOAT64, INT64, UINT64, Array, DType, Type, Weak
-from tc.errors import RangeError, TCError
+from tc.dtypes import BOOL, FLOAT64, INT64, Array, DType, Type, Weak
+from tc.errors import RangeError
 from tc.sac.levels.applications import Application, check_integers
 from tc.sac.levels.calls import Argument, CallValue, NamedSize, Result
 from tc.sac.levels.element_types import check_fit
@@ -42,7 +42,7 @@ from tc.sac.lowering.loops import (
 )
 from tc.sac.lowering.sites import Site, Sites
 from tc.sac.lowering.statements import NamedArray, is_constant, moves_only, stored
-from tc.sac.lowering.terms import Tensor, Term, Terms, is_floating, walk
+from tc.sac.lowering.terms import Tensor, Term, Terms, is_floating
 from tc.source import Span
 
 MAX_KNOWN = 16
@@ -52,9 +52,6 @@ MAX_COMPUTED = 64
 """The most nodes of an element of an index vector that is written again wherever it is used."""
 
 _PASSING = frozenset({"transpose"})
-
-_ORDERED = frozenset({"<", "<=", ">", ">=", "min", "max", "abs", "/", "%"})
-"""Operations whose results on uint64 are others than on int64."""
 
 _NONE: Sites = {}
 
@@ -271,14 +268,7 @@ class Elements:
         if term.kind in ("read", "use", "number"):
             return term
         form = self.terms.unwrapped(term)
-        term = term if form is None else self.terms.linear(form)
-        for node in walk([term]):
-            is_ordered = node.kind in ("apply", "call") and node.data in _ORDERED
-            if is_ordered and any(arg.type == UINT64 for arg in node.args):
-                raise TCError(
-                    "tc computes indices in int64, which orders uint64 otherwise", rule="C26"
-                )
-        term = self.terms.in_own_type(term)
+        term = self.terms.as_subscript(term if form is None else self.terms.linear(form))
         return self.terms.affine(term) if isinstance(term.type, Weak) else term
 
     def _passes_on(self, value: Value) -> bool:

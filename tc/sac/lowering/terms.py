@@ -28,6 +28,7 @@ from tc.dtypes import (
     promote,
     wrap,
 )
+from tc.errors import TCError
 
 Number: TypeAlias = int | float | bool
 
@@ -35,6 +36,9 @@ COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LARGE = 1 << 62
+
+_ORDERED = frozenset({"<", "<=", ">", ">=", "min", "max", "abs", "/", "%"})
+"""Operations whose results on uint64 are others than on int64, beside casts to floats."""
 
 
 class Term:
@@ -225,7 +229,7 @@ class Terms:
             form = self.unwrapped(term.args[0])
             if form is None or -interval_of(form)[0] > limits(term.type)[1]:
                 return None
-            return self.linear_form(self.absolute(self.linear(form), Weak.SIZE))
+            return self.linear_form(self.absolute(self.linear(form)))
         if term.kind != "apply" or term.data not in ("+", "-", "*", "min", "max"):
             return None
         left, right = (self.unwrapped(arg) for arg in term.args)
@@ -373,6 +377,20 @@ class Terms:
 
         return visit(term)
 
+    def as_subscript(self, term: Term) -> Term:
+        """An integer as its type has it in a subscript, of which tc computes all parts in int64.
+
+        Raises TCError where uint64 is compared in it, or becomes a float: in int64, its values are
+        others."""
+        for node in walk([term]):
+            is_ordered = node.kind in ("apply", "call") and node.data in _ORDERED
+            is_ordered |= node.kind == "cast" and is_floating(node.data)
+            if is_ordered and any(arg.type == UINT64 for arg in node.args):
+                raise TCError(
+                    "tc computes indices in int64, which orders uint64 otherwise", rule="C26"
+                )
+        return self.in_own_type(term)
+
     def _wrapped(self, node: Term) -> Term:
         """A cast to the type that a term has, where an operation may leave that type."""
         type = node.type
@@ -392,14 +410,16 @@ class Terms:
         return term if is_call else self._term("call", "abs", (term,), UINT64, term.interval)
 
     def _fitting(self, left: Term, right: Term) -> tuple[Term, Term]:
-        """Two operands, where one is computed from literals and the other's type, which it takes,
-        does not hold it: wrapped. The levels refuse literals themselves that do not fit (C5)."""
+        """Two operands, where one is computed from literals, sizes, indices, and the type that it
+        takes beside the other one does not hold it: wrapped. The levels refuse literals themselves
+        that do not fit (C5)."""
         for value, other in ((left, right), (right, left)):
-            type = other.type
-            if value.type is not Weak.LITERAL or not isinstance(type, DType):
+            if not isinstance(value.type, Weak) or not isinstance(other.type, DType):
                 continue
-            if type == BOOL or not type.is_integer or value.interval is None:
+            if other.type == BOOL or not other.type.is_integer or value.interval is None:
                 continue
+            type = promote(value.type, other.type)
+            assert isinstance(type, DType)
             if not contains(limits(type), value.interval):
                 wrapped = self.cast(value, type)
                 return (wrapped, right) if value is left else (left, wrapped)
@@ -522,13 +542,14 @@ class Terms:
     def call(self, function: str, args: tuple[Term, ...], type: Type) -> Term:
         return self._term("call", function, args, type, None)
 
-    def absolute(self, operand: Term, type: Type) -> Term:
+    def absolute(self, operand: Term) -> Term:
+        type = operand.type
         if operand.kind == "number" and isinstance(operand.type, Weak):
             return self.number(abs(operand.data))
         interval = None
         if operand.interval is not None and not is_floating(type):
             low, high = operand.interval
-            if low >= 0 and operand.type == type:
+            if low >= 0:
                 return operand
             least = 0 if low <= 0 <= high else min(abs(low), abs(high))
             interval = (least, max(abs(low), abs(high)))
@@ -603,8 +624,8 @@ class Terms:
                         return self._unfolded(node, args)
                     total = total.plus(form, factor)
                 return self.linear(total)
-            case "read":
-                return self.read(node.data, args)
+            case "read":  # of which arrays of the text are inlined in subscripts
+                return self.read(node.data, tuple(map(self.as_subscript, args)))
             case "use":
                 return self.use(node.data, args, node.type, node.interval)
             case "choice":
@@ -614,7 +635,7 @@ class Terms:
             case "cast":
                 return self.cast(args[0], node.data)
             case "call" if node.data == "abs":
-                return self.absolute(args[0], node.type)
+                return self.absolute(args[0])
             case "call":
                 return self.call(node.data, args, node.type)
             case "fold":
