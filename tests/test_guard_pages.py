@@ -126,7 +126,7 @@ def _resized(value: Any, named: Sequence[bool], more: int) -> Any:
     return np.resize(value, shape)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_programs_touch_only_their_arrays(backend: str) -> None:
     if backend not in registry.usable_names():

@@ -212,7 +212,7 @@ IN_C = ("written from 1 on in the loop of a temporary", "a gather behind a guard
 """Compiling C takes long; the kernels are the same."""
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("name", "backend"),
     [(n, b) for n in CASES for b in ("interpret", "numba", "c") if b != "c" or n in IN_C],

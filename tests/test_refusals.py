@@ -40,7 +40,7 @@ def refusal(run: Any) -> tuple[str, str, str]:
     return "", "", "accepted"
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name.replace(" ", "_"))
 def test_refused_by_the_rule_that_is_broken(mutation: Mutation) -> None:

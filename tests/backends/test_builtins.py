@@ -177,7 +177,7 @@ def test_against_long_double_y7(name: str, dtype: Any) -> None:
     assert_near(name, BUILTINS[name].numpy(*args), exact, dtype)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", PRECISE)
 def test_against_decimals_y7(name: str, dtype: Any) -> None:

@@ -26,7 +26,7 @@ def check(results: tuple[Any, ...], case: Case) -> None:
         assert_within(result, np.asarray(value).astype(result.dtype), bound)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @pytest.mark.usefixtures("stand_in")

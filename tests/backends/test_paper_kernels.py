@@ -35,7 +35,7 @@ def lowered(kernel: PaperKernel) -> Lowering:
 
 @pytest.mark.parametrize("name", KERNELS)
 @on_pocl
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 def test_results(name: str) -> None:
     case = KERNELS[name]
     inputs = case.inputs()

@@ -33,7 +33,7 @@ assert not failures, failures
 """
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("module", ["tc.api", "numba", "llvmlite.binding", "tc.pipeline"])
 def test_a_fork_while_another_thread_imports(module: str) -> None:
     """The first call, as far as it has loaded such a module, and is loading others."""

@@ -129,7 +129,7 @@ def test_long_texts_give_an_error(unit: str) -> None:
         check_long_text(prefix, unit, LENGTH // 40)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("unit", ["(", "f(", "a?", "a+", "-", "[", "a[", "9", "0x", "a(", "o = a "])
 def test_very_long_expressions_take_bounded_time(unit: str) -> None:
     check_long_text("def f() -> (o) { o = ", unit, LENGTH)

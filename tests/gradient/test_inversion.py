@@ -98,7 +98,7 @@ SOLVED = {
 }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SOLVED)
 @pytest.mark.parametrize("room", [0, 2])
 def test_a_read_is_solved_for_its_instances(name: str, room: int) -> None:

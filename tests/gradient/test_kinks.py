@@ -136,7 +136,7 @@ POINTS = {
 }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("backend", ["interpret", "numba"])
 @pytest.mark.parametrize("name", POINTS)

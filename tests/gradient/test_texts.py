@@ -127,7 +127,7 @@ CLUTTER = {
 }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", [pair.name for pair in PAIRS] + [case.name for case in CASES])
 def test_no_text_has_clutter(name: str) -> None:
     forward = next(

@@ -42,7 +42,7 @@ def loss_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return loss
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 def test_values_and_gradients_are_those_of_jax(layer: JaxLayer) -> None:
     arrays = layer.arrays(jnp)
@@ -61,7 +61,7 @@ TWICE = [
 ]
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("layer", TWICE)
 def test_gradients_are_those_of_differences(layer: JaxLayer) -> None:
     """In forward and in reverse mode, and in each of these of each other."""

@@ -51,7 +51,7 @@ def due(name: str, t: np.ndarray, w: np.ndarray) -> np.ndarray:
             return np.concatenate([sin, cos], -1)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("backend", ["numba", "c", "interpret"])
 @pytest.mark.parametrize("name", CHOICES)
 def test_each_side_where_it_is_chosen(name: str, backend: str) -> None:

@@ -36,7 +36,7 @@ REFUSED = (
 )
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("backend", "warm", "said"),
     [("interpret", False, "6.0\n"), ("numba", False, REFUSED), ("numba", True, "6.0\n")],

@@ -33,7 +33,7 @@ def limited(*words: str | Path, size: int) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @needs_limits
 @pytest.mark.parametrize("size", [0, 100, 4000])
 def test_fmt_loses_nothing_when_the_disk_is_full(tmp_path: Path, size: int) -> None:

@@ -37,7 +37,7 @@ def test_functions_are_freed() -> None:
     assert is_freed(lambda function: function(np.ones(3, np.float32)))
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore")  # of what torch itself uses
 @pytest.mark.parametrize("way", ["backward", "grad", "jvp", "vmap", "hessian", "nodes"])
 def test_functions_with_gradients_in_torch_are_freed(way: str) -> None:

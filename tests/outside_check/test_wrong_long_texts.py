@@ -152,7 +152,7 @@ def calls_of(work: Callable[[], Any]) -> int:
     return count
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("name", "count"),
     [

@@ -52,7 +52,7 @@ def f(double(B,N,D) i, double(B,M,D) j, double(B,M,E) k) -> (n) {
 SIZES = {"N": 3, "M": 2, "B": 2, "D": 2, "E": 2}
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("save", ["outputs", "none"])
 def test_first_and_second_derivatives(name: str, save: str) -> None:

@@ -60,7 +60,7 @@ DRAWN = ("sgemm", "maxpool2x2", "half_dot", "kronecker")
 """`tests/verbs` tunes all programs, each for a second."""
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_table_has_trials(name: str, on_c: Trials) -> None:
     """0.3: what tc chooses itself and one candidate, on the inputs of the table."""

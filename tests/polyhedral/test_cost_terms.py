@@ -74,7 +74,7 @@ def plan(program: str, target: CpuTarget, **sizes: int) -> Plan:
     return lowering.trace_lowering(shaped, {}, target, initial=frozenset(), check=True).mapped.plan
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("term", "nothing", "program", "device"),
     [

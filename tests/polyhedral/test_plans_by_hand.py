@@ -215,7 +215,7 @@ PLANS = {
 }  # fmt: skip
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", PLANS)
 def test_plan(name: str) -> None:
     plan = PLANS[name]

@@ -285,7 +285,7 @@ def assert_same_values(seed: int) -> bool:
     return found is not program
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(50))
 def test_random_programs(seed: int) -> None:
     assert_same_values(seed)
@@ -337,7 +337,7 @@ def test_gradients_of_convolutions(step: int, kernel: int) -> None:
         np.testing.assert_array_equal(found, want)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("sizes", [*pairwise(range(2, 12)), (17, 34), (35, 33)])
 def test_gradients_of_pooling(sizes: tuple[int, int]) -> None:
     """Each window's gradient is shared evenly by its largest elements."""

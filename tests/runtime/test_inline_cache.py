@@ -170,7 +170,7 @@ def outcome(function: Compiled, inputs: tuple[Any, ...], outputs: Any) -> Any:
         return str(error)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("passed", [False, True])
 def test_what_differs_ends_as_it_would_without(other: str, passed: bool) -> None:

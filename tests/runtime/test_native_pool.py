@@ -216,7 +216,7 @@ def product():
 """
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("filtered", "kind"),
     [

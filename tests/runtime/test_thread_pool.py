@@ -17,7 +17,7 @@ NATIVE = pytest.mark.skipif(
 POOLS = pytest.mark.parametrize("pool", [pytest.param("native", marks=NATIVE), "python"])
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @POOLS
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_each_part_of_many_launches_runs_once(pool: str, threads: int) -> None:
@@ -56,7 +56,7 @@ assert Work(1).launch()
     )
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @POOLS
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_several_python_threads(pool: str, threads: int) -> None:
@@ -82,7 +82,7 @@ if sys.argv[1] == "native":
     )
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @POOLS
 @pytest.mark.parametrize("threads", [2, 4])
 def test_fork_between_and_during_launches(pool: str, threads: int) -> None:

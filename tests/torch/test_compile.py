@@ -34,7 +34,7 @@ def compiled(function: Any, **how: Any) -> Any:
     return torch.compile(function, backend="aot_eager", fullgraph=True, **how)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("layer", COMPILED, ids=lambda layer: layer.name)
 def test_a_graph_computes_and_learns(layer: Layer) -> None:
     function = interpreted(layer.text)
@@ -158,7 +158,7 @@ NOT_FOLLOWED = {"hessian"} if torch.__version__.startswith(("2.7.", "2.8.")) els
 """What these versions of torch.compile do not follow, whoever's the function is."""
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_transforms_are_parts_of_a_graph(transform: str) -> None:
     """A transform is a part of the one graph, and the graph is differentiated again."""

@@ -57,7 +57,7 @@ TWICE_DERIVED = [
 ]
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("layer", TWICE_DERIVED)
 def test_second_derivatives_are_those_of_differences(layer: Layer) -> None:
     function, inputs = interpreted(layer.text), layer.tensors(torch)

@@ -111,7 +111,7 @@ def outcome(function: tc.Compiled, arguments: tuple[Any, ...]) -> str:
     return str(found.as_subclass(torch.Tensor).tolist())
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("gradient", ["none", "of the other", "of both"])
 @pytest.mark.parametrize("warm", [0, 3])
 @pytest.mark.parametrize("kind", KINDS)

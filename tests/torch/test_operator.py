@@ -105,7 +105,7 @@ TRACERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("warm", [0, 3])
 @pytest.mark.parametrize("tracer", TRACERS)

@@ -68,7 +68,7 @@ def count_of(text: str, start: int) -> int:
     return count
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("called", "text"), ROWS, ids=[called for called, _ in ROWS])
 def test_a_row_is_what_torch_computes(called: str, text: str) -> None:
     inputs = inputs_of(called, text)

@@ -137,7 +137,7 @@ PHASES = {
 }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("phase", PHASES)
 def test_an_interrupt_in_each_phase(
     phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

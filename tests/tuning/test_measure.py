@@ -101,7 +101,7 @@ def test_time_ends_it(twice: Measurer) -> None:
     assert len(found) < 1000
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", ["numba", "c"])
 def test_a_product_of_matrices(name: str) -> None:
     backend = registry.get(name)

@@ -146,7 +146,7 @@ NOT_BACKWARDS = {
 }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler of C")
 @pytest.mark.parametrize(
     "subscript",

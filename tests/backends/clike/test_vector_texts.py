@@ -358,7 +358,7 @@ def test_texts_compile_without_warnings(
     assert "warning" not in done.stderr
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("native", ["-march=native", "-march=haswell", "-O3"])
 def test_results_on_each_compiler(
     compiler: str, native: str, monkeypatch: pytest.MonkeyPatch

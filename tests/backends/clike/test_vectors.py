@@ -285,7 +285,7 @@ def test_functions(dtype: DType) -> None:
         check(BACKEND, lanewise(calls, inputs, 16), inputs, ulps=0 if exact else 64)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("flags", [("-march=native",), ("-mno-avx512f",)], ids=str)
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -427,7 +427,7 @@ def memory(dtype: DType) -> dict[str, Array]:
     }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [

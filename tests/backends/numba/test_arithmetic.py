@@ -102,7 +102,7 @@ def test_integers_wrap_and_divide_downward(dtype: DType) -> None:
         check(values[keep], wrapped([formula(p, q) for p, q in kept], dtype), expr)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, BOOL], ids=str)
 def test_comparisons(dtype: DType) -> None:
     x, y = pairs(dtype)

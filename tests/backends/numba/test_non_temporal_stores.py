@@ -161,7 +161,7 @@ WHOLE_LINES: dict[str, Callable[[np.random.Generator], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.skipif(device.vector_bits() < 128, reason="needs vectors")
 @pytest.mark.parametrize("name", WHOLE_LINES)
 def test_streaming_changes_no_result(name: str, request: pytest.FixtureRequest) -> None:

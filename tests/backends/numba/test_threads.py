@@ -142,7 +142,7 @@ def run_script(script: str, native: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @POOLS
 @pytest.mark.parametrize("script", [HAMMER, SEVERAL_FIRST_CALLS], ids=["hammer", "first"])
 def test_several_python_threads(native: str, script: str) -> None:

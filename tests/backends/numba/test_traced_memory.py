@@ -111,7 +111,7 @@ def test_stores_touch_nothing_else(step: int, dtype: DType, before: bool) -> Non
     run_at_edges(kernel, {"a": numbers(16, dtype)}, before=before)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("before", [False, True], ids=["end", "begin"])
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, BOOL, FLOAT16, INT32], ids=str)
 @pytest.mark.parametrize("step", [1, 2, 3, -1, -2])
@@ -144,7 +144,7 @@ def test_masked_lanes_touch_nothing(count: int, step: int, dtype: DType, before:
     run_at_edges(kernel, inputs, before=before)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("dtype", [FLOAT32, BOOL, UINT8, FLOAT64], ids=str)
 @pytest.mark.parametrize("step", [2, 3, 5, -2, -4, 7])

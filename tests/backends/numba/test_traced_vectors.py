@@ -128,7 +128,7 @@ def agree(found: Array, expected: Array, what: object, *, signed_zeros: bool = T
 # --- arithmetic -------------------------------------------------------------------------------
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_arithmetic(dtype: DType, lanes: int) -> None:

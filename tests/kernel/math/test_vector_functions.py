@@ -173,7 +173,7 @@ def test_logarithms_where_terms_cancel(function: str, exponents: bool, dtype: An
 EVERYWHERE = [("exp", False), ("exp", True), ("log", False), ("log", True), ("tanh", False)]
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("function", "exponents"), EVERYWHERE)
 def test_a_million_of_all_floats(function: str, exponents: bool) -> None:
     step = 4099

@@ -192,7 +192,7 @@ PLANS = {
 }  # fmt: skip
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("gpu", [tc.Gpu(), tc.Gpu(threads=64, shared=8 << 10)], ids=["", "small"])
 @pytest.mark.parametrize("name", PLANS)
 def test_plan(name: str, gpu: tc.Gpu) -> None:
