@@ -115,9 +115,9 @@ def assert_due(program: Program, found: Any) -> None:
             raise Finding(f"{result.tolist()}, due {due.tolist()}")
 
 
-LEFT_TO_THE_REFERENCE = ("C8", "G6", "C26")
-"""Rules of what no def has, so that the reference serves: a fault in a branch, or a read outside of
-an array for a variable, that data leave out; an index that is computed in uint64."""
+LEFT_TO_THE_REFERENCE = ("C8", "G6", "G7", "C26")
+"""Rules of what no def has, so that the reference serves: a fault in a branch, a variable or an
+element that data leave out; an index that is computed in uint64."""
 
 
 def check_run(program: Program, run: str) -> str:
