@@ -32,6 +32,7 @@ from tc.polyhedral.rewrite.coalescing import Strides, coalesce
 from tc.polyhedral.rewrite.equal_temporaries import without_equal_temporaries
 from tc.polyhedral.rewrite.factoring import divide_last, factor
 from tc.polyhedral.rewrite.half_sums import accumulate_in_float
+from tc.polyhedral.rewrite.inlining import inline
 from tc.polyhedral.rewrite.lone_terms import without_lone_terms
 from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.splitting import split
@@ -145,13 +146,14 @@ def _check_single(mapped: Node, dependences: Dependences, target: Target) -> Non
 def _rewrite(
     shaped: ShapedProgram, strides: Strides, options: Options, target: Target
 ) -> tuple[ShapedProgram, Strides]:
-    """The program without temporaries that equal another tensor, with sums in place of what they
-    become, and without lone terms, factored, long reductions split, and adjacent dimensions joined;
-    in any case with sums of halves in floats."""
+    """The program without temporaries that equal another tensor or are cheaper to compute again
+    where they are read, with sums in place of what they become, and without lone terms, factored,
+    long reductions split, and adjacent dimensions joined; in any case with sums of halves in
+    floats."""
     if not options.schedule.rewrite:
         return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
-    shaped = sum_in_place(without_equal_temporaries(shaped))
+    shaped = sum_in_place(inline(without_equal_temporaries(shaped), limits))
     shaped = linearise(without_lone_terms(shaped), limits)
     if wanted.factor is not False:
         order = limits.factoring_all().order if wanted.factor else limits.order

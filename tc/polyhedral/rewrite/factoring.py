@@ -16,13 +16,10 @@ from math import prod
 from string import ascii_lowercase
 
 from tc.polyhedral.rewrite.product_order import Factor, OrderCosts, PartialSum, best_order
-from tc.polyhedral.rewrite.rewriting import Rewriting
+from tc.polyhedral.rewrite.rewriting import Rewriting, operations_of
 from tc.semantics import program as p
 from tc.semantics.factors import Group, groups_of, quotient_of
 from tc.semantics.program import ShapedProgram, ShapedStatement
-
-CALL_OPERATIONS, DIVISION_OPERATIONS = 10, 5
-"""What a call and a division count for, in multiplications."""
 
 
 def factor(shaped: p.ShapedProgram, costs: OrderCosts | None = None) -> p.ShapedProgram:
@@ -74,7 +71,7 @@ def factor(shaped: p.ShapedProgram, costs: OrderCosts | None = None) -> p.Shaped
 
 
 def _factor_of(group: Group) -> Factor:
-    operations = sum(_operations(expr) for _, expr in group.exprs) + len(group.exprs) - 1
+    operations = sum(operations_of(expr) for _, expr in group.exprs) + len(group.exprs) - 1
     contiguous = (v for _, expr in group.exprs for v in _contiguous(expr))
     return Factor(group.variables, operations, frozenset(contiguous), group.is_product)
 
@@ -103,20 +100,6 @@ def _find_order(
         costs=costs,
     )
     return None if order.is_plain else (order, groups)
-
-
-def _operations(expr: p.Expr) -> int:
-    """The operations of one evaluation of an expression, without subscripts."""
-    match expr:
-        case p.Read() | p.Index() | p.Literal() | p.Size() | p.Extent():
-            return 0
-        case p.Call():
-            own = CALL_OPERATIONS
-        case p.Binary(op=("/" | "%")):
-            own = DIVISION_OPERATIONS
-        case _:
-            own = 1
-    return own + sum(map(_operations, p.children(expr)))
 
 
 def _contiguous(expr: p.Expr) -> Iterator[str]:

@@ -11,6 +11,9 @@ from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.source import Source, Span
 
+CALL_OPERATIONS, DIVISION_OPERATIONS = 10, 5
+"""What a call and a division count for, in multiplications."""
+
 REST = "rest"
 """Behind the name of a statement: what is left of it (`Rewriting.apart`)."""
 
@@ -45,6 +48,31 @@ def statement_text(statement: p.Statement) -> str:
     target = f"{statement.target}({subscripts})" if subscripts else statement.target
     op = "=" if statement.op == "=" else f"{statement.op}={'!' if statement.init else ''}"
     return f"{target} {op} {to_text(statement.rhs)}"
+
+
+def without(names: Container[str], shaped: p.ShapedProgram) -> p.ShapedProgram:
+    """A program that has no temporaries of these names any more, which no statement of it has."""
+    left = {name: t for name, t in shaped.program.tensors.items() if name not in names}
+    temporaries = tuple(name for name in shaped.program.temporaries if name in left)
+    return replace(
+        shaped,
+        program=replace(shaped.program, tensors=left, temporaries=temporaries),
+        shapes={name: shaped.shapes[name] for name in left},
+    )
+
+
+def operations_of(expr: p.Expr) -> int:
+    """The operations of one evaluation of an expression, without subscripts."""
+    match expr:
+        case p.Read() | p.Index() | p.Literal() | p.Size() | p.Extent():
+            return 0
+        case p.Call():
+            own = CALL_OPERATIONS
+        case p.Binary(op=("/" | "%")):
+            own = DIVISION_OPERATIONS
+        case _:
+            own = 1
+    return own + sum(map(operations_of, p.children(expr)))
 
 
 def unused_name(name: str, taken: Container[str]) -> str:
@@ -226,14 +254,7 @@ class Rewriting:
                 return [replace(old, statement=new)]
             return [self.changed(new, old.ranges, old)]
 
-        made = self.program(changed)
-        left = {name: t for name, t in made.program.tensors.items() if name not in others}
-        temporaries = tuple(name for name in made.program.temporaries if name in left)
-        return replace(
-            made,
-            program=replace(made.program, tensors=left, temporaries=temporaries),
-            shapes={name: made.shapes[name] for name in left},
-        )
+        return without(others, self.program(changed))
 
     def _new_name(self, prefix: str) -> str:
         names = (f"{prefix}{number}" for number in count())

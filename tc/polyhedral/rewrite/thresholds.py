@@ -19,7 +19,9 @@ class Thresholds:
     more, whose lengths are multiples of `strip`. For linear subscripts, a range is cut into at most
     `pieces` (0: no statement is changed for that), or into periods of at least `period`; or a
     statement becomes up to `classes`, one for each residue by periods of at most `residues`. Sums
-    of at most `short` terms may share loops with others."""
+    of at most `short` terms may share loops with others. `stored` has numbers of bytes, least
+    first, and the operations in the time of which an element among so much data is stored and read
+    again."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
@@ -36,6 +38,12 @@ class Thresholds:
     residues: int = 4
     classes: int = 32
     short: int = SHORT
+    stored: tuple[tuple[int, float], ...] = ()
+
+    def stored_operations(self, size: int) -> float:
+        """The operations in the time of which an element is stored and read again, where that
+        touches `size` bytes in all; none where nothing is known of it."""
+        return next((operations for most, operations in self.stored if size <= most), 0.0)
 
     def factoring_all(self) -> Thresholds:
         """The thresholds by which a sum is factored wherever this saves operations."""
