@@ -6,8 +6,11 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def machine() -> str:
@@ -45,23 +48,46 @@ def seconds_of_rounds(
     budget: float = 0.5,
     rounds: int = 7,
     clock: Callable[[], float] = time.perf_counter,
+    rest: float = 0.0,
+    warm: float = 0.0,
 ) -> dict[str, list[float]]:
     """Seconds of each run by a clock, one number a round. Rounds alternate between the runs, so
-    that a slow moment of the machine falls on all; each round repeats a run for about
-    budget / rounds seconds."""
+    that a slow moment of the machine falls on all, and begin with another run each; each round
+    repeats a run for about budget / rounds seconds. Before each number the machine rests for `rest`
+    seconds and the run is called for `warm` seconds: threads of one library that wait for work keep
+    the cores from the next library."""
     repeats = {}
     for name, run in runs.items():
         first = min(once(run), once(run))
         repeats[name] = max(1, min(10_000, int(budget / rounds / max(first, 1e-7))))
     samples: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
+    for number in range(rounds):
+        for name, run in rotated(list(runs.items()), number):
+            settle(run, rest, warm)
             count = repeats[name]
             begin = clock()
             for _ in range(count):
                 run()
             samples[name].append((clock() - begin) / count)
     return samples
+
+
+def rotated(values: Sequence[T], by: int) -> list[T]:
+    """
+    >>> rotated("abc", 4)
+    ['b', 'c', 'a']
+    """
+    start = by % max(len(values), 1)
+    return [*values[start:], *values[:start]]
+
+
+def settle(run: Callable[[], object], rest: float, warm: float) -> None:
+    """Sleeps for `rest` seconds, then calls the run for `warm` seconds, if at all."""
+    if rest:
+        time.sleep(rest)
+    end = time.perf_counter() + warm
+    while time.perf_counter() < end:
+        run()
 
 
 def milliseconds(seconds: float) -> str:

@@ -1,0 +1,1 @@
+"""Suites that others wrote, beside other libraries: `python -m bench.suites SOURCE...`."""

@@ -1,0 +1,64 @@
+"""What the benchmark runs: one program of one suite."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.cpu import words
+from bench.suites import drawn, products, tccg
+from bench.suites.contraction import Contraction, Peers, einsum_peers, measured, product_peers
+from bench.suites.record import Record
+
+
+@dataclass(frozen=True)
+class Task:
+    """A program by its suite and its name there; `run` measures the program, in turns of so many
+    seconds together."""
+
+    suite: str
+    name: str
+    run: Callable[[float], Record]
+
+
+def tasks(roots: Mapping[str, Path], chosen: argparse.Namespace) -> Iterator[Task]:
+    """All that the arguments ask for, in order."""
+    if chosen.contractions:
+        yield from of_drawn(chosen)
+    if chosen.products:
+        yield from of_products(chosen)
+    if "tccg" in roots:
+        yield from of_tccg(roots["tccg"], chosen)
+
+
+def of_tccg(root: Path, chosen: argparse.Namespace) -> Iterator[Task]:
+    for layout in words(chosen.layout):
+        for mib in map(float, words(chosen.mib)):
+            for group, equation in tccg.equations(root):
+                contraction = tccg.contraction_of(group, equation, mib, layout)
+                yield _contraction(f"TCCG {mib:g} MiB {layout}", equation, contraction)
+
+
+def of_drawn(chosen: argparse.Namespace) -> Iterator[Task]:
+    types = words(chosen.types)
+    kind = "" if types == ["float", "double"] else f" {chosen.types}"
+    suite = f"contractions{kind} seed {chosen.seed}"
+    found = drawn.drawn_contractions(chosen.contractions, chosen.seed, types)
+    for number, contraction in enumerate(found):
+        yield _contraction(suite, f"{number} {contraction.einsum}", contraction)
+
+
+def of_products(chosen: argparse.Namespace) -> Iterator[Task]:
+    del chosen
+    for name, contraction in products.products().items():
+        yield _contraction("products", name, contraction, product_peers)
+
+
+def _contraction(
+    suite: str, name: str, contraction: Contraction, peers: Peers = einsum_peers
+) -> Task:
+    return Task(
+        suite, name, lambda budget: measured(contraction, suite, name, budget=budget, peers=peers)
+    )

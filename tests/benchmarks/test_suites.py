@@ -1,0 +1,186 @@
+"""The suites of others: what is read of their sources, what is drawn, and what the tables say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tc
+from bench.suites import __main__ as suites
+from bench.suites import contraction, drawn, products, tccg
+from bench.suites.contraction import Contraction
+from bench.suites.record import Record, timed
+from bench.suites.report import report, summary
+from bench.suites.sources import find_suites
+
+TCCG = """
+if small:
+    testcases_ccsd = ["ab-ab-ab"]
+else:
+    testcases_ccsd = [ "ij-ik-kj" , "ij-ikl-ljk" ]
+testcases_intensli = ["abj-bka-kj"]
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    root = tmp_path / "tccg"
+    (root / "benchmark").mkdir(parents=True)
+    (root / "benchmark" / "benchmark.py").write_text(TCCG, encoding="utf-8")
+    return root
+
+
+def test_equations_are_those_that_the_suite_runs(checkout: Path) -> None:
+    found = tccg.equations(checkout)
+    assert found == [("intensli", "abj-bka-kj"), ("ccsd", "ij-ik-kj"), ("ccsd", "ij-ikl-ljk")]
+
+
+def test_a_bare_git_directory_serves_as_well(checkout: Path, tmp_path: Path) -> None:
+    bare, taken = tmp_path / "bare", tmp_path / "taken"
+    author = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "all"]):
+        subprocess.run(["git", *command], cwd=checkout, check=True)
+    subprocess.run(["git", "clone", "-q", "--bare", checkout, bare], check=True)
+    assert find_suites([bare], taken) == {"tccg": taken / "tccg"}
+    assert tccg.equations(taken / "tccg") == tccg.equations(checkout)
+
+
+def test_a_path_without_a_suite_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no checkout or git directory of tccg, npbench"):
+        find_suites([tmp_path], tmp_path)
+
+
+@pytest.mark.parametrize("layout", tccg.LAYOUTS)
+def test_the_largest_tensor_has_about_the_size_asked_for(layout: str) -> None:
+    for equation in ("ij-ik-kj", "ijk-ikl-lj"):
+        found = tccg.contraction_of("ccsd", equation, 4, layout)
+        tensors = (found.left, found.right, found.result)
+        largest = max(4 * np.prod([found.sizes[i] for i in tensor]) for tensor in tensors)
+        assert 0.4 < largest / 2**22 < 2.5
+        assert (found.result == "ij") == (equation == "ij-ik-kj" and layout == "row")
+
+
+@pytest.mark.parametrize("type_", contraction.TYPES)
+def test_wrong_elements_are_counted(type_: str) -> None:
+    rng = np.random.default_rng(1)
+    product = Contraction("bik", "kjb", "jib", {"b": 2, "i": 5, "j": 7, "k": 9}, type_)
+    a, b = product.operands(rng, product.sizes)
+    found = tc.compile(product.text)(a, b)
+    bound = tc.error_bound(product.text, [a, b])
+    assert found.dtype == a.dtype
+    assert product.beyond(found, a, b) == product.beyond(found, a, b, bound=bound) == 0
+    found[[3, 0], [4, 0], [1, 0]] = 101 - found[[3, 0], [4, 0], [1, 0]] // 2
+    assert product.beyond(found, a, b) == product.beyond(found, a, b, bound=bound) == 2
+
+
+def test_drawn_contractions_are_what_they_are_said_to_be() -> None:
+    found = drawn.drawn_contractions(60, seed=5)
+    ranks = {len(t) for c in found for t in (c.left, c.right, c.result)}
+    assert ranks == {1, 2, 3, 4, 5}
+    assert {c.type for c in found} == {"float", "double"}
+    assert any(set(c.left) & set(c.right) & set(c.result) for c in found), "batches"
+    assert any(size < 9 for c in found for size in c.sizes.values()), "skinny"
+    for c in found:
+        summed = (set(c.left) & set(c.right)) - set(c.result)
+        assert summed
+        assert set(c.result) <= set(c.left) | set(c.right) == set(c.sizes)
+        assert set(c.left) ^ set(c.right) <= set(c.result)
+        elements = [np.prod([c.sizes[i] for i in t]) for t in (c.left, c.right, c.result)]
+        assert max(elements) <= drawn.MOST_ELEMENTS
+    assert found == drawn.drawn_contractions(60, seed=5) != drawn.drawn_contractions(60, seed=6)
+
+
+def test_products_stand_both_ways_round() -> None:
+    shapes = {tuple(c.sizes[i] for i in "ikj") for c in products.products().values()}
+    assert {(1, 17, 4096), (4096, 17, 1), (129, 1000, 64), (2048, 2048, 2048)} <= shapes
+    assert all((n, k, m) in shapes for m, k, n in shapes)
+
+
+def test_each_peer_computes_the_contraction() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("jax", reason="jax is not installed")
+    rng = np.random.default_rng(2)
+    for type_ in ("float", "double"):
+        found = Contraction("abc", "cad", "dba", {"a": 2, "b": 3, "c": 4, "d": 5}, type_)
+        a, b = found.operands(rng, found.sizes)
+        for run in contraction.einsum_peers(found, a, b).values():
+            result = np.asarray(run())
+            assert result.dtype == a.dtype
+            assert found.beyond(result, a, b) == 0
+    product = Contraction("ik", "kj", "ij", {"i": 3, "j": 4, "k": 5})
+    a, b = product.operands(rng, product.sizes)
+    for run in contraction.product_peers(product, a, b).values():
+        np.testing.assert_allclose(np.asarray(run()), a @ b, rtol=1e-5)
+
+
+def test_each_run_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.suites.record.REST", 0.0)
+    monkeypatch.setattr("bench.suites.record.WARM", 0.0)
+    calls = {"tc": 0, "other": 0}
+
+    def run(name: str) -> None:
+        calls[name] += 1
+
+    seconds = timed({name: lambda name=name: run(name) for name in calls}, 0.0)
+    assert list(seconds) == ["tc", "other"]
+    assert min(seconds.values()) > 0
+    assert min(calls.values()) > 3
+
+
+RECORDS = [
+    Record("A", "one", "n 3", {"tc": 2.0, "numpy": 1.0, "numpy dense": 4.0, "jax": 6.0}),
+    Record("A", "two", "n 4", {"tc": 1.0, "numpy": 2.0, "numpy dense": 2.0}),
+    Record("B", "three", "n 5", {"tc": 1.0, "torch": 4.0}, beyond=7),
+    Record("B", "four", "n 6", {"torch": 4.0}, notes={"tc": "over 9 s"}),
+]
+
+
+def test_means_and_what_is_behind_stand_in_the_summary() -> None:
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in summary(RECORDS).split("\n")]
+    assert rows[2:] == [
+        ["A", "2 of 2", "1.00", "2.00", "1: one 0.50"],
+        ["B", "0 of 2", "4.00", "-", "0"],
+    ]
+
+
+def test_the_report_names_each_program_and_each_failure() -> None:
+    text = report("a machine", RECORDS)
+    assert "| one " in text
+    assert "- B, four: tc: over 9 s" in text
+    cells = [cell.strip() for cell in text.split("| three ")[1].split("\n")[0].split("|")]
+    assert cells == ["", "n 5", "4.00", "torch", "1 s", "4 s", "7", ""]
+
+
+def test_a_run_goes_on_where_it_ended(
+    checkout: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(
+        "bench.suites.task.measured",
+        lambda found, suite, name, **_: Record(suite, name, found.einsum, {"tc": 1.0, "jax": 3.0}),
+    )
+    monkeypatch.setattr(suites, "RESULTS", tmp_path)
+    records = tmp_path / "records.jsonl"
+    given = [str(checkout), "--records", str(records)]
+    suites.main([*given, "--only", "ij-ik-kj"])
+    records.write_text(records.read_text() + '{"suite": "cut', encoding="utf-8")
+    capsys.readouterr()
+    suites.main([*given, "--save"])
+    printed = capsys.readouterr().out
+    assert "ij-ik-kj  ik" not in printed
+    assert "abj-bka-kj  akb,jk->jba: ratio 3.00 (jax)" in printed
+    names = [json.loads(text)["name"] for text in records.read_text().splitlines()[1:]]
+    assert names == ["ij-ik-kj", "abj-bka-kj", "ij-ikl-ljk"]
+    (saved,) = tmp_path.glob("suites-*.md")
+    assert all(f"| {name} " in saved.read_text() for name in names)
+    heading, *rest = records.read_text().splitlines()
+    other = json.dumps({**json.loads(heading), "tc": "another"})
+    records.write_text("\n".join([other, *rest, ""]), encoding="utf-8")
+    with pytest.raises(SystemExit, match="records of another run: tc differs"):
+        suites.main(given)
