@@ -12,6 +12,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+Timer = Callable[[int], float]
+"""Seconds of so many calls."""
+
 
 def machine() -> str:
     """The processor, cores and versions that a number was measured with."""
@@ -48,27 +51,47 @@ def seconds_of_rounds(
     budget: float = 0.5,
     rounds: int = 7,
     clock: Callable[[], float] = time.perf_counter,
-    rest: float = 0.0,
-    warm: float = 0.0,
 ) -> dict[str, list[float]]:
     """Seconds of each run by a clock, one number a round. Rounds alternate between the runs, so
-    that a slow moment of the machine falls on all, and begin with another run each; each round
-    repeats a run for about budget / rounds seconds. Before each number the machine rests for `rest`
-    seconds and the run is called for `warm` seconds: threads of one library that wait for work keep
-    the cores from the next library."""
+    that a slow moment of the machine falls on all; each round repeats a run for about
+    budget / rounds seconds."""
+    timers = {name: timer_of(run, clock) for name, run in runs.items()}
+    return seconds_of_timers(timers, budget=budget, rounds=rounds)
+
+
+def timer_of(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> Timer:
+    def seconds(count: int) -> float:
+        begin = clock()
+        for _ in range(count):
+            run()
+        return clock() - begin
+
+    return seconds
+
+
+def seconds_of_timers(
+    timers: Mapping[str, Timer],
+    *,
+    budget: float = 0.5,
+    rounds: int = 7,
+    rest: float = 0.0,
+    warm: float = 0.0,
+    numbers: int = 1,
+) -> dict[str, list[float]]:
+    """Like `seconds_of_rounds`, of timers, with another one first in each round, and as many
+    numbers a round as are asked for. Before them the machine rests for `rest` seconds, and calls
+    run for `warm` seconds: threads of one library that wait for work keep the cores from the
+    next."""
     repeats = {}
-    for name, run in runs.items():
-        first = min(once(run), once(run))
+    for name, timer in timers.items():
+        first = min(timer(1), timer(1))
         repeats[name] = max(1, min(10_000, int(budget / rounds / max(first, 1e-7))))
-    samples: dict[str, list[float]] = {name: [] for name in runs}
+    samples: dict[str, list[float]] = {name: [] for name in timers}
     for number in range(rounds):
-        for name, run in rotated(list(runs.items()), number):
-            settle(run, rest, warm)
+        for name, timer in rotated(list(timers.items()), number):
+            settle(timer, rest, warm)
             count = repeats[name]
-            begin = clock()
-            for _ in range(count):
-                run()
-            samples[name].append((clock() - begin) / count)
+            samples[name] += [timer(count) / count for _ in range(numbers)]
     return samples
 
 
@@ -81,13 +104,13 @@ def rotated(values: Sequence[T], by: int) -> list[T]:
     return [*values[start:], *values[:start]]
 
 
-def settle(run: Callable[[], object], rest: float, warm: float) -> None:
-    """Sleeps for `rest` seconds, then calls the run for `warm` seconds, if at all."""
+def settle(timer: Timer, rest: float, warm: float) -> None:
+    """Sleeps for `rest` seconds, then calls for `warm` seconds, if at all."""
     if rest:
         time.sleep(rest)
     end = time.perf_counter() + warm
     while time.perf_counter() < end:
-        run()
+        timer(1)
 
 
 def milliseconds(seconds: float) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.cpu_report import fastest_of, ratio_of
-from bench.timing import once, seconds_of_rounds
+from bench.timing import Timer, seconds_of_timers
 
 DENSE = " dense"
 """Ends the name of a peer whose result is copied where the library returns a permuted view."""
@@ -17,30 +17,34 @@ ALWAYS_DENSE = "jax"
 REST, WARM = 0.15, 0.03
 """Seconds before each time is taken: a worker of OpenBLAS keeps a core busy for 100 ms after a
 call, and the threads of the library that is timed come back within the calls."""
-TURN = 0.004
+TURN, NUMBERS = 0.004, 3
 MOST_ROUNDS = 15
 FAR_BEHIND, SLOW = 4.0, 0.1
 """A peer that takes so many times as long as another and so many seconds takes no turns: its time
 is that of a second call."""
 
-Runs = Mapping[str, Callable[[], object]]
-
 
 @dataclass(frozen=True)
 class Record:
-    """The times of one program by peer, in seconds. `beyond` counts elements of tc's results that
-    are outside of their bounds; `notes` say why peers have no times."""
+    """The times of one program by peer, in seconds: medians, and the least, which others on the
+    machine change little. `beyond` counts elements of tc's results that are outside of their
+    bounds; `notes` say why peers have no times."""
 
     suite: str
     name: str
     sizes: str
     seconds: Mapping[str, float]
+    least: Mapping[str, float] = field(default_factory=dict)
     beyond: int = 0
     notes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Record:
         return cls(**values)
+
+    def with_least(self) -> Record:
+        """The record whose times are the least."""
+        return replace(self, seconds=self.least)
 
     @property
     def right(self) -> bool:
@@ -78,16 +82,20 @@ class Record:
         return ratio_of({n: s for n, s in self.seconds.items() if n.endswith(DENSE) or n in kept})
 
 
-def timed(runs: Runs, budget: float) -> dict[str, float]:
-    """Median seconds of each run, in turns of about `budget` seconds together."""
+def timed(timers: Mapping[str, Timer], budget: float) -> tuple[dict[str, float], dict[str, float]]:
+    """Median and least seconds of a call of each, in turns of about `budget` seconds together."""
     second = {}
-    for name, run in runs.items():
-        run()
-        second[name] = once(run)
-    least = min(second.values())
-    alone = {n: s for n, s in second.items() if s > SLOW and s > FAR_BEHIND * least and n != "tc"}
-    turns = {name: run for name, run in runs.items() if name not in alone}
-    each = sum(REST + WARM + 2 * max(second[name], TURN) for name in turns)
+    for name, timer in timers.items():
+        timer(1)
+        second[name] = timer(1)
+    fastest = min(second.values())
+    alone = {n for n, s in second.items() if s > SLOW and s > FAR_BEHIND * fastest and n != "tc"}
+    turns = {name: timer for name, timer in timers.items() if name not in alone}
+    each = sum(REST + WARM + 2 * NUMBERS * max(second[name], TURN) for name in turns)
     rounds = max(3, min(MOST_ROUNDS, int(budget / each)))
-    samples = seconds_of_rounds(turns, budget=TURN * rounds, rounds=rounds, rest=REST, warm=WARM)
-    return {n: alone[n] if n in alone else statistics.median(samples[n]) for n in runs}
+    samples = seconds_of_timers(
+        turns, budget=TURN * rounds, rounds=rounds, rest=REST, warm=WARM, numbers=NUMBERS
+    )
+    samples |= {name: [second[name]] for name in alone}
+    medians = {name: statistics.median(samples[name]) for name in timers}
+    return medians, {name: min(samples[name]) for name in timers}

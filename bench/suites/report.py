@@ -13,10 +13,11 @@ from bench.timing import milliseconds
 FLOOR = 0.95
 HOW = """\
 `ratio` is the time of the fastest library over tc's, `dense` that of the fastest library whose
-result is an array as asked for: numpy and torch return many contractions as permuted views. Before
-each time the machine rests for 150 ms and the library is called for 30 ms; libraries take turns;
-medians. Each result of tc was compared with the reference, at the sizes measured and at small ones
-under `tc.error_bound`. Means are geometric, over all programs of a suite that were measured."""
+result is an array as asked for: numpy and torch return many contractions as permuted views. The
+libraries take turns; before each the machine rests for 150 ms and the library is called for 30 ms.
+Times are medians, unless the line above says otherwise. Each result of tc was compared with the
+reference, at the sizes measured and at small ones under `tc.error_bound`. Means are geometric, over
+all programs of a suite that were measured."""
 
 
 def report(heading: str, records: Sequence[Record]) -> str:
@@ -102,5 +103,7 @@ def line(record: Record) -> str:
     dense = "" if record.dense_ratio is None else f", dense {record.dense_ratio:.2f}"
     wrong = f", WRONG in {record.beyond} elements" if record.beyond else ""
     notes = "".join(f"; {peer}: {why}" for peer, why in record.notes.items())
-    ratio = f"ratio {_number(record.ratio)} ({record.fastest or '-'}){dense}"
+    least = record.with_least().ratio
+    ratio = f"ratio {_number(record.ratio)} ({record.fastest or '-'}), of least {_number(least)}"
+    ratio += dense
     return f"{record.suite}  {record.name}  {record.sizes}: {ratio}: {times}{wrong}{notes}"
