@@ -41,6 +41,10 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", default="", help="names of programs: a,b")
     parser.add_argument("--layout", default="column", help="of TCCG: " + ", ".join(LAYOUTS))
     parser.add_argument("--mib", default="16", help="of TCCG: sizes of the largest tensor")
+    parser.add_argument("--presets", default="S,M", help="of NPBench: its sizes")
+    parser.add_argument(
+        "--recurrences", action="store_true", help="of NPBench: also loops in Python over defs"
+    )
     parser.add_argument("--contractions", type=int, default=0, help="how many are drawn")
     parser.add_argument("--seed", type=int, default=1, help="of the contractions")
     parser.add_argument("--types", default="float,double", help="of the contractions: half, int8")

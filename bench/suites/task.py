@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.cpu import words
-from bench.suites import drawn, products, tccg
+from bench.suites import drawn, kernelbench, npbench, products, tccg
+from bench.suites.apart import measured_apart
 from bench.suites.contraction import Contraction, Peers, einsum_peers, measured, product_peers
 from bench.suites.record import Record
 
@@ -31,6 +32,10 @@ def tasks(roots: Mapping[str, Path], chosen: argparse.Namespace) -> Iterator[Tas
         yield from of_products(chosen)
     if "tccg" in roots:
         yield from of_tccg(roots["tccg"], chosen)
+    if "npbench" in roots:
+        yield from of_npbench(roots["npbench"], chosen)
+    if "kernelbench" in roots:
+        yield from of_kernelbench(roots["kernelbench"])
 
 
 def of_tccg(root: Path, chosen: argparse.Namespace) -> Iterator[Task]:
@@ -54,6 +59,28 @@ def of_products(chosen: argparse.Namespace) -> Iterator[Task]:
     del chosen
     for name, contraction in products.products().items():
         yield _contraction("products", name, contraction, product_peers)
+
+
+def of_npbench(root: Path, chosen: argparse.Namespace) -> Iterator[Task]:
+    names = npbench.ALL if chosen.recurrences else npbench.PROGRAMS
+    for preset in words(chosen.presets):
+        for name in npbench.offered(root, names):
+            suite = npbench.suite_of(name, preset)
+            yield _apart("npbench", root, name, preset, suite, name)
+
+
+def of_kernelbench(root: Path) -> Iterator[Task]:
+    for name, path in kernelbench.paths(root).items():
+        title = kernelbench.title(path)
+        yield _apart("kernelbench", root, name, "", kernelbench.SUITE, title)
+
+
+def _apart(kind: str, root: Path, name: str, setting: str, suite: str, title: str) -> Task:
+    return Task(
+        suite,
+        title,
+        lambda budget: measured_apart(kind, root, name, setting, budget, suite, title),
+    )
 
 
 def _contraction(

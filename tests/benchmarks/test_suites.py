@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,17 @@ import pytest
 
 import tc
 from bench.suites import __main__ as suites
-from bench.suites import contraction, drawn, products, tccg
+from bench.suites import apart, contraction, drawn, kernelbench, npbench, products, tccg
+from bench.suites.compiled_texts import TEXTS, Compared
 from bench.suites.contraction import Contraction
+from bench.suites.npbench_programs import SMALL
+from bench.suites.npbench_recurrences import SMALL_RECURRENCES
 from bench.suites.record import Record, timed
 from bench.suites.report import report, summary
 from bench.suites.sources import find_suites
 from bench.timing import timer_of
+from tc.frontend.format import format_source
+from tc.source import Source
 
 TCCG = """
 if small:
@@ -118,9 +125,14 @@ def test_each_peer_computes_the_contraction() -> None:
         np.testing.assert_allclose(np.asarray(run()), a @ b, rtol=1e-5)
 
 
-def test_each_run_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.suites.record.REST", 0.0)
     monkeypatch.setattr("bench.suites.record.WARM", 0.0)
+
+
+@pytest.mark.usefixtures("quick")
+def test_each_run_is_timed() -> None:
     calls = {"tc": 0, "other": 0}
 
     def run(name: str) -> None:
@@ -186,3 +198,136 @@ def test_a_run_goes_on_where_it_ended(
     records.write_text("\n".join([other, *rest, ""]), encoding="utf-8")
     with pytest.raises(SystemExit, match="records of another run: tc differs"):
         suites.main(given)
+
+
+NPBENCH = {
+    "bench_info/atax.json": json.dumps(
+        {
+            "benchmark": {
+                "relative_path": "linear/atax",
+                "module_name": "atax",
+                "func_name": "kernel",
+                "parameters": {"S": {"M": 30, "N": 40}},
+                "init": {
+                    "func_name": "initialize",
+                    "input_args": ["M", "N"],
+                    "output_args": ["x", "A"],
+                },
+                "input_args": ["A", "x"],
+                "array_args": ["A", "x"],
+                "output_args": [],
+            }
+        }
+    ),
+    "npbench/benchmarks/linear/atax/atax.py": """
+import numpy as np
+def initialize(M, N):
+    return np.linspace(0, 1, N), np.arange(M * N).reshape(M, N) / (M * N)
+""",
+    "npbench/benchmarks/linear/atax/atax_numpy.py": "def kernel(A, x): return A @ x @ A",
+    "npbench/benchmarks/linear/atax/atax_numba_o.py": "def kernel(A, x): return A @ x @ A + 1",
+    "npbench/benchmarks/linear/atax/atax_numba_n.py": "def kernel(A, x): raise OSError('none')",
+}
+KERNELBENCH = """
+import torch
+batch_size, dim = 16, 20
+class Model(torch.nn.Module):
+    def forward(self, x): return torch.relu(x)
+def get_inputs(): return [torch.rand(batch_size, dim) - 0.5]
+def get_init_inputs(): return []
+"""
+
+
+def written(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return root
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_program_of_npbench_is_compared_and_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = written(tmp_path, NPBENCH)
+    monkeypatch.setattr("sys.modules", dict(sys.modules))
+    (record,) = npbench.measured(root, "atax", "S", 0.0, ["jax"])
+    assert (record.suite, record.name, record.sizes) == ("NPBench S", "atax", "M 30, N 40")
+    assert record.right
+    assert set(record.seconds) == {"tc", "numpy"}
+    assert record.notes == {"numba": "OSError: none"}
+    monkeypatch.setitem(
+        npbench.ALL, "atax", lambda f: lambda A, x: f.atax(A, x) + (2 * x if len(A) > 9 else 0)
+    )
+    (record,) = npbench.measured(root, "atax", "S", 0.0, ["jax"])
+    assert record.beyond == 1
+
+
+def test_every_text_has_a_program_and_small_sizes() -> None:
+    names = {path.stem for path in (TEXTS / "npbench").glob("*.tc")}
+    assert names == set(npbench.ALL) == {*SMALL, *SMALL_RECURRENCES}
+    assert set(kernelbench.PROBLEMS) == set(kernelbench.SMALL)
+    assert {*kernelbench.PARAMETERS, *kernelbench.SCALED} <= set(kernelbench.PROBLEMS)
+    assert len(kernelbench.PROBLEMS) == 55
+    for path in TEXTS.glob("*/*.tc"):
+        assert format_source(Source(path.read_text(), path.name)) == path.read_text()
+
+
+def test_calls_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "def f(double(N) x) -> (o, p) { o(i) = x(i) / 3  p(i) = o(i) + p(i) }"
+    compared = Compared()
+    function, x = compared(text, "f"), np.arange(5.0)
+    outputs = [np.empty(5), np.ones(5)]
+    for call in range(3):
+        function(x, outputs=outputs)
+        np.testing.assert_allclose(outputs[1], 1 + (call + 1) * x / 3)
+    assert compared.beyond == 0
+    monkeypatch.setattr(tc, "error_bound", lambda *_, **__: (-1.0, np.ones(5)))
+    compared(text, "f")(x, outputs=outputs)
+    assert compared.beyond == 0, "equal elements are right in any case"
+    monkeypatch.setattr(tc, "interpret", lambda *_, **__: (x + 1, x))
+    compared(text, "f")(x, outputs=[np.empty(5), np.zeros(5)])
+    assert compared.beyond == 5 + 3
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_problem_of_kernelbench_is_compared_and_timed(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    root = written(tmp_path, {"KernelBench/level1/19_ReLU.py": KERNELBENCH})
+    (record,) = kernelbench.measured(root, "level1_19", "", 0.0, ["torch.compile"])
+    assert (record.suite, record.name, record.sizes) == ("KernelBench", "1:19 ReLU", "16x20")
+    assert record.right
+    assert set(record.seconds) == {"tc", "torch"}
+    wrong = KERNELBENCH.replace("torch.relu(x)", "torch.relu(x) + (x > 0.4)")
+    written(tmp_path, {"KernelBench/level1/19_ReLU.py": wrong})
+    (record,) = kernelbench.measured(root, "level1_19", "", 0.0, ["torch.compile"])
+    assert record.beyond > 10
+
+
+def test_a_library_that_does_not_come_back_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Record("NPBench S", "atax", "", {"tc": 1.0, "numpy": 2.0})
+    asked = []
+
+    def run(command: list[str]) -> tuple[str, str]:
+        asked.append(command[-1])
+        return ("noise\n@" + json.dumps(asdict(record)), "") if "jax" in command[-1] else ("", "")
+
+    monkeypatch.setattr(apart, "_run", run)
+    found = apart.measured_apart("npbench", tmp_path, "atax", "S", 1.0, "NPBench S", "atax")
+    assert asked == ["", "jax"]
+    assert found.seconds == record.seconds
+    assert found.notes == {"jax": "no result in 100 s"}
+    monkeypatch.setattr(apart, "_run", lambda _: ("", "ValueError: none"))
+    found = apart.measured_apart("npbench", tmp_path, "atax", "S", 1.0, "NPBench S", "atax")
+    assert (found.ratio, found.right, found.notes) == (None, False, {"tc": "ValueError: none"})
+
+
+def test_a_process_measures_one_program(tmp_path: Path) -> None:
+    root = written(tmp_path, NPBENCH)
+    found = apart.measured_apart("npbench", root, "atax", "S", 0.0, "NPBench S", "atax")
+    assert found.right, found
+    assert found.ratio is not None
+    found = apart.measured_apart("npbench", root, "no such", "S", 0.0, "NPBench S", "no such")
+    assert "no such" in found.notes["tc"]
