@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from heapq import heapreplace
-from math import gcd, prod
+from math import gcd, inf, prod
+from typing import TypeAlias
 
 from tc.device import Device
 from tc.plan import PACKED, SCRATCH, Promote
@@ -30,8 +31,14 @@ EVEN = 1 << 10
 WIDENED = 8
 """Rows of padded copies become whole vectors where that adds no more than this part of them."""
 
+LEAST_STEPS = 64
+"""Steps of a reduction between loads and stores of its accumulators, at least."""
+
 MIN_PARTS = 8
 """A parallel loop of fewer iterations is shared unevenly: more loops join it."""
+
+Digits: TypeAlias = "tuple[tuple[str, int], ...]"
+"""The names of loops of which digits run inside of packs, and how many iterations a digit has."""
 
 
 @dataclass(frozen=True)
@@ -100,30 +107,117 @@ class NestBuffers:
         """Whether some packed read depends on a member."""
         return any(self.nest.uses(access, member) for access in self.packs)
 
-    def packs_locally(self, used: Iterable[Member], v_outer: Member) -> bool:
+    def packs_locally(self, used: Iterable[Member], v_outer: Member, inside: Digits = ()) -> bool:
         """Whether each thread may pack its own panels: the loops that panels depend on are
-        outermost, these loops have iterations for all threads, and a panel stays in the cache."""
+        outermost, these loops have iterations for all threads, and the panels of one pack, for the
+        digits `inside` of it, stay in the cache."""
         if not self._own_panels(used):
             return False
         parts = iterations((*used, v_outer), self.nest)
         even = parts >= MIN_PARTS or parts % self.device.threads == 0
-        return even and self.panel_bytes <= self.device.l2 * 3 // 4
+        return even and self.panel_bytes(inside) <= self.device.l2 * 3 // 4
+
+    def digits(self, used: Sequence[Member], v_outer: Member, *, in_steps: bool) -> Digits:
+        """The loops, of those `used`, of which digits run inside of packs, with their iterations,
+        which are fewer than all or the whole loop: so that what a pack reads lies side by side. A
+        line is fetched as often as packs read part of the line. A reduction may run `in_steps`
+        where the panels do not stay in the cache."""
+        found = [d for access in self.packs for d in self._digits_of(access, used)]
+        return min([(), *found], key=partial(self._cycles, used, v_outer, in_steps=in_steps))
+
+    def _digits_of(self, access: Access, used: Sequence[Member]) -> Iterator[Digits]:
+        """The digits inside of a pack by which the memory that it reads grows in one piece."""
+        nest, line = self.nest, self.device.line // self._bytes(access.tensor)
+        length = 1
+        inside: Digits = ()
+        for step, member in self._walk(access, used):
+            if step != length or length >= line:
+                return
+            size = self._iterations(member, ())
+            if member in used:
+                extent, unit = nest.extent(member), max(1, line // length)
+                for parts in range(-(-extent // unit), 1, -1):
+                    size = -(-extent // (parts * unit)) * unit
+                    yield (*inside, (member.name, size))
+                size, inside = extent, (*inside, (member.name, extent))
+                yield inside
+            length *= size
+
+    def _walk(self, access: Access, used: Sequence[Member]) -> list[tuple[int, Member]]:
+        """The loops along which a packed read moves, the nearest elements first, with steps."""
+        loops = (*used, self.tile.vector, *self.nest.main.reduction)
+        steps = [(abs(self.nest.stride(access, m) or 0), m) for m in loops]
+        return sorted(((step, m) for step, m in steps if step), key=lambda pair: pair[0])
+
+    def _iterations(self, member: Member, inside: Digits) -> int:
+        """How many iterations of a loop a pack holds."""
+        if member == self.tile.vector:
+            return min(self.tile.lanes * self.tile.vectors, self.nest.extent(member))
+        whole = self.nest.extent(member) if member in self.nest.main.reduction else 1
+        return dict(inside).get(member.name, whole)
+
+    def _bytes(self, tensor: str) -> int:
+        return self.nest.info.scop.shaped.program.tensors[tensor].dtype.bytes
+
+    def _cycles(
+        self, used: Sequence[Member], v_outer: Member, inside: Digits, *, in_steps: bool
+    ) -> float:
+        """The cycles of the busiest thread with digits inside of packs: of the tile, and of the
+        lines that packs fetch."""
+        nest, device, tile, digits = self.nest, self.device, self.tile, dict(inside)
+        sizes = [(nest.extent(m), digits.get(m.name, 1)) for m in used]
+        parts = prod(-(-extent // size) for extent, size in sizes) * iterations([v_outer], nest)
+        held, steps = self.panel_bytes(inside), 1
+        if inside and held > device.l2 * 3 // 4:
+            depth = prod(map(nest.extent, nest.main.reduction))
+            fits = in_steps and held * min(1.0, LEAST_STEPS / depth) <= device.l2 * 3 // 4
+            steps = -(-held // (device.l2 // 4)) if fits else 0
+        if not steps or (inside and parts < MIN_PARTS and parts % device.threads):
+            return inf
+        cycles = tile.cost * nest.main.instances * device.passes(device.vector_bits)
+        cycles += sum(self._fetching_cycles(access, used, inside) for access in self.packs)
+        target = nest.main.statement.write.tensor
+        size = prod(nest.info.scop.shape(target)) * nest.element
+        cycles += 2 * (steps - 1) * size / self._rate(size)
+        return cycles * -(-parts // device.threads) / parts
+
+    def _fetching_cycles(self, access: Access, used: Sequence[Member], inside: Digits) -> float:
+        """The cycles in which packs fetch the lines of a tensor: the first line of each piece of
+        memory that one pack reads is not prefetched."""
+        device, element = self.device, self._bytes(access.tensor)
+        length, is_even = 1, True
+        for step, member in self._walk(access, used):
+            if step == length:
+                length *= self._iterations(member, inside)
+            else:
+                is_even &= step * element % device.line == 0
+        size = prod(self.nest.info.scop.shape(access.tensor)) * element
+        piece = length * element
+        split = 0 if is_even and piece % device.line == 0 else device.line - element
+        lines = (piece + split) / device.line + self.costs.unprefetched_factor - 1
+        return size / piece * lines * device.line / self._rate(size)
+
+    def _rate(self, size: int) -> float:
+        """The bytes of a tensor of `size` bytes that a core reads in a cycle."""
+        device = self.device
+        if size <= device.l2:
+            return device.l2_bytes_per_cycle
+        return device.l3_bytes_per_cycle if size <= device.l3 else device.memory_bytes_per_cycle
 
     def packs_inside(self, outside: Iterable[Member], used: Iterable[Member]) -> bool:
         """Whether panels are packed inside of other loops: each iteration of these loops needs
         panels of its own, and a panel stays in the first cache."""
-        return self._own_panels((*outside, *used)) and self.panel_bytes <= self.device.l1
+        return self._own_panels((*outside, *used)) and self.panel_bytes() <= self.device.l1
 
     def _own_panels(self, members: Iterable[Member]) -> bool:
         """Whether there are packed reads, each of which depends on all of the members."""
         return bool(self.packs) and all(self.nest.uses(a, m) for m in members for a in self.packs)
 
-    @cached_property
-    def panel_bytes(self) -> int:
-        """The bytes of the packed reads for one tile of vectors."""
-        return sum(map(self._panel_elements, self.packs)) * self.nest.element
+    def panel_bytes(self, inside: Digits = ()) -> int:
+        """The bytes of the packed reads for one tile of vectors and the digits `inside`."""
+        return sum(self._panel_elements(a, inside) for a in self.packs) * self.nest.element
 
-    def _panel_elements(self, access: Access) -> int:
+    def _panel_elements(self, access: Access, inside: Digits) -> int:
         statement, row = self.nest.main.statement, self.tile.row
         width = self.tile.lanes * self.tile.vectors
         reach = {v: end - begin for v, (begin, end) in statement.ranges.items()}
@@ -131,6 +225,8 @@ class NestBuffers:
         reach[str(self.nest.variable(self.tile.vector))] = width
         if row is not None:
             reach[str(self.nest.variable(row))] = self.tile.rows
+        named = {m.name: str(self.nest.variable(m)) for m in self.nest.members}
+        reach |= {named[name]: size for name, size in inside}
         forms = (s.terms.items() for s in access.subscripts if s is not None)
         return prod(1 + sum(abs(c) * (reach[v] - 1) for v, c in form) for form in forms)
 

@@ -19,7 +19,7 @@ from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR, Promote, Split
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import Move
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, iterations, whole_of
-from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers
+from tc.polyhedral.cpu.buffers import LEAST_STEPS, MIN_PARTS, Digits, NestBuffers
 from tc.polyhedral.cpu.costs import SHORT, TileCosts, device_of
 from tc.polyhedral.cpu.nest_promotions import LoopsOfTile, NestPromoter, ReductionSteps
 from tc.polyhedral.cpu.register_tiles import RegisterTile
@@ -29,10 +29,6 @@ from tc.polyhedral.schedule import Member, count
 
 MOST_STEPS = 64
 """Steps of a reduction beyond which nobody would unroll it."""
-
-
-LEAST_STEPS = 64
-"""Steps of a reduction between loads and stores of its accumulators, at least."""
 
 
 @dataclass
@@ -55,6 +51,8 @@ class NestPlanner:
     outermost: bool
     points: list[Member] = field(default_factory=list)
     outer: dict[str, Member] = field(default_factory=dict)
+    inside: list[Member] = field(default_factory=list)
+    digits: Digits = ()
     steps: ReductionSteps | None = None
     _innermost: Member | None = None
     _reduction: Member | None = None
@@ -62,6 +60,7 @@ class NestPlanner:
     def plan(self) -> None:
         """Writes all actions of the nest."""
         self._tile()
+        self._put_inside()
         self.steps = self._reduction_steps()
         loops = self._decided(self._loops())
         self._innermost = loops.last(self.around, len(loops.all))
@@ -161,6 +160,31 @@ class NestPlanner:
             self.points += bound
         return outer
 
+    def _put_inside(self) -> None:
+        """Makes the loops that run inside of packs, `inside`, digits of loops that packs use."""
+        if not (self._accumulates and self.outermost and self.buffers.packs):
+            return
+        u_outer, v_outer, others = self._row_and_others()
+        buffers, names = self.buffers, self.nest.names
+        used = [m for m in others if buffers.moves_packs(m)]
+        if u_outer is not None and buffers.moves_packs(u_outer):
+            return
+        in_steps = self._runs_in_steps and self.options.reduction_tile is None
+        if not in_steps and not buffers.packs_locally(used, v_outer):
+            return
+        digits = dict(buffers.digits(used, v_outer, in_steps=in_steps))
+        for member in used:
+            whole, own = self.nest.extent(member), digits.get(member.name, 1)
+            sizes = [*(2**n for n in range(10) if 2**n < whole), whole]
+            what = f"{self._name(member)} in a pack"
+            size = self.draft.decide(what, names, own, partial(iter, sizes))
+            if size >= whole:
+                self.inside.append(member)
+            elif size > 1:
+                self.outer[member.name], point = self.draft.tile(member, (size,), names)
+                self.inside.append(point)
+            self.digits += ((member.name, size),) if size > 1 else ()
+
     # --- reductions -----------------------------------------------------------------------------
 
     def _reduce(self, item: NestItem) -> None:
@@ -220,18 +244,29 @@ class NestPlanner:
             accumulators *= self.chosen.vectors
         return prod(steps) <= SHORT and accumulators * prod(steps) <= 32
 
+    @property
+    def _accumulates(self) -> bool:
+        """Whether the vectors of a tile are accumulators of a reduction."""
+        return bool(self.chosen and not self.chosen.reduced and self.nest.main.reduction)
+
+    @property
+    def _runs_in_steps(self) -> bool:
+        """Whether a reduction may run in steps, between which the target holds what it sums."""
+        if self.chosen is None or self.chosen.blocked or not self._accumulates:
+            return False
+        target = self.nest.main.statement.write.tensor
+        dtype = self.nest.info.scop.shaped.program.tensors[target].dtype
+        return dtype == compute_dtype(dtype) and not self._staged
+
     def _reduction_steps(self) -> ReductionSteps | None:
         """Tiles a reduction, so that accumulators are loaded and stored after so many steps: where
         options say so, and where a panel for the whole reduction would not stay in the cache."""
-        chosen, main = self.chosen, self.nest.main
-        if chosen is None or chosen.reduced or chosen.blocked or not main.reduction:
+        if not self._runs_in_steps:
             return None
-        dtype = self.nest.info.scop.shaped.program.tensors[main.statement.write.tensor].dtype
-        if dtype != compute_dtype(dtype) or self._staged:
-            return None
+        main = self.nest.main
         member = max(main.reduction, key=self.nest.extent)
         size, wanted = self.nest.extent(member), self.options.reduction_tile
-        room, panel = device_of(self.draft).l2 // 2, self.buffers.panel_bytes
+        room, panel = device_of(self.draft).l2 // 2, self.buffers.panel_bytes(self.digits)
         if wanted is None:
             whole = size
             if self.outermost and panel > room:
@@ -265,7 +300,7 @@ class NestPlanner:
 
     def _members(self) -> list[Member]:
         """The loops of the nest that are left around its tile."""
-        return [self.outer.get(m.name, m) for m in self.nest.members]
+        return [self.outer.get(m.name, m) for m in self.nest.members if m not in self.inside]
 
     def _row_and_others(self) -> tuple[Member | None, Member, list[Member]]:
         """The loop over rows, the loop over vectors, and all others."""
@@ -281,7 +316,7 @@ class NestPlanner:
         if self.chosen is None or self.chosen.reduced or not self.nest.main.reduction:
             return None
         u_outer, v_outer, others = self._row_and_others()
-        move = self.buffers.staged((*others, v_outer), u_outer)
+        move = self.buffers.staged((*others, *self.inside, v_outer), u_outer)
         return move.action if move and self.draft.wants(move, self.nest.names) else None
 
     def _loops(self) -> LoopsOfTile:
@@ -302,7 +337,7 @@ class NestPlanner:
         if u_outer is not None and buffers.moves_packs(u_outer):
             local = False  # one panel serves all rows
         elif self.outermost:
-            local = buffers.packs_locally(used, v_outer)
+            local = buffers.packs_locally(used, v_outer, self.digits)
         else:
             local = buffers.packs_inside(self.around, used)
         if any(access.tensor in self.within for access in buffers.packs):
@@ -312,6 +347,7 @@ class NestPlanner:
             local = self.draft.decide_whether(what, self.nest.names, default=local)
         first, last = ([*used, v_outer], inner) if local else ([], [v_outer, *inner])
         others = [m for m in others if m not in first]
+        others = [*self.inside, *others] if local else [*others, *self.inside]
         others, window = self._window(first, others, last, shared=not local)
         order = [*first, *others, *window, *last]
         padded = len(first) + len(others)
@@ -328,7 +364,7 @@ class NestPlanner:
         _, v_outer, _ = self._row_and_others()
         others = [m for m in self._members() if m != v_outer]
         used = [m for m in others if self.buffers.moves_packs(m)]
-        around, rows = [*used, v_outer], [m for m in others if m not in used]
+        around, rows = [*used, v_outer], [*self.inside, *(m for m in others if m not in used)]
         if not (self.outermost and self.options.parallel):
             return around, rows
         panels, threads = iterations(around, self.nest), device_of(self.draft).threads
@@ -336,7 +372,8 @@ class NestPlanner:
             p for p in range(1, threads + 1)
             if panels * p >= MIN_PARTS or panels * p % threads == 0
         )  # fmt: skip
-        trips = [(m, self.draft.trips(m, self.nest.names)) for m in rows if m.coincident]
+        shared = [m for m in rows if m.coincident and m not in self.inside]
+        trips = [(m, self.draft.trips(m, self.nest.names)) for m in shared]
         found = [(m, count) for m, count in trips if count >= parts]
         if parts == 1 or not found:
             return around, rows

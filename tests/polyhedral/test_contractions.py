@@ -1,0 +1,149 @@
+"""Generated contractions: groups of loops in each operand, sums, batches, in all layouts, by the
+plans that the chooser makes for caches so small that packs, digits and steps decide, and by
+decisions taken at random. Arrays end at, or begin after, pages that nobody may touch."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+import pytest
+
+import tc
+from tc.device import Device, host
+from tc.pipeline import target_of
+from tc.plan import Plan
+from tc.polyhedral.lowering import trace_lowering
+from tc.polyhedral.schedule import to_text
+from tc.polyhedral.target import Decisions
+from tests.support.bounds import assert_computes
+from tests.support.guarded import Array, copy_at_edge
+from tests.support.pipeline import checked, shaped
+
+TINY = Device(vector_bits=256, l1=1 << 10, l2=12 << 10, l3=64 << 10, threads=2)
+ZEN4 = Device(
+    vector_bits=512, unit_bits=256, vector_registers=32, l2=1 << 20, l3=32 << 20, threads=2,
+    l2_bytes_per_cycle=24.0,
+)  # fmt: skip
+MOST_INSTANCES, MOST_ELEMENTS = 1 << 21, 1 << 18
+
+
+class Contraction:
+    """A sum of products of two operands, whose loops are drawn: some in the result and one operand,
+    some summed, some in all three."""
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        counts = [
+            rng.choice((0, 1, 1, 2, 2, 3, 4)),
+            rng.choice((0, 1, 1, 2, 3)),
+            rng.choice((0, 1, 1, 2)),
+        ]
+        batch = rng.choice((0, 0, 1))
+        names = iter("abcdefghijklmn")
+        left, right, summed, both = ([next(names) for _ in range(n)] for n in (*counts, batch))
+        self.sizes = {n: rng.randint(1, 70) for n in (*left, *right, *summed, *both)}
+        operands = {"X": left + summed + both, "Y": right + summed + both, "O": left + right + both}
+        while self._is_large(operands):
+            name = max(self.sizes, key=lambda n: (self.sizes[n], rng.random()))
+            self.sizes[name] = rng.randint(1, self.sizes[name] - 1)
+        self.loops = {t: rng.sample(own, len(own)) for t, own in operands.items()}
+        dtype = rng.choice(("float", "float", "double"))
+        self.dtype = {"float": np.float32, "double": np.float64}[dtype]
+        op = "+=!" if summed or rng.random() < 0.7 else "="
+        a, b, c = (f"{t}({','.join(self.loops[t])})" for t in "XYO")
+        factors = [a, b] if rng.random() < 0.5 else [b, a]
+        declared = ", ".join(
+            f"{dtype}({','.join(n.upper() for n in self.loops[t])}) {t}" for t in "XY"
+        )
+        self.text = f"def f({declared}) -> (O) {{ {c} {op} {' * '.join(factors)} }}"
+        self.edge = rng.choice(("ends", "begins"))
+        self.rng = rng
+
+    def _is_large(self, operands: dict[str, list[str]]) -> bool:
+        elements = [prod(self.sizes[n] for n in own) for own in operands.values()]
+        return prod(self.sizes.values()) > MOST_INSTANCES or max(elements) > MOST_ELEMENTS
+
+    def inputs(self) -> list[Array]:
+        rng = np.random.default_rng(self.rng.randint(0, 1 << 30))
+        shapes = ([self.sizes[n] for n in self.loops[t]] for t in "XY")
+        return [copy_at_edge(rng.standard_normal(s).astype(self.dtype), self.edge) for s in shapes]
+
+    def plan(self, device: Device, wanted: dict[str, str]) -> tuple[Plan, Decisions]:
+        """The plan for a device, with these decisions; statements are rewritten as for the host,
+        so that the plan has its names."""
+        decisions = Decisions(wanted)
+        rewriting = target_of(host()).rewriting
+        target = replace(target_of(device), decider=decisions, rewriting=rewriting)
+        shape = {t: tuple(self.sizes[n] for n in self.loops[t]) for t in "XY"}
+        program = checked(self.text, "f")
+        arrays = {t: np.empty(s, self.dtype) for t, s in shape.items()}
+        how = {"initial": frozenset[str](), "check": True}
+        return trace_lowering(shaped(program, arrays), {}, target, **how).mapped.plan, decisions
+
+    def drawn(self, device: Device) -> Plan:
+        """A plan for decisions at random, each of those that follow from the others."""
+        wanted: dict[str, str] = {}
+        for _ in range(3):
+            _, decisions = self.plan(device, wanted)
+            for name, asked in decisions.asked.items():
+                if self.rng.random() < 0.5:
+                    wanted.setdefault(name, self.rng.choice(asked.values))
+        return self.plan(device, wanted)[0]
+
+    def check(self, plan: Plan) -> None:
+        """Fails unless the compiled plan computes what numpy does, within the bound."""
+        inputs = self.inputs()
+        equation = ",".join("".join(self.loops[t]) for t in "XY") + "->" + "".join(self.loops["O"])
+        wanted = np.einsum(equation, *(x.astype(np.float64) for x in inputs), optimize=True)
+        out = copy_at_edge(np.full(wanted.shape, np.nan, self.dtype), self.edge)
+        tc.compile(self.text, options=tc.Options(plan=plan, threads=2))(*inputs, outputs={"O": out})
+        assert_computes(self.text, inputs, out, wanted)
+
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("seed", range(60))
+def test_generated(seed: int) -> None:
+    found = Contraction(seed)
+    found.check(found.drawn(TINY) if seed % 2 else found.plan(TINY, {})[0])
+
+
+# --- what lies inside of a pack -------------------------------------------------------------------
+
+
+def tree(text: str, device: Device = ZEN4, **sizes: int) -> str:
+    """The loops that a device is given for a text."""
+    return to_text(tc.explain(text, sizes, device=device).trace.lowering.mapped.tree)
+
+
+OUTERMOST = "def f(float(A,K,B,C) X, float(J,K) Y) -> (O) { O(c,j,b,a) +=! X(a,k,b,c) * Y(j,k) }"
+SIZES = {"A": 48, "B": 44, "C": 48, "J": 24, "K": 48}
+
+
+def test_the_loop_along_the_memory_of_a_pack_is_inside() -> None:
+    """c is contiguous in X, and outermost in O: with one c in a pack, each line of X would be
+    fetched for each of 16 packs."""
+    found = tree(OUTERMOST, **SIZES)
+    assert "promote X to scratch X_packed[1x1x48x48x48]" in found
+    assert "band [c *, j div" in found
+
+
+def test_digits_of_a_long_loop_are_whole_lines() -> None:
+    found = tree(OUTERMOST.replace("B,C", "C").replace("b,c", "c").replace("j,b,a", "j,a"),
+                 A=168, C=168, J=24, K=168)  # fmt: skip
+    digit = int(found.split("c div ")[1].split()[0])
+    assert digit % 16 == 0
+    assert digit < 168
+
+
+def test_short_loops_are_inside_with_the_next_ones() -> None:
+    """4 floats are no line: b, which is next to c in X, is inside, too."""
+    found = tree(OUTERMOST, **(SIZES | {"C": 4}))
+    assert "X_packed[1x4x48x48x48]" in found or "band [c *, b mod" in found
+
+
+def test_a_pack_that_the_second_cache_does_not_hold_has_one_place_of_each_loop() -> None:
+    device = replace(ZEN4, l2=24 << 10)
+    assert "c div" not in tree(OUTERMOST, device, **SIZES)
