@@ -103,7 +103,7 @@ def trace_lowering(
     shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options, target))
     scop = timed("scop", lambda: with_gathers(build_scop(shaped, initial)))
     dependences = timed("dependences", lambda: compute_dependences(scop))
-    tree = timed("schedule", lambda: _schedule(scop, dependences, options, target))
+    tree = timed("schedule", lambda: _schedule(scop, dependences, strides, options, target))
     timed("legality", lambda: check_schedule(tree, dependences))
     info = AccessInfo(scop, strides, check)
     generate = partial(lower_schedule, scop, strides=strides, check=check, launches=target.launches)
@@ -177,10 +177,12 @@ def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgra
     return replace(kernel, sites=sites)
 
 
-def _schedule(scop: Scop, dependences: Dependences, options: Options, target: Target) -> Node:
+def _schedule(
+    scop: Scop, dependences: Dependences, strides: Strides, options: Options, target: Target
+) -> Node:
     wanted, accept, strategy = options.schedule, None, options.schedule.fusion
     if strategy == "auto":
-        accept, strategy = worthwhile(scop, target.fusion_bytes), "max"
+        accept, strategy = worthwhile(scop, target.fusion_bytes, strides), "max"
     if wanted.apart:
         accept = kept_apart(scop, wanted.apart, accept)
     return schedule(scop, dependences, strategy, accept=accept, seconds=wanted.seconds)

@@ -78,9 +78,9 @@ def test_bytes_of_each_type() -> None:
 
 def test_what_moves_with_a_loop_outside() -> None:
     """Inside of the loop over n, w moves from one n to the next; within it is read again."""
-    text = """def f(float(N,B,I) x, float(N,I) w) -> (p, q) {
-      p(n,b) +=! x(n,b,i) * w(n,i)
-      q(n,b) = p(n,b) + 1
+    text = """def f(float(B,N,I) x, float(N,I) w) -> (p, q) {
+      p(b,n) +=! x(b,n,i) * w(n,i)
+      q(b,n) = p(b,n) + 1
     }"""
     assert_reread(0, text, "b", outer="n", N=3, B=10, I=30)
     assert_reread(4 * 3 * 30, text, "b", N=3, B=10, I=30)
@@ -182,3 +182,33 @@ def test_products_keep_the_loops_of_their_tiles_inside_of_shared_ones() -> None:
     assert tree.startswith("band [b *]")
     assert "band [t *, u *]" in tree
     assert "band [t *, u *]" not in to_text(schedule(scop, dependences, "max"))
+
+
+@pytest.mark.parametrize(
+    ("statements", "strides", "share"),
+    [
+        ("x(i) +=! A(i,j) * y(j)  z(j) +=! A(i,j) * y(i)", {}, False),
+        ("x(i) +=! A(j,i) * y(j)  z(j) +=! A(j,i) * y(i)", {}, False),
+        ("x(i) +=! A(i,j) * y(j)  z(j) +=! A(i,j) * y(i)", {"A": (1, 64)}, False),
+        ("x(i) +=! A(i,j) * y(j)  z(i) +=! A(i,j) + y(j)", {}, True),
+        ("x(i) +=! A(j,i) * y(j)  z(i) +=! A(j,i) + y(j)", {}, True),
+        ("x(i) +=! A(i,j) * y(j)  z(i) +=! B(j,i) * y(j)", {}, False),
+        ("x(i) +=! A(i,j) * y(j)  z(i) +=! B(j,i) * y(j)", {"B": (1, 64)}, True),
+        ("x(i) +=! A(i,j) * y(j)  z(i) = x(i) * y(i)", {}, True),
+        ("x(i) +=! A(j,i) * y(j)  z(j,i) = A(j,i) * x(i)", {}, True),
+        ("x(i) +=! A(i,j) * y(j)  z(j) +=! A(i,j) * y(i) where i in 0:31", {}, True),
+        ("x(i) +=! A(i,j) * y(j)  z(j) +=! A(i,j) * y(i) where i in 0:32", {}, False),
+    ],
+)
+def test_lines_of_memory_are_walked_alike(
+    statements: str, strides: dict[str, tuple[int, ...]], share: bool
+) -> None:
+    """Where one statement goes along the lines of a matrix inside of a shared loop, no other goes
+    across the lines of one there."""
+    text = f"def f(float(N,N) A, float(N,N) B, float(N) y) -> (x, z) {{ {statements} }}"
+    scop = scop_of(text, N=64)
+    accept = worthwhile(scop, 1 << 40, strides)
+    tree = to_text(schedule(scop, compute_dependences(scop), "max", accept=accept))
+    assert tree.startswith("band") == share
+    apart = to_text(schedule(scop, compute_dependences(scop), "max"))
+    assert apart.startswith("band")

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from math import prod
 
 from tc.errors import BackendError
+from tc.kernel.ir import row_major
 from tc.polyhedral.rewrite.splitting import name_of_partial
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
 from tc.wording import closest
 
 
-def worthwhile(scop: Scop, most_bytes: int) -> Accept:
+def worthwhile(
+    scop: Scop, most_bytes: int, strides: Mapping[str, tuple[int, ...]] | None = None
+) -> Accept:
     """Accepts a merge if what each iteration of the shared loops reads again (weights, say) has at
     most so many bytes, which stay in the cache from one to the next; then what one cluster gives to
     the other stays there too. Partial reductions and what combines them share no loops: these are
     over the few elements, and would stand around the many parts, which are for threads. Nor do
     products that have nothing to do with each other, but happen to have equal sizes: each has a
-    tile, packed operands and an order of loops that suit it. Inside of shared loops, a product
-    keeps the loops of its tile: only of the outermost ones are some iterations given to tiles."""
+    tile, packed operands and an order of loops that suit it. Nor do statements of as many
+    instances of which one would go along the lines of memory inside of the shared loops, and
+    another across them. Inside of shared loops, a product keeps the loops of its tile: only of the
+    outermost ones are some iterations given to tiles. Inputs with `strides` are not row-major."""
+    known = strides or {}
 
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
         if any(name_of_partial(name) in first.statements for name in second.statements):
@@ -30,7 +36,10 @@ def worthwhile(scop: Scop, most_bytes: int) -> Accept:
         else:
             products = all(_has_product(scop, cluster) for cluster in (first, second))
             apart = products and _are_unrelated(scop, first, second, columns)
-        if apart:
+        most = max(_instances(scop.statement(n)) for n in names)
+        large = [n for n in names if 2 * _instances(scop.statement(n)) >= most]
+        walks = {w for n in large for w in _walks(scop, n, (*columns, *first.outer), known)}
+        if apart or len(walks) > 1:
             return False
         reread: dict[str, int] = {}
         for name in names:
@@ -97,6 +106,33 @@ def _loses_reuse(
     left -= {c.values[statement.name].variable for c in around}
     inside = left - {c.values[statement.name].variable for c in columns}
     return bool(inside) and _reuses(statement, left) and not _reuses(statement, inside)
+
+
+def _instances(statement: ScopStatement) -> int:
+    return prod(end - begin for begin, end in statement.ranges.values())
+
+
+def _walks(
+    scop: Scop,
+    name: str,
+    columns: tuple[Column, ...],
+    strides: Mapping[str, tuple[int, ...]],
+) -> Iterator[str]:
+    """How a statement goes over tensors of which each of its instances touches another element:
+    inside of shared columns it goes "along" what is contiguous, or "across" that, where the
+    contiguous loop is shared and another is not."""
+    statement = scop.statement(name)
+    long = {v for v, (begin, end) in statement.ranges.items() if end - begin > 1}
+    inside = long - {c.values[name].variable for c in columns}
+    for access in statement.accesses if len(long) > 1 and inside else ():
+        steps = strides.get(access.tensor) or row_major(scop.shaped.shapes[access.tensor])
+        found = dict.fromkeys(long, 0)
+        for subscript, step in zip(access.subscripts, steps, strict=True):
+            for variable, factor in ({} if subscript is None else subscript.terms).items():
+                if variable in found:
+                    found[variable] += factor * step
+        if all(found.values()) and (nearest := [v for v in long if abs(found[v]) == 1]):
+            yield "along" if inside.intersection(nearest) else "across"
 
 
 def _are_unrelated(
