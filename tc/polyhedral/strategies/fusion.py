@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 
 from tc.errors import BackendError
@@ -22,9 +22,10 @@ def worthwhile(
     over the few elements, and would stand around the many parts, which are for threads. Nor do
     products that have nothing to do with each other, but happen to have equal sizes: each has a
     tile, packed operands and an order of loops that suit it. Nor do statements of as many
-    instances of which one would go along the lines of memory inside of the shared loops, and
-    another across them. Inside of shared loops, a product keeps the loops of its tile: only of the
-    outermost ones are some iterations given to tiles. Inputs with `strides` are not row-major."""
+    instances, none of which touches what another writes, and of which one would go along the lines
+    of memory inside of the shared loops, and another across them. Inside of shared loops, a
+    product keeps the loops of its tile: only of the outermost ones are some iterations given to
+    tiles. Inputs with `strides` are not row-major."""
     known = strides or {}
 
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
@@ -39,7 +40,8 @@ def worthwhile(
         most = max(_instances(scop.statement(n)) for n in names)
         large = [n for n in names if 2 * _instances(scop.statement(n)) >= most]
         walks = {w for n in large for w in _walks(scop, n, (*columns, *first.outer), known)}
-        if apart or len(walks) > 1:
+        parts = ([scop.statement(n) for n in c.statements] for c in (first, second))
+        if apart or (len(walks) > 1 and not _give(*parts)):
             return False
         reread: dict[str, int] = {}
         for name in names:
@@ -141,11 +143,7 @@ def _are_unrelated(
     """Whether neither cluster touches what the other writes, and nothing that both read moves with
     their outermost loop."""
     one, other = ([scop.statement(n) for n in c.statements] for c in (first, second))
-    for a, b in ((one, other), (other, one)):
-        written = {statement.write.tensor for statement in a}
-        if any(access.tensor in written for statement in b for access in statement.accesses):
-            return False
-    return not any(
+    return not _give(one, other) and not any(
         _move_alike(read, s, again, t, columns[0])
         for s in one
         for t in other
@@ -153,6 +151,15 @@ def _are_unrelated(
         for again in t.reads
         if read.tensor == again.tensor
     )
+
+
+def _give(one: Sequence[ScopStatement], other: Sequence[ScopStatement]) -> bool:
+    """Whether some statements touch what others write."""
+    for a, b in ((one, other), (other, one)):
+        written = {statement.write.tensor for statement in a}
+        if any(access.tensor in written for statement in b for access in statement.accesses):
+            return True
+    return False
 
 
 def _move_alike(
