@@ -8,7 +8,6 @@ alternate; medians. `--save` writes the tables into `bench/results`.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
 import time
@@ -24,7 +23,7 @@ import tc
 import tc.sac
 from bench.cpu_machine import describe, one_line, short_name
 from bench.sac_cases import CASES, EXAMPLES, Case, example
-from bench.timing import seconds_of_rounds
+from bench.timing import seconds_of_rounds, with_one_thread
 
 RESULTS = Path(__file__).parent / "results"
 ONE = tc.Options(threads=1)
@@ -264,16 +263,8 @@ def tables(parts: str, seed: int, budget: float) -> list[Table]:
     return found
 
 
-def with_one_thread() -> None:
-    """Starts the program again unless the libraries below numpy are told to take one thread."""
-    variables = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
-    if not variables.items() <= os.environ.items():
-        command = [sys.executable, "-m", "bench.sac", *sys.argv[1:]]
-        os.execve(sys.executable, command, {**os.environ, **variables})
-
-
 def main() -> None:
-    with_one_thread()
+    with_one_thread("bench.sac")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=33)
     parser.add_argument("--budget", type=float, default=0.4, help="seconds for each run")

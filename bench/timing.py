@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -28,6 +29,21 @@ def machine() -> str:
         pass
     versions = ", ".join(f"{p} {version(p)}" for p in ("numpy", "numba", "islpy"))
     return f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}, {versions}"
+
+
+ONE_THREAD = {
+    **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
+    "TC_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
+"""What tells libraries to take one thread, in the environment of a process that imports them."""
+
+
+def with_one_thread(module: str) -> None:
+    """Starts the module again unless the libraries below it are told to take one thread."""
+    if not ONE_THREAD.items() <= os.environ.items():
+        command = [sys.executable, "-m", module, *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, **ONE_THREAD})
 
 
 def once(run: Callable[[], object]) -> float:

@@ -5,7 +5,8 @@ ScalingIntelligence/KernelBench: equations, references, inputs and sizes are rea
 the texts of tc stand here. `--contractions 40 --seed 1` adds contractions that the seed draws,
 `--products` products of matrices of m x k x n. With `--records FILE.jsonl` a program is written as
 soon as it is measured, and what the file has is not measured again; no program starts later than
-`--minutes` after the first. `--save` writes the tables of all records into `bench/results`.
+`--minutes` after the first. With `--one-thread` each library has one thread, and
+the time of the processor is taken. `--save` writes the tables of all records into `bench/results`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from typing import Any
 from bench.broad import read_run, whole_lines
 from bench.cpu import RESULTS, words
 from bench.cpu_machine import describe, git, one_line, short_name
-from bench.suites.record import Record
+from bench.suites.record import Record, one_thread
 from bench.suites.report import line, report, summary
 from bench.suites.sources import SUITES, find_suites
 from bench.suites.task import tasks
 from bench.suites.tccg import LAYOUTS
+from bench.timing import with_one_thread
 
 KINDS = [suite.name for suite in SUITES]
 PACKAGES = ("numpy", "numba", "torch", "jax")
@@ -51,6 +53,9 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--products", action="store_true")
     parser.add_argument("--seconds", type=float, default=4.0, help="of taking turns, a program")
     parser.add_argument("--minutes", type=float, default=30.0, help="no program starts later")
+    parser.add_argument(
+        "--one-thread", action="store_true", help="times of the processor, of one thread"
+    )
     parser.add_argument("--least", action="store_true", help="tables from least times")
     parser.add_argument("--records", type=Path, metavar="FILE.jsonl", help="go on with a run")
     parser.add_argument("--save", action="store_true", help="write the tables of all records")
@@ -61,7 +66,7 @@ def described() -> dict[str, Any]:
     """The machine, with what identifies the compiler that is measured."""
     changes = git("status", "--porcelain", "--", "tc")
     return {
-        **describe(PACKAGES, len(os.sched_getaffinity(0))),
+        **describe(PACKAGES, 1 if one_thread() else len(os.sched_getaffinity(0))),
         "tc": git("rev-parse", "HEAD:tc"),
         "changes": changes,
     }
@@ -75,7 +80,7 @@ def opened(path: Path, machine: dict[str, Any]) -> tuple[dict[str, Any], list[Re
         return machine, []
     path.write_text(whole_lines(path), encoding="utf-8")
     heading, records = read_run(path)
-    for name in ("tc", "changes", "processor", "packages"):
+    for name in ("tc", "changes", "threads", "processor", "packages"):
         if heading[name] != machine[name]:
             raise ValueError(f"{path} has records of another run: {name} differs")
     return heading, [Record.read(values) for values in records]
@@ -106,6 +111,8 @@ def measure_all(
 
 def main(given: Sequence[str] | None = None) -> None:
     chosen = arguments_of(given)
+    if chosen.one_thread:
+        with_one_thread("bench.suites")
     with tempfile.TemporaryDirectory(prefix="tc-suites-") as name:
         folder = Path(name)
         os.environ.update(TC_CACHE_DIR=str(folder / "kernels"), TC_TUNE="0")
@@ -121,7 +128,7 @@ def main(given: Sequence[str] | None = None) -> None:
         shown = [record.with_least() for record in records] if chosen.least else records
         print(f"\n{summary(shown)}")
         if chosen.save:
-            saved = RESULTS / f"suites-{short_name(heading)}.md"
+            saved = RESULTS / f"suites-{short_name(heading)}{'-one-thread' * one_thread()}.md"
             first = f"{one_line(heading)}{'; least times' if chosen.least else ''}."
             saved.write_text(report(first, shown), encoding="utf-8")
 

@@ -47,9 +47,7 @@ def measured_apart(
 
 def _run(command: Sequence[str]) -> tuple[str, str]:
     """What a process prints, and the last line of its errors if it fails by itself."""
-    threads = str(len(os.sched_getaffinity(0)))
-    settings = {"OMP_NUM_THREADS": threads, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    settings |= {"MPLBACKEND": "agg"}
+    settings = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "MPLBACKEND": "agg"}
     try:
         done = subprocess.run(
             command,

@@ -7,7 +7,6 @@ a call of torch takes about a second.
 from __future__ import annotations
 
 import copy
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 
 import tc
 from bench.suites.compiled_texts import TEXTS, Functions
-from bench.suites.record import Record, timed
+from bench.suites.record import Record, clock, timed
 from bench.timing import timer_of
 
 PROBLEMS = sorted(
@@ -161,7 +160,6 @@ def measured(
     import torch
 
     warnings.simplefilter("ignore")
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.set_grad_enabled(False)
     path = paths(root)[name]
     beyond = beyond_bound(path, name)
@@ -176,7 +174,7 @@ def measured(
     sizes = ", ".join("x".join(map(str, v.shape)) for v in inputs if isinstance(v, torch.Tensor))
 
     def record(notes: Mapping[str, str]) -> Record:
-        timers = {peer: timer_of(run) for peer, run in runs.items()}
+        timers = {peer: timer_of(run, clock()) for peer, run in runs.items()}
         return Record(SUITE, title(path), sizes, *timed(timers, budget), beyond, notes)
 
     if "torch.compile" in without:

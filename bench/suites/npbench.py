@@ -10,7 +10,6 @@ import importlib
 import json
 import signal
 import sys
-import time
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ import numpy as np
 from bench.suites.compiled_texts import Compared, Functions
 from bench.suites.npbench_programs import PROGRAMS, SMALL
 from bench.suites.npbench_recurrences import RECURRENCES, SMALL_RECURRENCES
-from bench.suites.record import Record, timed
+from bench.suites.record import Record, clock, timed
 from bench.timing import Timer
 
 ALL = PROGRAMS | RECURRENCES
@@ -121,25 +120,28 @@ class Call:
         given = [self.data[name] for name in self.source.info["input_args"]]
         return copy.deepcopy(given) if self.written else given
 
-    def outcome(self, function: Callable[..., Any]) -> list[np.ndarray]:
-        """What a call returns, then the arguments that hold results."""
+    def outcome(self, function: Callable[..., Any], *, writes: bool = True) -> list[np.ndarray]:
+        """What a call returns, then the arguments that hold results if the call writes there."""
         given = self.arguments()
         found = listed(function(*given))
-        names = list(self.source.info["input_args"])
-        return [np.asarray(v) for v in found + [given[names.index(n)] for n in self.results]]
+        if writes:
+            names = list(self.source.info["input_args"])
+            found += [given[names.index(name)] for name in self.results]
+        return [np.asarray(value) for value in found]
 
     def timer(self, function: Callable[..., Any]) -> Timer:
         """Calls with arguments that are copied before the clock starts."""
+        now = clock()
         most = max(1, int(COPIED / max(self.bytes, 1))) if self.written else 10_000
 
         def seconds(count: int) -> float:
             total = 0.0
             while count > 0:
                 given = [self.arguments() for _ in range(min(count, most))]
-                begin = time.perf_counter()
+                begin = now()
                 for arguments in given:
                     function(*arguments)
-                total += time.perf_counter() - begin
+                total += now() - begin
                 count -= len(given)
             return total
 
@@ -236,7 +238,7 @@ def measured(
     for library, function in [("numpy", reference), ("tc", own), *others(call, without)]:
         try:
             with limited(FIRST_CALL):
-                found = call.outcome(function)
+                found = call.outcome(function, writes=library != "jax")
                 seconds = call.timer(function)(1)
         except Exception as error:
             notes.setdefault(library, f"{type(error).__name__}: {error}".splitlines()[0][:120])

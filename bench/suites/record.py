@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import statistics
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.cpu_report import fastest_of, ratio_of
-from bench.timing import Timer, seconds_of_timers
+from bench.timing import ONE_THREAD, Timer, seconds_of_timers
 
 DENSE = " dense"
 """Ends the name of a peer whose result is copied where the library returns a permuted view."""
@@ -17,6 +19,8 @@ ALWAYS_DENSE = "jax"
 REST, WARM = 0.15, 0.03
 """Seconds before each time is taken: a worker of OpenBLAS keeps a core busy for 100 ms after a
 call, and the threads of the library that is timed come back within the calls."""
+ONE_WARM = 0.002
+"""Of one thread alone, whose time of the processor is taken, nobody keeps the core."""
 TURN, NUMBERS = 0.004, 3
 MOST_ROUNDS = 15
 FAR_BEHIND, SLOW = 4.0, 0.1
@@ -82,6 +86,16 @@ class Record:
         return ratio_of({n: s for n, s in self.seconds.items() if n.endswith(DENSE) or n in kept})
 
 
+def one_thread() -> bool:
+    """Whether this process and those that it starts were told to take one thread."""
+    return ONE_THREAD.items() <= os.environ.items()
+
+
+def clock() -> Callable[[], float]:
+    """Of the processor for one thread, as other work on the machine changes that little."""
+    return time.process_time if one_thread() else time.perf_counter
+
+
 def timed(timers: Mapping[str, Timer], budget: float) -> tuple[dict[str, float], dict[str, float]]:
     """Median and least seconds of a call of each, in turns of about `budget` seconds together."""
     second = {}
@@ -91,10 +105,11 @@ def timed(timers: Mapping[str, Timer], budget: float) -> tuple[dict[str, float],
     fastest = min(second.values())
     alone = {n for n, s in second.items() if s > SLOW and s > FAR_BEHIND * fastest and n != "tc"}
     turns = {name: timer for name, timer in timers.items() if name not in alone}
-    each = sum(REST + WARM + 2 * NUMBERS * max(second[name], TURN) for name in turns)
+    rest, warm = (0.0, ONE_WARM) if one_thread() else (REST, WARM)
+    each = sum(rest + warm + 2 * NUMBERS * max(second[name], TURN) for name in turns)
     rounds = max(3, min(MOST_ROUNDS, int(budget / each)))
     samples = seconds_of_timers(
-        turns, budget=TURN * rounds, rounds=rounds, rest=REST, warm=WARM, numbers=NUMBERS
+        turns, budget=TURN * rounds, rounds=rounds, rest=rest, warm=warm, numbers=NUMBERS
     )
     samples |= {name: [second[name]] for name in alone}
     medians = {name: statistics.median(samples[name]) for name in timers}
