@@ -147,3 +147,30 @@ def test_short_loops_are_inside_with_the_next_ones() -> None:
 def test_a_pack_that_the_second_cache_does_not_hold_has_one_place_of_each_loop() -> None:
     device = replace(ZEN4, l2=24 << 10)
     assert "c div" not in tree(OUTERMOST, device, **SIZES)
+
+
+# --- rows of operands ----------------------------------------------------------------------------
+
+ROWS = "def f(float(L,N,I,M) X, float(K,M,J,N) Y) -> (O) { O(l,k,j,i) +=! X(l,n,i,m) * Y(k,m,j,n) }"
+ROW_SIZES = {"I": 48, "J": 44, "K": 44, "L": 44, "M": 48, "N": 48}
+
+
+def test_rows_far_apart_are_packed() -> None:
+    """Rows of Y along k are 99 pages apart, and each step of m reads another page: no set of the
+    first cache holds 9 rows."""
+    assert "promote Y to temporary Y_packed" in tree(ROWS, **ROW_SIZES)
+
+
+def test_rows_that_few_tiles_read_are_not_packed() -> None:
+    assert "Y_packed" not in tree(ROWS, **(ROW_SIZES | {"L": 4}))
+
+
+def test_rows_that_stay_in_the_first_cache_are_not_packed() -> None:
+    assert "Y_packed" not in tree(ROWS, replace(ZEN4, l1=4 << 20), **ROW_SIZES)
+    assert "Y_packed" not in tree(ROWS, **(ROW_SIZES | {"M": 3, "N": 8}))
+
+
+def test_rows_along_which_sums_run_are_read_where_they_are() -> None:
+    """Of 16 steps one reads another line."""
+    text = ROWS.replace("N,I,M", "M,I,N").replace("n,i,m", "m,i,n")
+    assert "Y_packed" not in tree(text, **ROW_SIZES)

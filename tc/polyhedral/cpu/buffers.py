@@ -4,10 +4,12 @@ inputs with their padding, targets that are strided along the vectors.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from heapq import heapreplace
+from itertools import product
 from math import gcd, inf, prod
 from typing import TypeAlias
 
@@ -348,10 +350,9 @@ class NestBuffers:
     # --- operands whose rows lie side by side -----------------------------------------------------
 
     def packed_rows(self, touched: frozenset[str]) -> Iterator[Move]:
-        """The moves of reads that each step of a long sum takes from another line, of which a few
-        elements are for the rows of a tile, as of `A(k,i)` with rows along i: where the first cache
-        does not hold these lines until the next tile takes their next elements. They are packed in
-        the order of the rows. Tensors `touched` elsewhere are not."""
+        """The moves of reads that are packed in the order of a tile's rows, as of `A(k,i)` or
+        `A(i,m,j,n)` with rows along i: where the first cache does not hold the lines that a tile
+        reads until another tile reads them again. Tensors `touched` elsewhere are not packed."""
         nest, tile, touched = self.nest, self.tile, self.written | touched
         if tile.row is None or tile.rows == 1 or tile.reduced or tile.blocked:
             return
@@ -363,13 +364,45 @@ class NestBuffers:
                 and tensor not in touched
                 and _moves_with_rows(access, nest, tile)
                 and len(nest.reads(tensor)) == 1
-                and not _stay(access, nest, self.device)
+                and not self._stays(access)
             ):
                 axes = self._panels(access, tile.row, tile.rows)
+                others = [m for m in nest.members if m != tile.vector and not nest.uses(access, m)]
                 shape = nest.info.scop.shape(tensor)
-                size, action = prod(shape), Promote(tensor, PACKED, axes=axes)
-                before, after = panels * size, self.costs.packing_reads * size
+                size, action = prod(shape), Promote(tensor, PACKED, axes=axes, lanes=tile.lanes)
+                before = panels * prod(map(nest.extent, others)) * size * self._apart(access)
+                after = self.costs.packing_reads * size
                 yield Move(f"{tensor} packed for rows", action, shape, before, after)
+
+    def _apart(self, access: Access) -> float:
+        """The part of a read's elements that come from another line than those of the step of the
+        reduction before."""
+        uses = (m for m in reversed(self.nest.main.reduction) if self.nest.uses(access, m))
+        step = abs(self.nest.stride(access, next(uses)) or 0)
+        return min(1.0, step * self._bytes(access.tensor) / self.device.line)
+
+    def _stays(self, access: Access) -> bool:
+        """Whether the first cache holds twice the lines that a tile of rows reads in a sum, in each
+        of its sets: a page has a line for each."""
+        nest, row, line = self.nest, self.tile.row, self.device.line
+        sums = [(m, nest.extent(m)) for m in nest.main.reduction if nest.uses(access, m)]
+        if not sums or row is None:
+            return True
+        lines, sets, held = (
+            self.device.l1 // line,
+            max(1, self.device.page // line),
+            Counter({0: 1}),
+        )
+        for member, extent in (*sums, (row, self.tile.rows)):
+            step = abs(nest.stride(access, member) or 0) * self._bytes(access.tensor)
+            if extent * min(step, line) > self.device.l1:
+                return False
+            own = Counter(p % sets for p in {i * step // line for i in range(extent)})
+            pairs = product(held.items(), own.items())
+            held = Counter()
+            for (one, number), (other, times) in pairs:
+                held[(one + other) % sets] += number * times
+        return 2 * max(held.values()) * sets <= lines
 
 
 def _longest(parts: Sequence[tuple[float, int]], times: int, threads: int) -> float:
@@ -424,23 +457,10 @@ def element_steps(access: Access) -> list[int]:
 
 def _moves_with_rows(access: Access, nest: ParallelNest, tile: RegisterTile) -> bool:
     """Whether a read moves along one dimension of its tensor with the rows of a tile, from each row
-    to the element beside, and does not move with the vectors."""
+    to the next place, and does not move with the vectors."""
     assert tile.row is not None
-    if nest.uses(access, tile.vector) or nest.stride(access, tile.row) != 1:
-        return False
     forms = [dict(s.terms) for s in access.subscripts if s is not None]
     u = nest.variable(tile.row)
     whole = len(forms) == len(access.subscripts) and all(len(form) <= 1 for form in forms)
-    return whole and [form for form in forms if u in form] == [{u: 1}]
-
-
-def _stay(access: Access, nest: ParallelNest, device: Device) -> bool:
-    """Whether the first cache holds twice the lines that a sum reads. Lines whose distance is a
-    multiple of a page lie in one set of the cache, as a page has a line for each set."""
-    members = [m for m in nest.main.reduction if nest.uses(access, m)]
-    steps = [abs(nest.stride(access, m) or 0) * nest.element for m in members]
-    line, sets = device.line, max(1, device.page // device.line)
-    if not steps or min(steps) < line:
-        return True
-    alike = gcd(sets, *(step // line for step in steps)) if all(s % line == 0 for s in steps) else 1
-    return 2 * prod(map(nest.extent, members)) <= device.l1 // line // alike
+    rows = [form for form in forms if u in form]
+    return whole and rows == [{u: 1}] and not nest.uses(access, tile.vector)
