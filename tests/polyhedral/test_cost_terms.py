@@ -41,6 +41,7 @@ LARGE_L2 = Device(vector_bits=256, l2=1 << 20, l3=32 << 20, threads=2)
 SMALL = Device(vector_bits=128, fma=False, l3=0)
 
 MM = "def mm(float(128,1024) A, float(1024,1024) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+MM_OF_4 = "def mm(float(99,500) A, float(500,4) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 TRANSPOSE = "def t(float(N,M) x) -> (o) { o(j,i) = x(i,j) }"
 SHUFFLED = """def shuffled(float(68,145) x, float(58,5) y) -> (z) {
   z(i,j) = x(i / 58, j % 5 * 29 + j / 5) * y(i % 58, j % 5) where i in 0:3944, j in 0:145
@@ -125,6 +126,7 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
     ("module", "name", "other", "program", "device", "sizes"),
     [
         (register_tiles, "MAX_VECTORS", 4, "tbmm 500x26x72x26", SMALL, {}),
+        (register_tiles, "MAX_COLUMNS", 1, MM_OF_4, WIDE, {}),
         (register_tiles, "MAX_ROWS", 2, "tmm 128x32x256", WIDE, {}),
         (costs, "SHORT", 0, "conv2d 8x64x56x56,64x64x3x3", WIDE, {}),
         (nest_plan, "SHORT", 0, "maxpool2x2 32x64x112x112", WIDE, {}),
@@ -219,6 +221,18 @@ def test_rows_side_by_side_are_packed() -> None:
     """Each of 500 steps reads a line of A of its own, and 512 are all that 32 KiB hold."""
     assert packs_rows(NARROW_UNITS)
     assert not packs_rows(replace(NARROW_UNITS, l1=1 << 20))
+
+
+@pytest.mark.parametrize("order", ["float(500,4) B", "float(4,500) B"])
+def test_all_of_a_short_loop_is_in_a_tile(order: str) -> None:
+    """Along k, a vector of A serves all columns of C, and a vector of B all rows of a tile; B is
+    packed where k is not contiguous in B."""
+    subscripts = "k,j" if order.startswith("float(500") else "j,k"
+    text = f"def f(float(99,500) A, {order}) -> (C) {{ C(i,j) +=! A(i,k) * B({subscripts}) }}"
+    found = str(plan(text, cpu_target(WIDE)))
+    assert '"bind": "j mod 4", "role": "unroll"' in found
+    assert '"bind": "k mod 16", "role": "vector"' in found
+    assert ('"promote": "B", "scope": "temporary"' in found) == (subscripts == "k,j")
 
 
 def test_lines_of_few_sets() -> None:

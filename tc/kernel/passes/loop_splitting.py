@@ -19,6 +19,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TypeGuard
 
 from tc.affine.intervals import Interval
@@ -72,7 +73,7 @@ MIN_GUARDED_ITERATIONS = 8
 VECTORS_PER_MASK = 4
 """Vectors of a last iteration for each one that has a mask, at most."""
 
-MAX_LAST_STATEMENTS = 32
+MAX_LAST_STATEMENTS = 64
 """Statements of a last iteration, after unrolling."""
 
 MAX_SPLIT_STATEMENTS = 192
@@ -160,18 +161,17 @@ def _is_plain(stmt: ir.Stmt) -> TypeGuard[ir.For]:
 
 
 def _is_peeled(loop: ir.For, scope: Scope, fewest: int) -> bool:
-    """Whether a test of a branch holds in all iterations of a loop but the last, and there not for
-    all vectors."""
+    """Whether a test of a branch, or of a term of a sum, holds in all iterations of a loop but the
+    last, and there not for all vectors."""
     values = iterations(loop)
     if len(values) < fewest or _size(loop) > MAX_LAST_STATEMENTS:
         return False
     others, last = {loop.var: (values[0], values[-2])}, {loop.var: (values[-1], values[-1])}
+    sums = _stays(loop)
 
-    def splits(test: ir.Expr, lanes: int) -> bool:
-        return (
-            isinstance(test, ir.Compare)
-            and decided(test, {**scope.bounds, **others}) is True
-            and _is_partial(test, {**scope.bounds, **last}, lanes)
+    def splits(test: ir.Compare, lanes: int) -> bool:
+        return decided(test, {**scope.bounds, **others}) is True and _is_partial(
+            test, {**scope.bounds, **last}, lanes
         )
 
     def is_split(block: Stmts, lanes: int) -> bool:
@@ -179,10 +179,10 @@ def _is_peeled(loop: ir.For, scope: Scope, fewest: int) -> bool:
         with scope.block():
             for stmt in block:
                 inside = lanes
-                if isinstance(stmt, ir.If):
-                    if any(splits(test, lanes) for test in conjuncts(stmt.condition)):
-                        return True
-                elif isinstance(stmt, ir.For) and stmt.mark == "vector":
+                tests = _tests_of(stmt) if isinstance(stmt, ir.If) or sums else ()
+                if any(splits(test, lanes) for test in tests):
+                    return True
+                if isinstance(stmt, ir.For) and stmt.mark == "vector":
                     inside = max(1, len(iterations(stmt)))
                 with scope.inside(stmt):
                     if is_split(ir.inner_statements(stmt), inside):
@@ -192,6 +192,12 @@ def _is_peeled(loop: ir.For, scope: Scope, fewest: int) -> bool:
 
     with scope.inside(loop):
         return is_split(loop.body, 1)
+
+
+def _stays(loop: ir.For) -> bool:
+    """Whether all iterations of a loop store to the same places."""
+    stores = (stmt for stmt in ir.statements(loop.body) if isinstance(stmt, ir.Store))
+    return not any(loop.var in names_in(index) for store in stores for index in store.indices)
 
 
 def _is_partial(test: ir.Compare, bounds: Mapping[str, Interval], lanes: int) -> bool:
@@ -643,13 +649,19 @@ def inner_loops(block: Stmts) -> dict[str, Interval]:
 def deciding_tests(block: Stmts, *, stores: bool = True) -> Iterator[ir.Compare]:
     """The comparisons, in branches and selections of a block, that decide what is evaluated; those
     that decide what is stored only with `stores`."""
+    found = (_tests_of(stmt, stores=stores) for stmt in ir.statements(block))
+    yield from dict.fromkeys(chain.from_iterable(found))
+
+
+def _tests_of(stmt: ir.Stmt, *, stores: bool = True) -> Iterator[ir.Compare]:
+    """The comparisons in the condition of a branch, and in the selections of a statement's own
+    expressions."""
     conditions: list[ir.Expr] = []
-    for stmt in ir.statements(block):
-        if isinstance(stmt, ir.If) and (stores or not _stores(stmt)):
-            conditions.append(stmt.condition)
-        conditions += (e.condition for e in ir.expressions(stmt) if isinstance(e, ir.Select))
+    if isinstance(stmt, ir.If) and (stores or not _stores(stmt)):
+        conditions.append(stmt.condition)
+    conditions += (e.condition for e in ir.expressions(stmt) if isinstance(e, ir.Select))
     tests = (test for condition in conditions for test in conjuncts(condition))
-    yield from dict.fromkeys(test for test in tests if isinstance(test, ir.Compare))
+    return (test for test in tests if isinstance(test, ir.Compare))
 
 
 def _stores(branch: ir.If) -> bool:

@@ -135,6 +135,10 @@ class NestPlanner:
             self.outer[chosen.row.name] = self._split(
                 chosen.row, (chosen.rows,), (UNROLL if unrolled else SERIAL,), self.nest.names
             )
+        if chosen.column is not None:
+            self.outer[chosen.column.name] = self._split(
+                chosen.column, (self.nest.extent(chosen.column),), (UNROLL,), self.nest.names
+            )
         if not chosen.reduced:
             self.outer[chosen.vector.name] = self._vector(chosen.vector, chosen, self.nest.names)
 
@@ -326,7 +330,7 @@ class NestPlanner:
             if chosen is not None and chosen.blocked and not chosen.reduced:
                 return self._strips(chosen)
             order = self._as_read(members)
-            return LoopsOfTile(order, order)
+            return LoopsOfTile(order, order, whole=chosen is not None and chosen.reduced)
         buffers = self.buffers
         u_outer, v_outer, others = self._row_and_others()
         used = [m for m in others if buffers.moves_packs(m)]
@@ -508,11 +512,14 @@ class NestPlanner:
             return f"{names}: plain loops; nothing can be a vector, or the processor has none."
         along = f"{chosen.vector.name}, a reduction" if chosen.reduced else chosen.vector.name
         text = f"{names}: vectors of {chosen.lanes} along {along}"
+        column = chosen.column
+        held = chosen.rows * chosen.vectors * (self.nest.extent(column) if column else 1)
         if chosen.streams:
             return f"{text}, all of a row in turn: rows come from memory, and are read once."
         if chosen.row is not None and chosen.rows > 1:
-            text += f"; a register tile of {chosen.rows} {chosen.row.name} x {chosen.vectors}"
-            text += f" vectors, {chosen.rows * chosen.vectors} accumulators."
+            across = f" x all {self.nest.extent(column)} {column.name}" if column else ""
+            text += f"; a register tile of {chosen.rows} {chosen.row.name}{across} x"
+            text += f" {chosen.vectors} vectors, {held} accumulators."
         else:
             text += f", {chosen.vectors} at a time."
         for access in self.buffers.packs:

@@ -44,13 +44,17 @@ MIN_VECTORS_BEFORE_SHORT = 4
 MAX_VECTORS = 8
 """How many vectors of a row are tried."""
 
+MAX_COLUMNS = 8
+"""Iterations of a loop that may all be columns of a tile."""
+
 
 @dataclass(frozen=True)
 class RegisterTile:
     """`rows` iterations of the member `row` times `vectors` vectors of `lanes` along the member
     `vector`.
 
-    `reduced`: `vector` is a member of a reduction. The reads `packed` are to be packed, the reads
+    `reduced`: `vector` is a member of a reduction; such a tile may have all iterations of the
+    member `column`, for each row. The reads `packed` are to be packed, the reads
     `blocked` to be transposed block by block; a block has as many rows as a vector has lanes.
     `streams`: all vectors of a row are taken in turn, rather than some of several rows.
     """
@@ -60,6 +64,7 @@ class RegisterTile:
     vectors: int
     row: Member | None
     rows: int
+    column: Member | None
     reduced: bool
     packed: tuple[Access, ...]
     blocked: tuple[Access, ...]
@@ -69,9 +74,10 @@ class RegisterTile:
     @property
     def shape(self) -> tuple[object, ...]:
         """All fields but the cost and `streams`, as names and numbers."""
-        row = None if self.row is None else self.row.name
+        row, column = (None if x is None else x.name for x in (self.row, self.column))
         held = (tuple(access.site for access in found) for found in (self.packed, self.blocked))
-        return (self.vector.name, self.lanes, self.vectors, row, self.rows, self.reduced, *held)
+        size = (self.lanes, self.vectors, row, self.rows, column)
+        return (self.vector.name, *size, self.reduced, *held)
 
 
 def choose_tile(
@@ -119,6 +125,7 @@ def _decided(
     left = [t for t in candidates if (t.vector, t.lanes) == vectors[found]]
     questions: tuple[tuple[str, Callable[[RegisterTile], str]], ...] = (
         ("rows along", lambda t: t.row.name if t.row is not None and t.rows > 1 else "none"),
+        ("columns along", lambda t: "none" if t.column is None else t.column.name),
         ("packed", lambda t: ", ".join(sorted({a.tensor for a in t.packed})) or "none"),
         ("vectors of a row", lambda t: str(t.vectors)),
         ("rows", lambda t: str(t.rows)),
@@ -163,23 +170,29 @@ class _Search:
             for lanes in _lane_counts(extent, widest) if extent > 1 else ():
                 for row in (None, *(m for m in tiled if m != vector and not alone)):
                     yield from self._tiles(vector, lanes, row)
+                    for column in tiled if row is not None and vector not in tiled else ():
+                        if column != row and 1 < nest.extent(column) <= MAX_COLUMNS:
+                            yield from self._tiles(vector, lanes, row, column)
 
     def _runs_along(self, member: Member) -> bool:
         """Whether all items move with a member."""
         return all(member.values[i.statement.name].variable for i in self.nest.items)
 
-    def _tiles(self, vector: Member, lanes: int, row: Member | None) -> Iterator[RegisterTile]:
-        """The tiles of some lanes along a member, with rows along another."""
-        options, model = self.options, _Model(self, vector, lanes, row)
+    def _tiles(
+        self, vector: Member, lanes: int, row: Member | None, column: Member | None = None
+    ) -> Iterator[RegisterTile]:
+        """The tiles of some lanes along a member, with rows along another, and all iterations of a
+        third."""
+        options, model = self.options, _Model(self, vector, lanes, row, column)
         blocked, accumulates = model.blocked, self.nest.main.statement.accumulates
         budget = max(self.device.vector_registers - 2, 2)
-        for vectors in _choices(options.vectors, MAX_VECTORS):
+        for vectors in _choices(options.vectors, MAX_VECTORS if column is None else 1):
             if vectors > 1 and (vectors - 1) * lanes >= model.width and options.vectors is None:
                 break
             if not _splits(vector, vectors * lanes):
                 continue
             for rows in _choices(options.rows, MAX_ROWS) if row is not None else (1,):
-                if rows > model.height or rows * vectors + vectors > budget:
+                if rows > model.height or (rows * model.span + 1) * vectors > budget:
                     break
                 if (row is not None and not _splits(row, rows)) or (blocked and rows != lanes):
                     continue
@@ -188,7 +201,7 @@ class _Search:
                 yield model.tile(rows, vectors)
 
     def operands(self, shape: TileShape, *, reduced: bool) -> list[TileOperand]:
-        may_pack = not reduced and self.options.pack is not False
+        may_pack = self.options.pack is not False
         may_block = self.options.pack is not False
         return [
             operand(
@@ -196,6 +209,7 @@ class _Search:
                 shape,
                 self.costs,
                 may_pack=may_pack
+                and not (reduced and shape.nest.info.stride(a, shape.v) == 1)
                 and a.tensor not in self.written | self.elsewhere
                 and self.nest.reads_one_element(a.tensor),
                 unwritten=may_block and is_alone(a, self.nest) and a.tensor not in self.written,
@@ -209,10 +223,17 @@ class _Model:
     """Costs of tiles of some lanes along a member, with rows along another. The terms that the size
     of a tile does not change are computed once."""
 
-    def __init__(self, search: _Search, vector: Member, lanes: int, row: Member | None) -> None:
+    def __init__(
+        self,
+        search: _Search,
+        vector: Member,
+        lanes: int,
+        row: Member | None,
+        column: Member | None = None,
+    ) -> None:
         nest, device = search.nest, search.device
         self.nest, self.device, self.costs = nest, device, search.costs
-        self.vector, self.lanes, self.row = vector, lanes, row
+        self.vector, self.lanes, self.row, self.column = vector, lanes, row, column
         self.reduced = vector not in nest.members
         cycles = device.passes(device.vector_bits)
         share = device.passes(lanes * nest.element * 8) / cycles
@@ -222,6 +243,7 @@ class _Model:
         self.streamed = sum(is_streamed(r.access, self.shape) for r in self.reads)
         self.width = nest.extent(vector)
         self.height = 1 if row is None else nest.extent(row)
+        self.span = 1 if column is None else nest.extent(column)
         self.depth = prod(map(nest.extent, nest.main.reduction))
         self.packed = tuple(r.access for r in self.reads if r.packing_slots and not r.blocked)
         self.blocked = tuple(r.access for r in self.reads if r.blocked)
@@ -240,17 +262,18 @@ class _Model:
     def tile(self, rows: int, vectors: int) -> RegisterTile:
         """A tile with its cost, in slots for each useful element of a step."""
         costs, device, lanes, width = self.costs, self.device, self.lanes, vectors * self.lanes
-        accumulators = rows * vectors
+        accumulators = rows * vectors * self.span
         free = device.vector_registers - accumulators - vectors
         loads = loading = fetched = 0.0
         for read in self.reads:
-            count = vectors_of(read, rows, vectors, free)
+            columns = self.span if self._moves_with_columns(read.access) else 1
+            count = vectors_of(read, rows, vectors, free) * columns
             loads += read.loads * count
             loading += read.loading_slots * count
             kept = read.reuse_distance_bytes * (
-                read.rows[rows - 1] if self.reduced else vectors if read.along else 1
+                read.rows[rows - 1] * columns if self.reduced else vectors if read.along else 1
             )
-            if kept > device.l1:
+            if kept > device.l1 and columns == self.span:
                 far = self._far_rate(kept) if self.reduced else 1.0
                 fetched += read.fetched_bytes * -(-count // read.neighbours) * far
         operations = accumulators * max(1, len(self.reads) - 1)
@@ -261,7 +284,7 @@ class _Model:
         work = max(busy, self.latency) + costs.issue_slots * (loads + operations)
         work += self.moving * accumulators + self.streamed * costs.stream_switch_slots * rows
         if self.reduced:
-            work += costs.combining_slots * rows / max(1.0, self.depth / width)
+            work += costs.combining_slots * rows * self.span / max(1.0, self.depth / width)
         useful = accumulators * lanes * _fullness(self.width, width)
         cost = work / (useful * _fullness(self.height, rows))
         cost += self._refetch_cost(vectors) * (-(-self.width // width) - 1)
@@ -276,12 +299,16 @@ class _Model:
             vectors,
             self.row,
             rows,
+            self.column,
             self.reduced,
             self.packed,
             self.blocked,
             cost,
             runs_one_row_at_a_time(self.nest, self.vector, device),
         )
+
+    def _moves_with_columns(self, access: Access) -> bool:
+        return self.column is not None and self.nest.uses(access, self.column)
 
     def _far_rate(self, size: float) -> float:
         """How much longer a core takes to read `size` bytes in turn than from the second cache."""

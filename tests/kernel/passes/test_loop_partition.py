@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import tc
 import tc.kernel.passes.loop_splitting
 from tc.dtypes import FLOAT32
-from tc.kernel.ir import Comment, For, If, Kernel, Load, Stmt, Store
+from tc.kernel.folding import binary, select
+from tc.kernel.ir import Comment, Const, For, If, Kernel, Load, Stmt, Store
 from tc.kernel.passes.loop_splitting import MAX_LAST_STATEMENTS as MAX_COPIED_STATEMENTS
 from tc.kernel.passes.loop_splitting import MIN_ITERATIONS, split_last_iterations
 from tc.kernel.passes.stores import store_whole_lines
@@ -72,11 +73,22 @@ def test_where(extent: int, vectors: int, wanted: bool, rows: int) -> None:
     assert is_peeled(copy(extent, vectors=vectors, rows=3, parallel=True)) == wanted
 
 
+def test_sums_along_vectors_that_are_not_whole() -> None:
+    """A selection, and not a branch, keeps what lies beyond the last term out of a sum."""
+    place = add(times(var("j0"), LANES), var("l"))
+    term = select(less(place, 61), Load("a", (place,), FLOAT32), Const(0.0, FLOAT32))
+    step = Store("s", (var("l"),), binary("+", Load("s", (var("l"),), FLOAT32), term))
+    stmt = loop("j0", 8, loop("l", LANES, step, mark="vector"))
+    buffers = dense("a", FLOAT32, (61,), "input"), dense("s", FLOAT32, (LANES,), "output")
+    initial = frozenset({"s"})
+    assert is_peeled(Kernel("sums", buffers, ((stmt,),), initial=initial))
+
+
 def test_large_bodies_stay() -> None:
     assert is_peeled(copy(61, more=MAX_COPIED_STATEMENTS - 5))
     assert not is_peeled(copy(61, more=MAX_COPIED_STATEMENTS))
-    assert is_peeled(copy(225, vectors=4, more=4))
-    assert not is_peeled(copy(225, vectors=4, more=8))
+    assert is_peeled(copy(225, vectors=4, more=MAX_COPIED_STATEMENTS // 4 - 4))
+    assert not is_peeled(copy(225, vectors=4, more=MAX_COPIED_STATEMENTS // 4))
 
 
 def test_masks_are_left_in_the_last_iteration_only() -> None:
