@@ -47,6 +47,9 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--recurrences", action="store_true", help="of NPBench: also loops in Python over defs"
     )
+    parser.add_argument(
+        "--without", default="", help="of NPBench and KernelBench: numba, jax, torch.compile"
+    )
     parser.add_argument("--contractions", type=int, default=0, help="how many are drawn")
     parser.add_argument("--seed", type=int, default=1, help="of the contractions")
     parser.add_argument("--types", default="float,double", help="of the contractions: half, int8")

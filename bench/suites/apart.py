@@ -25,11 +25,18 @@ MARK = "@"
 
 
 def measured_apart(
-    kind: str, root: Path, name: str, setting: str, budget: float, suite: str, title: str
+    kind: str,
+    root: Path,
+    name: str,
+    setting: str,
+    budget: float,
+    suite: str,
+    title: str,
+    left_out: Sequence[str] = (),
 ) -> Record:
     """A program of NPBench or KernelBench; `suite` and `title` name the record of a program that
-    has none."""
-    without: list[str] = []
+    has none, and libraries that are left out are not asked."""
+    without = list(left_out)
     while True:
         command = [sys.executable, "-m", "bench.suites.apart", kind, str(root), name, setting]
         command += [str(budget), ",".join(without)]
@@ -37,7 +44,7 @@ def measured_apart(
         lines = [line for line in printed.splitlines() if line.startswith(MARK)]
         if lines:
             record = Record.read(json.loads(lines[-1].removeprefix(MARK)))
-            late = dict.fromkeys(without, f"no result in {LIMIT:g} s")
+            late = dict.fromkeys(without[len(left_out) :], f"no result in {LIMIT:g} s")
             return replace(record, notes={**record.notes, **late})
         left = [peer for peer in DROPPED[kind] if peer not in without]
         if told or not left:

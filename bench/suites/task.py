@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def tasks(roots: Mapping[str, Path], chosen: argparse.Namespace) -> Iterator[Tas
     if "npbench" in roots:
         yield from of_npbench(roots["npbench"], chosen)
     if "kernelbench" in roots:
-        yield from of_kernelbench(roots["kernelbench"])
+        yield from of_kernelbench(roots["kernelbench"], chosen)
 
 
 def of_tccg(root: Path, chosen: argparse.Namespace) -> Iterator[Task]:
@@ -66,20 +66,29 @@ def of_npbench(root: Path, chosen: argparse.Namespace) -> Iterator[Task]:
     for preset in words(chosen.presets):
         for name in npbench.offered(root, names):
             suite = npbench.suite_of(name, preset)
-            yield _apart("npbench", root, name, preset, suite, name)
+            yield _apart("npbench", root, name, preset, suite, name, words(chosen.without))
 
 
-def of_kernelbench(root: Path) -> Iterator[Task]:
+def of_kernelbench(root: Path, chosen: argparse.Namespace) -> Iterator[Task]:
     for name, path in kernelbench.paths(root).items():
         title = kernelbench.title(path)
-        yield _apart("kernelbench", root, name, "", kernelbench.SUITE, title)
+        suite = kernelbench.SUITE
+        yield _apart("kernelbench", root, name, "", suite, title, words(chosen.without))
 
 
-def _apart(kind: str, root: Path, name: str, setting: str, suite: str, title: str) -> Task:
+def _apart(
+    kind: str,
+    root: Path,
+    name: str,
+    setting: str,
+    suite: str,
+    title: str,
+    without: Sequence[str],
+) -> Task:
     return Task(
         suite,
         title,
-        lambda budget: measured_apart(kind, root, name, setting, budget, suite, title),
+        lambda budget: measured_apart(kind, root, name, setting, budget, suite, title, without),
     )
 
 
