@@ -235,6 +235,47 @@ def test_all_of_a_short_loop_is_in_a_tile(order: str) -> None:
     assert ('"promote": "B", "scope": "temporary"' in found) == (subscripts == "k,j")
 
 
+PRODUCT = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+
+
+def product(device: Device, m: int, k: int, n: int) -> str:
+    """The plan of a product of two matrices."""
+    return str(plan(PRODUCT, cpu_target(device), M=m, K=k, N=n))
+
+
+def test_targets_that_are_not_staged_are_scattered() -> None:
+    """Vectors along i need a place for 64 rows of C, of which 1 MB of cache does not hold any."""
+    assert '"bind": "j mod 16", "role": "vector"' in product(NARROW_UNITS, 64, 64, 4096)
+    large = replace(NARROW_UNITS, l2=8 << 20)
+    assert '"bind": "i mod 16", "role": "vector"' in product(large, 64, 64, 4096)
+
+
+def test_rows_of_one_set() -> None:
+    """Rows of A that are a page apart lie in one set of the first cache, which holds eight lines of
+    each. Rows of 4000 floats lie in 32 sets."""
+    assert '{"tile": "i", "sizes": [8]}' in product(NARROW_UNITS, 64, 4096, 16)
+    assert '{"tile": "i", "sizes": [16]}' in product(NARROW_UNITS, 64, 4000, 16)
+    more = replace(NARROW_UNITS, l1=64 << 10)
+    assert '{"tile": "i", "sizes": [16]}' in product(more, 64, 4096, 16)
+
+
+def test_a_tile_of_rows_that_reads_what_would_be_packed() -> None:
+    """One tile of 16 rows, or two of 9, read B a few times: it is packed only where its rows are a
+    page apart."""
+    packed = '"promote": "B"'
+    assert packed not in product(NARROW_UNITS, 18, 4096, 129)
+    assert packed in product(replace(NARROW_UNITS, page=512), 18, 4096, 129)
+    assert packed in product(NARROW_UNITS, 18, 4096, 1024)
+    assert packed not in product(replace(NARROW_UNITS, page=8192), 18, 4096, 1024)
+
+
+def test_lines_a_page_apart_beyond_the_second_cache() -> None:
+    """With vectors along i, each step of a tile reads a line of B in another page."""
+    assert '"bind": "j mod 16", "role": "vector"' in product(NARROW_UNITS, 64, 4096, 1024)
+    large = replace(NARROW_UNITS, l2=32 << 20)
+    assert '"bind": "i mod 16", "role": "vector"' in product(large, 64, 4096, 1024)
+
+
 def test_lines_of_few_sets() -> None:
     """Rows of 2 KiB begin in two of 64 sets, of which the cache has 16 lines."""
     assert packs_rows(NARROW_UNITS, K=64, M=512, N=1024)

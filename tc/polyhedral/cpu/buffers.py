@@ -18,7 +18,7 @@ from tc.plan import PACKED, SCRATCH, Promote
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import Move
 from tc.polyhedral.cpu.analysis import ParallelNest, iterations
-from tc.polyhedral.cpu.costs import TileCosts, device_of
+from tc.polyhedral.cpu.costs import TileCosts, device_of, staged_size
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between, transfer
 from tc.polyhedral.schedule import Member
@@ -342,7 +342,7 @@ class NestBuffers:
         if found is None or last is None or isinstance(transfer(tensor, below), str):
             return None
         size, lanes = prod(found.sizes), self.tile.lanes
-        if size * 4 > self.device.l2 // 4:
+        if size * 4 > staged_size(self.device):
             return None
         action = Promote(tensor, SCRATCH, axes=dimension_order(write, last), lanes=lanes)
         return Move("target staged", action, found.sizes, size, size / lanes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, inf, prod
 
 from tc.device import Device
 from tc.options import MappingOptions
@@ -114,7 +114,8 @@ class TileOperand:
 
     The subscripts of the read move `along` the vector, or `across` the rows, of the tile. The first
     n rows of a tile read at `rows[n - 1]` distinct places: quotients and remainders of several rows
-    are often the same. To load a vector takes `loads` instructions, which keep one unit busy for
+    are often the same. Of `kept_rows`, the first cache keeps the lines from one step to the next.
+    To load a vector takes `loads` instructions, which keep one unit busy for
     `loading_slots`. The vectors of `neighbours` rows need `fetched_bytes` of lines together, and
     `reuse_distance_bytes` are fetched before the tile needs these lines again. In each of the next
     `window` steps of the reduction, a row reads what its neighbour has read in the step before.
@@ -127,6 +128,7 @@ class TileOperand:
     along: bool
     across: bool
     rows: tuple[int, ...]
+    kept_rows: float
     loads: float
     loading_slots: float
     fetched_bytes: float
@@ -169,6 +171,7 @@ def operand(
         along=step != 0,
         across=info.uses(access, shape.u),
         rows=info.distinct_positions(access, shape.u, MAX_ROWS),
+        kept_rows=_kept_rows(access, shape),
         loads=loads,
         loading_slots=loading,
         fetched_bytes=fetched,
@@ -187,6 +190,18 @@ def vectors_of(read: TileOperand, rows: int, vectors: int, registers: int) -> fl
     if read.along or not read.across or rows + read.window - 1 > registers:
         return count
     return (rows + read.window - 1) / read.window
+
+
+def _kept_rows(access: Access, shape: TileShape) -> float:
+    """Of how many rows the first cache keeps the lines that a read takes from one step of a
+    reduction to the next. Lines whose distance is a multiple of a page lie in one set of the cache,
+    as a page has a line for each set."""
+    device, apart = shape.device, abs(shape.nest.info.stride(access, shape.u) or 0)
+    lines, rest = divmod(apart * shape.nest.element, device.line)
+    if not lines or rest or shape.nest.info.uses(access, shape.v):
+        return inf
+    sets = max(1, device.page // device.line)
+    return max(1, device.l1 // device.page) * (sets // gcd(sets, lines))
 
 
 def is_alone(access: Access, nest: ParallelNest) -> bool:
@@ -274,11 +289,12 @@ def _packable(access: Access, shape: TileShape, costs: TileCosts) -> bool:
     if len(moving) != 1 or dict(moving[0].terms) != {shape.v: 1}:
         return False
     uses = _uses(access, shape)
-    return (
-        uses >= 4
-        if step != 1
-        else uses >= 16 and _is_scattered(access, shape, costs.packing_span_bytes)
-    )
+    if step != 1:
+        return uses >= 4
+    steps = (shape.nest.stride(access, m) for m in shape.nest.main.reduction)
+    nearest = min((abs(s) * shape.nest.element for s in steps if s), default=0)
+    tiles = 1 if nearest >= shape.device.page else 2  # of rows, which read what is packed
+    return uses >= tiles * MAX_ROWS and _is_scattered(access, shape, costs.packing_span_bytes)
 
 
 def _is_scattered(access: Access, shape: TileShape, far: int) -> bool:
@@ -309,6 +325,11 @@ def stored_operations(device: Device) -> tuple[tuple[int, float], ...]:
         (sys.maxsize, device.memory_bytes_per_cycle),
     )
     return tuple((size, 2 * computed / rate) for size, rate in levels)
+
+
+def staged_size(device: Device) -> int:
+    """The bytes that the rows of a target may take that are staged for one panel."""
+    return device.l2 // 4
 
 
 def streamed_row(device: Device) -> int:

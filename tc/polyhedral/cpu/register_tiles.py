@@ -31,6 +31,7 @@ from tc.polyhedral.cpu.costs import (
     is_alone,
     is_streamed,
     operand,
+    staged_size,
     streamed_row,
     streamed_size,
     vectors_of,
@@ -200,8 +201,8 @@ class _Search:
                     continue  # nothing is used again
                 yield model.tile(rows, vectors)
 
-    def operands(self, shape: TileShape, *, reduced: bool) -> list[TileOperand]:
-        may_pack = self.options.pack is not False
+    def operands(self, shape: TileShape, *, packs: bool) -> list[TileOperand]:
+        may_pack = packs and self.options.pack is not False
         may_block = self.options.pack is not False
         return [
             operand(
@@ -209,7 +210,6 @@ class _Search:
                 shape,
                 self.costs,
                 may_pack=may_pack
-                and not (reduced and shape.nest.info.stride(a, shape.v) == 1)
                 and a.tensor not in self.written | self.elsewhere
                 and self.nest.reads_one_element(a.tensor),
                 unwritten=may_block and is_alone(a, self.nest) and a.tensor not in self.written,
@@ -239,7 +239,8 @@ class _Model:
         share = device.passes(lanes * nest.element * 8) / cycles
         u = None if row is None else nest.variable(row)
         self.shape = TileShape(nest, device, nest.variable(vector), u, lanes, share, cycles)
-        self.reads = search.operands(self.shape, reduced=self.reduced)
+        packs = not self.reduced or column is not None
+        self.reads = search.operands(self.shape, packs=packs)
         self.streamed = sum(is_streamed(r.access, self.shape) for r in self.reads)
         self.width = nest.extent(vector)
         self.height = 1 if row is None else nest.extent(row)
@@ -248,8 +249,7 @@ class _Model:
         self.packed = tuple(r.access for r in self.reads if r.packing_slots and not r.blocked)
         self.blocked = tuple(r.access for r in self.reads if r.blocked)
         self.staged = self._may_stage()
-        store = 0.0 if self.reduced else self._store_cost() / max(self.depth, 1)
-        self.moving = store + sum(r.packing_slots for r in self.reads)
+        self.packing = sum(r.packing_slots for r in self.reads)
         self.panel = self.depth * self.shape.vector_bytes  # bytes, of one vector
         # a processor begins what follows a short sum, and the next sum, before the sum ends
         waits = self.depth > SHORT or len(nest.items) <= 2
@@ -270,11 +270,16 @@ class _Model:
             count = vectors_of(read, rows, vectors, free) * columns
             loads += read.loads * count
             loading += read.loading_slots * count
+            if read.rows[rows - 1] > read.kept_rows:
+                fetched += device.line * count
             kept = read.reuse_distance_bytes * (
                 read.rows[rows - 1] * columns if self.reduced else vectors if read.along else 1
             )
             if kept > device.l1 and columns == self.span:
                 far = self._far_rate(kept) if self.reduced else 1.0
+                is_apart = read.fetched_bytes > device.line and kept > device.l2
+                if is_apart and self.width < costs.packing_reads * width:
+                    far = costs.unprefetched_factor  # else, rows are packed
                 fetched += read.fetched_bytes * -(-count // read.neighbours) * far
         operations = accumulators * max(1, len(self.reads) - 1)
         plain = not (self.reduced or self.packed)
@@ -282,7 +287,10 @@ class _Model:
         busy = max(operations * part * self.shape.share, loading) / device.fma_per_cycle
         busy = max(busy, fetched / device.l2_bytes_per_cycle / self.shape.cycles)
         work = max(busy, self.latency) + costs.issue_slots * (loads + operations)
-        work += self.moving * accumulators + self.streamed * costs.stream_switch_slots * rows
+        store = 0.0 if self.reduced else self._store_cost(vectors) / max(self.depth, 1)
+        work += (
+            self.packing + store
+        ) * accumulators + self.streamed * costs.stream_switch_slots * rows
         if self.reduced:
             work += costs.combining_slots * rows * self.span / max(1.0, self.depth / width)
         useful = accumulators * lanes * _fullness(self.width, width)
@@ -344,14 +352,16 @@ class _Model:
             found.append((size, rate))
         return found
 
-    def _store_cost(self) -> float:
-        """Slots for storing a vector of each target, whose rows are staged where that is of use."""
+    def _store_cost(self, vectors: int) -> float:
+        """Slots for storing a vector of each target, whose rows are staged where that is of use,
+        and those of all `vectors` fit into the cache."""
         total, info, shape, main = 0.0, self.nest.info, self.shape, self.nest.main.statement
+        fits = vectors * self.lanes * self.height * 4 <= staged_size(self.device)
         for item in self.nest.items:
             write, name = item.statement.write, item.statement.name
             step = info.stride(write, self._variable(name, shape.v))
             staged = main.accumulates and write.tensor == main.write.tensor
-            staged = staged and info.stride(write, self._variable(name, shape.u)) == 1
+            staged = staged and fits and info.stride(write, self._variable(name, shape.u)) == 1
             scattered = (
                 self.costs.staged_slots * shape.share
                 if staged
