@@ -35,6 +35,7 @@ from tc.polyhedral.rewrite.half_sums import accumulate_in_float
 from tc.polyhedral.rewrite.inlining import inline
 from tc.polyhedral.rewrite.lone_terms import without_lone_terms
 from tc.polyhedral.rewrite.residues import linearise
+from tc.polyhedral.rewrite.row_blocks import share_rows
 from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
 from tc.polyhedral.schedule import Node, in_order, leaves
@@ -160,6 +161,7 @@ def _rewrite(
         shaped = factor(shaped, order)
     shaped = divide_last(shaped)
     if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
+        shaped = share_rows(shaped, limits, strides)
         shaped = split(shaped, limits.splitting_all() if wanted.split else limits, strides)
     shaped, strides = coalesce(shaped, strides)
     return accumulate_in_float(shaped), strides

@@ -71,6 +71,23 @@ def test_a_window_needs_isl_only_for_its_own_variables() -> None:
     assert "points" in vars(relation)
 
 
+def test_digits_are_equal_one_by_one() -> None:
+    """8i + j = 8a + b, with j and b below 8, leaves i = a and j = b; with b up to 8 it does not,
+    and nor does 8i + j = 8a + b + 1."""
+    digits = {"i": (0, 8), "j": (0, 8)}
+    others = {"a": (0, 8), "b": (0, 8)}
+    first = simple(digits, (0, {"i": 8, "j": 1}))
+    relation = related(first, simple(others, (0, {"a": 8, "b": 1})))
+    assert relation.shift(Value("i"), Value("a")) == 0
+    assert relation.shift(Value("j"), Value("b")) == 0
+    assert "points" not in vars(relation)
+    for second in (
+        simple({"a": (0, 8), "b": (0, 9)}, (0, {"a": 8, "b": 1})),
+        simple(others, (1, {"a": 8, "b": 1})),
+    ):
+        assert related(first, second).shift(Value("i"), Value("a")) is None
+
+
 def test_isl_finds_what_substitution_does_not() -> None:
     """2i + j = 2a + b and j = b leave i = a only together; i + j = 0 fixes both."""
     relation = related(

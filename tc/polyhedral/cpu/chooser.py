@@ -25,13 +25,25 @@ from tc.polyhedral.cpu.one_hot_sums import one_hot_members, plan_one_hot_sums
 from tc.polyhedral.cpu.register_tiles import choose_tile
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches
-from tc.polyhedral.schedule import Band, Member, Node, leading_coincident, leaves
+from tc.polyhedral.schedule import (
+    Band,
+    Member,
+    Node,
+    Sequence,
+    in_order,
+    leading_coincident,
+    leaves,
+)
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.polyhedral.target import PartPlan, Target
 
 NEST_ROWS, NEST_WIDTH = 16, 64
 """Iterations of the last shared loop that are given to the nests of a cluster: rows of operands
 that they reuse, or, where other loops are shared too, the width of what they compute."""
+
+MOST_ROWS = 8
+"""Rows of a matrix that nests go over one after the other: the sums of its columns are loaded and
+stored once for so many."""
 
 
 def choose(
@@ -144,7 +156,7 @@ class _Chooser:
         self, members: tuple[Member, ...], child: Node, statements: tuple[str, ...]
     ) -> int:
         """Iterations of the last shared loop that are given to the nests; 0 for none."""
-        if not members:
+        if not members or _walks_rows(child):
             return 0
         default = 0
         if self._reuses(members[-1], child):
@@ -157,9 +169,12 @@ class _Chooser:
 
     def _parts(self, members: tuple[Member, ...], child: Node, points: tuple[Member, ...]) -> None:
         """Plans the nests inside of shared loops, and the temporaries that live there."""
+        statements = tuple(leaves(child))
         if not members and isinstance(child, Band):  # iterations that depend on each other
             members, child = child.members, child.child
-        statements = tuple(leaves(child))
+            if rows := self._rows_at_once(members, child):
+                outer, point = self.draft.tile(members[-1], (rows,), statements)
+                members, points = (*members[:-1], outer), (*points, point)
         if points:
             self.draft.order((*members, *points), statements)
         parts = groups(child, self.info)
@@ -182,6 +197,14 @@ class _Chooser:
         if mixed:  # statements that run along these, and others that run once
             self._parts(mixed, node, own)
             return
+        statements = [self.info.scop.statement(name) for name in names]
+        summed = [
+            m for m in own if any(m.values[s.name].variable in s.reduction for s in statements)
+        ]
+        if summed:  # sums go on in each step of a loop outside
+            self.draft.order((*members, *summed), tuple(names))
+            own = tuple(m for m in own if m not in summed)
+            child = Band(tuple(summed), True, child)
         nest = nest_of((*own, *members), child, self.info)
         if nest is not None:
             self._nest(nest)
@@ -205,6 +228,23 @@ class _Chooser:
                 and self.draft.wants(move, statements)
             ):
                 self.draft.promote(move.action, inside, statements)
+
+    def _rows_at_once(self, members: tuple[Member, ...], child: Node) -> int:
+        """How many iterations of the last of some loops, which nests share and some of them sum
+        over, are given to each nest: then so many terms are added to a sum that lies in memory at
+        a time. 0 for none. What a nest touches in these iterations is in the cache for the next."""
+        statements, parts = tuple(leaves(child)), groups(child, self.info)
+        if len(parts) == 1:
+            return 0
+        around, most = (*self.around, *members), 1
+        for statement in map(self.info.scop.statement, statements):
+            outside = {m.values[statement.name].variable for m in around}
+            inside = (e - b for v, (b, e) in statement.ranges.items() if v not in outside)
+            most = max(most, prod(inside) * self.info.bits(statement) // 8)
+        trips, room = self.draft.trips(members[-1], statements), device_of(self.draft).l2 // 2
+        sizes = [2**n for n in range(1, 6) if 2**n < trips]
+        default = max((n for n in sizes if n <= MOST_ROWS and n * most <= room), default=0)
+        return self.draft.decide("rows at once", statements, default, lambda: (0, *sizes))
 
     def _reuses(self, member: Member, child: Node) -> bool:
         """Whether a reduction below reads a tensor along which the member does not move."""
@@ -274,6 +314,16 @@ class _Chooser:
         while rows > 4 and around * size // rows < 2 * device_of(self.draft).threads:
             rows //= 2
         return max(1, min(rows, size))
+
+
+def _walks_rows(child: Node) -> bool:
+    """Whether statements share a loop whose iterations depend on each other."""
+    return any(
+        isinstance(part, Band)
+        and isinstance(part.child, Sequence)
+        and not all(m.coincident for m in part.members)
+        for part in in_order(child)
+    )
 
 
 def evenly(size: int, about: int, lanes: int) -> int:

@@ -79,6 +79,7 @@ def cpu_target(device: Device) -> CpuTarget:
             columns=streamed_row(device),
             far=streamed_size(device),
             stored=stored_operations(device),
+            rows=device.l2 * device.threads,
         ),
         fusion_bytes=device.l2 // 2,
         passes=PASSES,

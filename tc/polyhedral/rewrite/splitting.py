@@ -46,6 +46,15 @@ def name_of_partial(statement: str) -> str:
     return f"{statement}.{_PARTIAL}"
 
 
+def is_partial(statement: str) -> bool:
+    """Whether a statement is called as those are that have partial reductions.
+
+    >>> is_partial("S0.part"), is_partial("S0")
+    (True, False)
+    """
+    return statement.endswith(f".{_PARTIAL}")
+
+
 def split(
     shaped: ShapedProgram, thresholds: Thresholds | None = None, strided: Container[str] = ()
 ) -> ShapedProgram:
@@ -69,10 +78,10 @@ def split(
     ['s.p0(i_part) +=! x(1536 * i_part + i)', 's +=! s.p0(i_part)', 's += x(i)']
     """
     rewriting, limits = Rewriting(shaped, "split"), thresholds or Thresholds()
-    return rewriting.program(lambda old: _split(old, rewriting, limits, strided), _partials_first)
+    return rewriting.program(lambda old: _split(old, rewriting, limits, strided), partials_first)
 
 
-def _partials_first(statements: list[ShapedStatement]) -> list[ShapedStatement]:
+def partials_first(statements: list[ShapedStatement]) -> list[ShapedStatement]:
     """The statements with partial reductions before what finishes those in front of them, where
     neither touches what the other writes: neighbours may share loops."""
     names = {s.statement.name for s in statements}
@@ -184,10 +193,10 @@ def _split(
     variable = _variable(old, limits)
     if variable is None:
         return _cut(old, rewriting, limits, first=first)
-    return _parts(old, rewriting, variable, first=first)
+    return partials(old, rewriting, variable, first=first)
 
 
-def _parts(
+def partials(
     old: ShapedStatement, rewriting: Rewriting, variable: str, *, first: bool
 ) -> list[ShapedStatement]:
     """A reduction without one of its variables, and the reduction along that. With `first`, the
@@ -226,7 +235,7 @@ def _cut(
         statement=substituted(statement, {variable: Form(0, {strip: length, variable: 1})}),
         ranges={**old.ranges, strip: Range(0, number), variable: Range(0, length)},
     )
-    made = _parts(cut, rewriting, strip, first=first)
+    made = partials(cut, rewriting, strip, first=first)
     if number * length < extent:
         made.append(rewriting.apart(old, {variable: Range(number * length, extent)}))
     return made

@@ -16,7 +16,8 @@ class Thresholds:
     elements, or `shared` ones that read the same elements, is split into `parts` or more partial
     ones, of `left` steps or more each; so are sums of columns that take up to `columns` bytes, of
     what takes `far` bytes or more; where no variable gives these, one is cut into `strips` or
-    more, whose lengths are multiples of `strip`. For linear subscripts, a range is cut into at most
+    more, whose lengths are multiples of `strip`. Statements that go over a matrix of `rows` bytes
+    or more do so together, row by row. For linear subscripts, a range is cut into at most
     `pieces` (0: no statement is changed for that), or into periods of at least `period`; or a
     statement becomes up to `classes`, one for each residue by periods of at most `residues`. Sums
     of at most `short` terms may share loops with others. `stored` has numbers of bytes, least
@@ -28,6 +29,7 @@ class Thresholds:
     shared: int = 1 << 14
     columns: int = 0
     far: int = 0
+    rows: int = 0
     parts: int = 16
     left: int = 32
     long: int = 1 << 15

@@ -239,7 +239,21 @@ class _Solver:
                 raise Empty
             self._join(a, b, offset)
             return True
+        if least == largest and (digits := self._digits(form.shifted(-least))) is not None:
+            self._join(*digits, 0)
+            return self._apply(constraint)
         return False
+
+    def _digits(self, form: Form[Key, int]) -> tuple[Key, Key] | None:
+        """The two roots with the largest factors, which are equal where the form is 0: all else is
+        less than one of these factors, as `8 * i + k = 8 * j + l` with k and l from 0 to 7."""
+        most = max(map(abs, form.terms.values()))
+        large = [key for key, factor in form.terms.items() if abs(factor) == most]
+        if len(large) != 2 or form.terms[large[0]] + form.terms[large[1]]:
+            return None
+        left = Form(form.constant, {k: f for k, f in form.terms.items() if k not in large})
+        low, high = left.interval(closed(self.ranges))
+        return (large[0], large[1]) if -most < low and high < most else None
 
     def _narrow(self, root: Key, begin: int, end: int) -> None:
         low, high = self.ranges[root]

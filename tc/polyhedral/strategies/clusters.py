@@ -25,6 +25,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import TypeAlias
 
@@ -85,15 +86,21 @@ Accept: TypeAlias = Callable[[Cluster, Cluster, tuple[Column, ...]], bool]
 class Fusion:
     """How to fuse. A column may be a reduction variable of some statements (the caller puts it in
     a cluster); such a column is only shared where the elements behind it are: with statements
-    that compute them, or that read them too."""
+    that compute them, or that read them too. `related` statements read one large tensor."""
 
     def __init__(
-        self, scop: Scop, dependences: Dependences, strategy: str, accept: Accept | None = None
+        self,
+        scop: Scop,
+        dependences: Dependences,
+        strategy: str,
+        accept: Accept | None = None,
+        related: Iterable[tuple[str, ...]] = (),
     ) -> None:
         self.statements = {s.name: s for s in scop.statements}
         self.dependences = dependences
         self.strategy = strategy
         self.accept = accept
+        self.related = tuple(related)
 
     def clusters(self, clusters: list[Cluster]) -> list[Cluster]:
         """Merges neighbours in the given list."""
@@ -145,9 +152,13 @@ class Fusion:
 
     def _last_source(self, places: Mapping[str, int], cluster: Cluster) -> int | None:
         """The place of the last one that a cluster depends on, which it may join, as nothing
-        between matters to it."""
+        between matters to it; or of one behind that, to which the cluster is related."""
         between = self.dependences.between(places, cluster.statements)
-        return max((places[dependence.source] for dependence in between), default=None)
+        found = [places[dependence.source] for dependence in between]
+        for names in self.related:
+            if not set(cluster.statements).isdisjoint(names):
+                found += (places[name] for name in names if name in places)
+        return max(found, default=None)
 
     def _is_lossless(self, a: Cluster, b: Cluster, matches: list[Match]) -> bool:
         return self._keeps_all(a, b, matches) and self._is_accepted(a, b, matches)
@@ -171,7 +182,8 @@ class Fusion:
         return self.accept is None or self.accept(a, b, a.shared(b, matches))
 
     def _components(self, clusters: list[Cluster]) -> dict[str, int]:
-        """The parts of the clusters that dependences connect, as a number for each statement.
+        """The parts of the clusters that dependences, or relations, connect, as a number for each
+        statement.
 
         Clusters of different parts gain nothing from a merge that loses columns.
         """
@@ -186,6 +198,10 @@ class Fusion:
 
         for dependence in self.dependences.between(part, part):
             root[find(part[dependence.sink])] = find(part[dependence.source])
+        for names in self.related:
+            found = [part[name] for name in names if name in part]
+            for one, other in pairwise(found):
+                root[find(one)] = find(other)
         return {name: find(i) for name, i in part.items()}
 
     def _keeps_all(self, a: Cluster, b: Cluster, matches: list[Match]) -> bool:

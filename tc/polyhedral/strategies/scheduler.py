@@ -24,6 +24,7 @@ from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import MAX, MIN, PRESERVE, Accept, Cluster, Column, Fusion
 from tc.polyhedral.strategies.isl import isl_tree
+from tc.polyhedral.strategies.row_walks import RowWalks, row_walks
 from tc.process.call_sites import warn
 from tc.runtime import cache
 
@@ -66,8 +67,9 @@ def schedule(
         cause = f'isl\'s scheduler was asked for, but {found}; the strategy "{MAX}" is used'
         warn(render("warning", TCError(cause, repair=f'ScheduleOptions(fusion="{MAX}")')))
         strategy = MAX
-    fusion = Fusion(scop, dependences, strategy, accept)
-    nodes = _Builder(fusion, share_reductions).nodes(
+    walks = row_walks(scop)
+    fusion = Fusion(scop, dependences, strategy, accept, walks.groups)
+    nodes = _Builder(fusion, share_reductions, walks).nodes(
         [s.name for s in scop.statements], {s.name: () for s in scop.statements}, (), frozenset()
     )
     return nodes[0] if len(nodes) == 1 else Sequence(nodes)
@@ -79,6 +81,7 @@ class _Builder:
 
     fusion: Fusion
     share_reductions: bool
+    walks: RowWalks
 
     def nodes(
         self,
@@ -95,11 +98,15 @@ class _Builder:
         shares = self.share_reductions and any(column.extent > 1 for column in outer)
         if shares:
             names = self._starts_first(names, used)
+        elif outer:
+            names = self.walks.starts_first(self.fusion.dependences.scop, names, used)
         single = []
         for name in names:
             statement = self.fusion.statements[name]
-            wanted = statement.variables if shares else statement.outer
-            left = tuple(_column(statement, v) for v in wanted if v not in used[name])
+            wanted = self.walks.columns(statement, used[name])
+            if shares:
+                wanted = tuple(v for v in statement.variables if v not in used[name])
+            left = tuple(_column(statement, v) for v in wanted)
             single.append(Cluster((name,), left, outer))
         return tuple(
             self._alone(cluster.statements[0], used, taken)

@@ -1,0 +1,216 @@
+"""Cutting statements that go over one matrix into blocks of its rows, so that it is read once.
+
+`x(i) +=! A(i,j) * p(j)  y(j) +=! A(i,j) * q(i)` goes over A twice, along its rows and down its
+columns. Of a block of rows, `y.p0(b,j)` is the sum down the columns: the statements then share a
+loop over blocks, and inside of a block one over its rows. The blocks are the same for any number of
+threads, so the bits of the result are too; R5 allows the order, as it allows any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from tc.affine.forms import Form
+from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
+from tc.polyhedral.rewrite.simplifying import substituted
+from tc.polyhedral.rewrite.splitting import partials, partials_first
+from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.semantics.program import Index, Range, Read, ShapedProgram, ShapedStatement, walk
+
+BLOCKS = 64
+"""About so many blocks has a matrix: enough for threads, and what is kept for each is little."""
+
+LEAST_ROWS = 64
+"""A block has about so many rows, or more: of the memory that they take, a row is little."""
+
+LEAST_BLOCKS = 8
+
+STEP = 8
+"""A multiple of so many rows is a block: some of these are walked at a time."""
+
+
+def share_rows(
+    shaped: ShapedProgram, limits: Thresholds, strided: Container[str] = ()
+) -> ShapedProgram:
+    """The program with statements that go over a matrix of `limits.rows` bytes or more cut into
+    blocks of its rows, where one of them sums its columns, and nothing hinders them from going over
+    a row one after the other. Inputs that are `strided` are not row-major.
+
+    The temporaries are new, named after the target ("y.p0"). A program in which nothing is cut is
+    returned as it is.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
+    >>> from tc.source import Source
+    >>> text = "{ x(i) +=! A(i,j) * p(j)  y(j) +=! A(i,j) * q(i) }"
+    >>> source = Source(f"def f(float(I,J) A, float(J) p, float(I) q) -> (x, y) {text}")
+    >>> shaped = infer_ranges(check(parse(source)), {"A": (640, 9), "p": (9,), "q": (640,)}, {})
+    >>> for s in share_rows(shaped, Thresholds(rows=1 << 10)).statements:
+    ...     print(s.statement.text)
+    x(64 * i_block + i) +=! A(64 * i_block + i, j) * p(j)
+    y.p0(i_block, j) +=! A(64 * i_block + i, j) * q(64 * i_block + i)
+    y(j) +=! y.p0(i_block, j)
+    """
+    if not limits.rows:
+        return shaped
+    rewriting = Rewriting(shaped, "split")
+    found = {id(each.shaped): each for each in _shared(shaped, limits, strided)}
+    return rewriting.program(
+        lambda old: _in_blocks(found[id(old)], rewriting) if id(old) in found else None,
+        partials_first,
+    )
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """A statement each of whose instances touches another element of a matrix, in whose rows the
+    statement's variable `row` counts."""
+
+    shaped: ShapedStatement
+    row: str
+
+    @property
+    def sums_columns(self) -> bool:
+        return self.row in self.shaped.statement.reduction
+
+    @property
+    def reads(self) -> Iterator[Read]:
+        return (n for n in walk(self.shaped.statement.rhs) if isinstance(n, Read))
+
+    def places(self, read: Read) -> list[int]:
+        """The dimensions that a read subscripts by the row."""
+        return [d for d, s in enumerate(read.subscripts) if _is_index(s, self.row)]
+
+    def touches(self, target: str, others: Container[str]) -> bool:
+        """Whether this writes one of some tensors, or touches the one that a statement writes."""
+        read = any(node.tensor == target for node in self.reads)
+        return read or self.shaped.statement.target in others
+
+    def may_precede(self, other: _Walk) -> bool:
+        """Whether this may go over a row, and the other one then, before both go over the next:
+        what the other one reads of this is there, and neither writes what the other one has."""
+        one, two = self.shaped.statement, other.shaped.statement
+        if one.target == two.target or any(n.tensor == two.target for n in self.reads):
+            return False
+        places = [d for d, s in enumerate(one.subscripts) if _is_index(s, self.row)]
+        return all(
+            any(d in other.places(read) for d in places)
+            for read in other.reads
+            if read.tensor == one.target
+        )
+
+
+def _is_index(expr: object, name: str) -> bool:
+    return isinstance(expr, Index) and expr.name == name
+
+
+def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) -> Iterator[_Walk]:
+    """The statements that are to go over a matrix together; each over one matrix."""
+    met: set[int] = set()
+    for tensor, shape in shaped.shapes.items():
+        size = prod(shape) * shaped.program.tensors[tensor].dtype.bytes
+        if len(shape) < 2 or size < limits.rows or tensor in strided:
+            continue
+        group = _group(tensor, shaped, met)
+        if len(group) > 1 and any(each.sums_columns for each in group):
+            met |= {id(each.shaped) for each in group}
+            yield from group
+
+
+def _group(tensor: str, shaped: ShapedProgram, met: Container[int]) -> list[_Walk]:
+    """The statements, but for some, that may go over the rows of a matrix together; none where
+    others share loops over the rows with them, as these would not any more."""
+    group: list[_Walk] = []
+    late: set[str] = set()
+    """Tensors written by statements that run when all rows are done."""
+    before: set[tuple[str, int]] = set()
+    """The dimensions of tensors that statements before have written by a variable of theirs."""
+    for old in shaped.statements:
+        statement = old.statement
+        found = None if id(old) in met else _walk(old, tensor, shaped)
+        reads = [node for node in walk(statement.rhs) if isinstance(node, Read)]
+        touched = {statement.target, *(read.tensor for read in reads)}
+        is_late = not late.isdisjoint(touched)
+        if found and not is_late and all(each.may_precede(found) for each in group):
+            if any((n.tensor, d) in before for n in found.reads for d in found.places(n)):
+                return []
+            group.append(found)
+            continue
+        is_tied = any(each.touches(statement.target, touched) for each in group)
+        if is_tied and not is_late:
+            rows = (_Walk(old, v) for v in statement.outer)
+            if any(all(each.may_precede(row) for each in group) for row in rows):
+                return []
+        if is_tied or is_late:
+            late.add(statement.target)
+        before |= {(statement.target, d) for d in range(len(statement.subscripts))}
+    return group
+
+
+def _walk(old: ShapedStatement, tensor: str, shaped: ShapedProgram) -> _Walk | None:
+    """How a statement goes over all of a matrix; None where it does not, or is to stay."""
+    statement, shape = old.statement, shaped.shapes[tensor]
+    if old.checked or old.is_empty or any(r.begin for r in old.ranges.values()):
+        return None
+    touched: list[tuple[object, ...]] = [
+        node.subscripts
+        for node in walk(statement.rhs)
+        if isinstance(node, Read) and node.tensor == tensor
+    ]
+    touched += [statement.subscripts] if statement.target == tensor else []
+    names = [_names(subscripts) for subscripts in touched]
+    if not names or any(n is None or n != names[0] for n in names):
+        return None
+    variables = names[0]
+    assert variables is not None
+    extents = tuple(old.ranges[v].extent for v in variables)
+    if {*variables} != {*statement.variables} or extents != shape:
+        return None
+    row = variables[0]
+    if row in statement.outer:
+        return _Walk(old, row)
+    is_rounded = shaped.program.tensors[statement.target].dtype != statement.rhs.dtype
+    return _Walk(old, row) if statement.reduction == (row,) and not is_rounded else None
+
+
+def _names(subscripts: Iterable[object]) -> tuple[str, ...] | None:
+    """The variables that subscripts are, each another one; None where they are something else."""
+    names = [s.name for s in subscripts if isinstance(s, Index)]
+    subscripts = tuple(subscripts)
+    return tuple(names) if len({*names}) == len(subscripts) else None
+
+
+def _in_blocks(each: _Walk, rewriting: Rewriting) -> list[ShapedStatement] | None:
+    """A statement over blocks of rows, and what is left of it behind the last of them."""
+    old, row = each.shaped, each.row
+    extent = old.ranges[row].extent
+    length = block_rows(extent)
+    number, end = extent // length, extent // length * length
+    if number < LEAST_BLOCKS:
+        return None
+    block = unused_name(
+        f"{row}_block", {*old.statement.variables, *rewriting.shaped.program.tensors}
+    )
+    cut = substituted(old.statement, {row: Form(0, {block: length, row: 1})})
+    ranges = {**old.ranges, block: Range(0, number), row: Range(0, length)}
+    left = {**old.ranges, row: Range(end, extent)}
+    if each.sums_columns:
+        made = partials(replace(old, statement=cut, ranges=ranges), rewriting, block, first=True)
+        return [*made, rewriting.apart(old, left)] if end < extent else made
+    if end == extent:
+        return [rewriting.changed(cut, ranges, old)]
+    return rewriting.pieces(old, [(cut, ranges), (old.statement, left)])
+
+
+def block_rows(extent: int) -> int:
+    """How many of so many rows are a block: as many as leave the fewest behind the last block.
+
+    >>> block_rows(4096), block_rows(5500), block_rows(1_000_000)
+    (64, 56, 15624)
+    """
+    usual = max(LEAST_ROWS, extent // BLOCKS) // STEP
+    sizes = range(STEP * (usual * 3 // 4), STEP * (usual * 5 // 4) + 1, STEP)
+    return min(sizes, key=lambda size: (extent % size * 4 // size, abs(size - STEP * usual)))

@@ -1,0 +1,173 @@
+"""Statements that go over one matrix, cut into blocks of rows: what is cut, what shares loops then,
+and the results (R5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.polyhedral.rewrite.row_blocks import share_rows
+from tc.polyhedral.rewrite.thresholds import Thresholds
+from tests.support.bounds import assert_within
+from tests.support.interpreting import shaped_with
+from tests.support.rewrites import assert_consistent, run_kernel, texts
+
+LARGE = Thresholds(rows=1)
+"""Every matrix counts as large."""
+
+INPUTS = "float(I,J) A, float(J) p, float(I) q"
+
+CUT = {
+    "rows and columns": "x(i) +=! A(i,j) * p(j)  y(j) +=! A(i,j) * q(i)",
+    "columns and rows": "y(j) +=! A(i,j) * q(i)  x(i) +=! A(i,j) * p(j)",
+    "the row's sum is in the columns' sum": "x(i) +=! A(i,j) * p(j)  y(j) +=! A(i,j) * x(i)",
+    "two sums of columns": "x(j) +=! A(i,j)  y(j) max=! A(i,j) * q(i)",
+    "a product of columns": "x(i) min=! A(i,j)  y(j) *=! A(i,j)",
+    "what is written": "x(i,j) = A(i,j) * q(i)  y(j) +=! x(i,j)",
+    "a sum that goes on": "y(j) = p(j)  y(j) += A(i,j)  x(i) +=! A(i,j)",
+    "another statement between": "x(i) +=! A(i,j)  z(j) = p(j) * 2  y(j) +=! A(i,j) * q(i)",
+}
+KEPT = {
+    "rows alone": "x(i) +=! A(i,j) * p(j)  y(i) +=! A(i,j) * q(i)",
+    "a sum of columns alone": "x(j) +=! A(i,j)  y(i) = q(i)",
+    "a part of the rows": "x(i) +=! A(i,j)  y(j) +=! A(i,j) where i in 0:I-1",
+    "the columns' sum is in the rows' sum": "y(j) +=! A(i,j) * q(i)  x(i) +=! A(i,j) * y(j)",
+    "by way of another": "y(j) +=! A(i,j)  z(j) = y(j) * 2  x(i) +=! A(i,j) * z(j)",
+    "sums of all rows": "x(i) +=! A(i,j)  s +=! x(i)  y(j) +=! A(i,j) * s",
+    "another row's sum": "x(i) +=! A(i,j)  y(j) +=! A(i,j) * x(I-1-i)",
+    "others use a row's sum": "x(i) +=! A(i,j)  y(j) +=! A(i,j) * q(i)  z(i) = x(i) / 2",
+    "others give rows factors": "z(i) = q(i) / 2  x(i) +=! A(i,j)  y(j) +=! A(i,j) * z(i)",
+}
+
+
+def program(statements: str, rows: int = 520, columns: int = 7) -> tuple[Any, dict[str, Any]]:
+    outputs = [name for name in "xyzs" if f"{name}(" in statements or f" {name} " in statements]
+    rng = np.random.default_rng(rows)
+    arrays = {
+        "A": rng.uniform(-1, 1, (rows, columns)).astype(np.float32),
+        "p": rng.uniform(-1, 1, columns).astype(np.float32),
+        "q": rng.uniform(-1, 1, rows).astype(np.float32),
+    }
+    text = f"def f({INPUTS}) -> ({', '.join(outputs)}) {{ {statements} }}"
+    return shaped_with(text, arrays)
+
+
+@pytest.mark.parametrize("name", CUT)
+@pytest.mark.parametrize("rows", [512, 523])
+def test_statements_over_one_matrix_are_cut(name: str, rows: int) -> None:
+    shaped, _ = program(CUT[name], rows)
+    found = share_rows(shaped, LARGE)
+    assert found is not shaped
+    assert_consistent(found)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_others_are_not(name: str) -> None:
+    shaped, _ = program(KEPT[name])
+    assert share_rows(shaped, LARGE) is shaped
+
+
+def test_what_is_cut() -> None:
+    """64 rows a block leave few of 523; what is left of each statement stands behind."""
+    shaped, _ = program(CUT["rows and columns"], 523)
+    assert texts(share_rows(shaped, LARGE)) == [
+        "S0.piece0: x(64 * i_block + i) +=! A(64 * i_block + i, j) * p(j)",
+        "S0: x(i) +=! A(i, j) * p(j)",
+        "S1.part: y.p0(i_block, j) +=! A(64 * i_block + i, j) * q(64 * i_block + i)",
+        "S1: y(j) +=! y.p0(i_block, j)",
+        "S1.rest: y(j) += A(i, j) * q(i)",
+    ]
+
+
+def test_only_large_row_major_matrices_are_cut() -> None:
+    shaped, _ = program(CUT["rows and columns"])
+    size = 520 * 7 * 4
+    assert share_rows(shaped, Thresholds(rows=size)) is not shaped
+    assert share_rows(shaped, Thresholds(rows=size + 1)) is shaped
+    assert share_rows(shaped, Thresholds()) is shaped
+    assert share_rows(shaped, LARGE, {"A"}) is shaped
+
+
+def test_few_rows_are_not_cut() -> None:
+    shaped, _ = program(CUT["rows and columns"], rows=383)
+    assert share_rows(shaped, LARGE) is shaped
+
+
+@pytest.mark.parametrize("name", CUT)
+@pytest.mark.parametrize("rows", [512, 523])
+def test_kernels(name: str, rows: int) -> None:
+    shaped, arrays = program(CUT[name], rows)
+    found = run_kernel(shaped, arrays, {}, LARGE)
+    text = f"def f({INPUTS}) -> ({', '.join(found)}) {{ {CUT[name]} }}"
+    expected, bounds = (f(text, **arrays) for f in (tc.interpret, tc.error_bound))
+    for output, value in found.items():
+        assert_within(value, getattr(expected, output), getattr(bounds, output))
+
+
+DEVICE = tc.Device(vector_bits=512, vector_registers=32, l2=1 << 14, threads=2)
+"""A matrix of 64 KiB is more than the second caches hold."""
+
+
+def mapping(statements: str) -> str:
+    text = f"def f({INPUTS}) -> (x, y) {{ {statements} }}"
+    stages = tc.explain(text, {"I": 640, "J": 100}, device=DEVICE).stages
+    return stages["mapping"].split("Mapped.")[1]
+
+
+def test_the_matrix_is_read_once() -> None:
+    """Each of the threads goes over blocks, eight rows at a time: the sums of these rows, and then
+    their terms in the sums of the columns."""
+    for name in ("rows and columns", "the row's sum is in the columns' sum"):
+        lines = [line.strip() for line in mapping(CUT[name]).splitlines()]
+        blocks = lines.index("band [i_block parallel *] permutable")
+        rows = lines.index("band [i div 8] permutable")
+        assert blocks < lines.index("S1.part.init") < rows
+        assert rows < lines.index("S0") < lines.index("S1.part")
+        held = [line for line in lines[rows:] if line.startswith("promote y.p0 to register")]
+        assert [line.endswith("(copied in and out)") for line in held] == [True]
+
+
+def test_one_row_is_walked_once() -> None:
+    """What is stored is added to the sums of columns in one loop over a row."""
+    lines = [line.strip() for line in mapping(CUT["what is written"]).splitlines()]
+    tail = lines[lines.index("band [i] permutable") : lines.index("S1.part")]
+    assert [line for line in tail if line.startswith("band [j div")] == tail[1:2]
+
+
+def test_rows_at_once_follow_the_second_cache() -> None:
+    """Two rows of 1024 values are a half of 16 KiB; of more, one is walked at a time."""
+    text = f"def f({INPUTS}) -> (x, y) {{ {CUT['rows and columns']} }}"
+    for columns, loop in ((1024, "i div 2"), (1025, "i"), (256, "i div 8")):
+        sizes = {"I": 640, "J": columns}
+        found = tc.explain(text, sizes, device=DEVICE).stages["mapping"].split("Mapped.")[1]
+        assert f"band [{loop}] permutable" in found
+
+
+@pytest.mark.parametrize("name", ["rows and columns", "the row's sum is in the columns' sum"])
+def test_plans_are_given_back(name: str) -> None:
+    text = f"def f({INPUTS}) -> (x, y) {{ {CUT[name]} }}"
+    sizes = {"I": 640, "J": 100}
+    chosen = tc.explain(text, sizes, device=DEVICE)
+    plan = tc.Plan.from_json(str(chosen.trace.lowering.mapped.plan))
+    given = tc.explain(text, sizes, device=DEVICE, options=tc.Options(plan=plan))
+    assert given.stages["kernel"] == chosen.stages["kernel"]
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_bits_do_not_depend_on_threads(name: str) -> None:
+    rng = np.random.default_rng(3)
+    arrays = {
+        "A": rng.uniform(-1, 1, (1100, 513)).astype(np.float32),
+        "p": rng.uniform(-1, 1, 513).astype(np.float32),
+        "q": rng.uniform(-1, 1, 1100).astype(np.float32),
+    }
+    outputs = [output for output in "xyz" if f"{output}(" in CUT[name]]
+    text = f"def f({INPUTS}) -> ({', '.join(outputs)}) {{ {CUT[name]} }}"
+    alone, shared = (
+        tc.compile(text, options=tc.Options(threads=threads))(**arrays) for threads in (1, 3)
+    )
+    for output in outputs:
+        assert getattr(alone, output).tobytes() == getattr(shared, output).tobytes()
