@@ -11,7 +11,8 @@ is used where that cannot be (`native_pool`).
 
 `NativePool` is the pool in machine code, which hands a part over within a microsecond or two. A
 thread that sleeps takes as long to wake as a small kernel runs; a worker of this pool spins for
-some 50 to 100 us after its last part before it sleeps. The text is for Linux on x86-64.
+some 50 to 100 us after its last part before it sleeps. A worker that sleeps on the processor of the
+launching thread is sent to another one before it is woken. The text is for Linux on x86-64.
 
 A launch of a `NativePool` takes one of a few slots, puts there what is to run and counts `left`
 down with the workers, one part after another; whoever meets a slot with parts left helps. So the
@@ -255,7 +256,11 @@ SPIN_TICKS = 200_000
 
 SLOTS = 4
 PROCESSORS = 1024
+WORKERS = 256
 """How many the pool knows by number."""
+
+BEING_SENT, SENT = 1, 2
+"""States of a worker that a launching thread sends away from its own processor."""
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
 _FUNCTIONS = (
@@ -279,6 +284,18 @@ class _Slot(ctypes.Structure):
     )
 
 
+class Worker(ctypes.Structure):
+    """The record of a worker as in `CODE`."""
+
+    _fields_ = (
+        ("number", ctypes.c_int64),
+        ("thread", ctypes.c_int64),
+        ("state", ctypes.c_int32),
+        ("processor", ctypes.c_int32),
+        ("allowed", ctypes.c_uint8 * (PROCESSORS // 8)),
+    )
+
+
 class _Memory(ctypes.Structure):
     """The pool as in `CODE`."""
 
@@ -292,6 +309,9 @@ class _Memory(ctypes.Structure):
         ("started", ctypes.c_int64),
         ("process", ctypes.c_int64),
         ("allowed", ctypes.c_uint8 * (PROCESSORS // 8)),
+        ("begun", ctypes.c_int64),
+        ("places", ctypes.c_int32 * WORKERS),
+        ("records", ctypes.c_void_p * WORKERS),
     )
 
 
@@ -373,6 +393,9 @@ def compile_pool() -> PoolCode:
     goes from one processor to another."""
     numbers = {
         "SLOTS": SLOTS,
+        "WORKERS": WORKERS,
+        "BEING_SENT": BEING_SENT,
+        "SENT": SENT,
         "BYTES": PROCESSORS // 8,
         "BITS": PROCESSORS,
         "SPIN_TICKS": SPIN_TICKS,

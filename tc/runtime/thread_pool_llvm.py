@@ -1,5 +1,5 @@
-"""The machine code of `thread_pool`, in LLVM's language; SLOTS, BYTES, BITS and SPIN_TICKS are
-numbers. `RUN_REGIONS` needs no pool.
+"""The machine code of `thread_pool`, in LLVM's language; SLOTS, WORKERS, BYTES, BITS and SPIN_TICKS
+are numbers. `RUN_REGIONS` needs no pool.
 
 Sets of processors are bytes in memory and no integers: LLVM takes 6 ms to compile the operations on
 two integers of 1024 bits, and 7 ms for all other code."""
@@ -11,8 +11,13 @@ CODE = """
 %call = type { ptr, i64, i64, i64, i64 }
 %slot = type { i64, %call, i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
 ; slots | asleep, signal | patience, workers, whether they have been started, the process, the
-; processors that it might use when they were, a bit each
-%pool = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, i64, [BYTES x i8] }
+; processors that it might use when they were, a bit each; how many workers have begun, the
+; processor on which each of them sleeps, from 1 (0: it is awake), and their records
+%pool = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, i64, [BYTES x i8],
+               i64, [WORKERS x i32], [WORKERS x ptr] }
+; of a worker: its number, that of its thread for the system, and, where a launching thread has sent
+; it away from a processor (SENT), that processor and those that it might use before
+%worker = type { i64, i64, i32, i32, [BYTES x i8] }
 @short = internal constant { i64, i64 } { i64 0, i64 100000 }
 @pool = global %pool zeroinitializer, align 128
 
@@ -74,8 +79,8 @@ define internal i1 @allowed(i64 %thread, ptr %processors) {
   ret i1 %known
 }
 
-define internal i1 @confine(ptr %processors) {
-  %status = call i64 (i64, ...) @syscall(i64 203, i64 0, i64 BYTES, ptr %processors)
+define internal i1 @confine(i64 %thread, ptr %processors) {
+  %status = call i64 (i64, ...) @syscall(i64 203, i64 %thread, i64 BYTES, ptr %processors)
   %done = icmp eq i64 %status, 0
   ret i1 %done
 }
@@ -93,7 +98,7 @@ compare:
   br i1 %same, label %end, label %move
 move:
   call void @llvm.memcpy.p0.p0.i64(ptr align 8 %known, ptr align 8 %now, i64 BYTES, i1 false)
-  %moved = call i1 @confine(ptr %now)
+  %moved = call i1 @confine(i64 0, ptr %now)
   br label %count
 count:
   %offset = phi i64 [ 0, %move ], [ %next, %count ]
@@ -115,18 +120,8 @@ end:
   ret void
 }
 
-; moves this thread away from a processor, if there is another; later it may come back, unless it
-; has been confined meanwhile
-define internal i1 @avoid(i32 %processor) {
-start:
-  %all = alloca [BYTES x i8], align 8
-  %others = alloca [BYTES x i8], align 8
-  %seen = alloca [BYTES x i8], align 8
-  %inside = icmp ult i32 %processor, BITS
-  %known = call i1 @allowed(i64 0, ptr %all)
-  %possible = and i1 %inside, %known
-  br i1 %possible, label %mask, label %end
-mask:
+; all processors but one
+define internal void @leave_out(ptr %others, ptr %all, i32 %processor) {
   call void @llvm.memcpy.p0.p0.i64(ptr align 8 %others, ptr align 8 %all, i64 BYTES, i1 false)
   %index = lshr i32 %processor, 3
   %byte_at = getelementptr i8, ptr %others, i32 %index
@@ -137,19 +132,167 @@ mask:
   %kept = xor i8 %bit, 255
   %fewer = and i8 %byte, %kept
   store i8 %fewer, ptr %byte_at
-  %moved = call i1 @confine(ptr %others)
-  br i1 %moved, label %check, label %end
-check:
-  %again = call i1 @allowed(i64 0, ptr %seen)
-  %difference = call i32 @memcmp(ptr %others, ptr %seen, i64 BYTES)
+  ret void
+}
+
+; confines a thread to all processors that it may use, of which a list is left, but one; where that
+; leaves none nothing is done
+define internal i1 @send_away(i64 %thread, ptr %all, i32 %processor) {
+start:
+  %others = alloca [BYTES x i8], align 8
+  %inside = icmp ult i32 %processor, BITS
+  %known = call i1 @allowed(i64 %thread, ptr %all)
+  %possible = and i1 %inside, %known
+  br i1 %possible, label %mask, label %end
+mask:
+  call void @leave_out(ptr %others, ptr %all, i32 %processor)
+  %sent = call i1 @confine(i64 %thread, ptr %others)
+  br label %end
+end:
+  %done = phi i1 [ false, %start ], [ %sent, %mask ]
+  ret i1 %done
+}
+
+; lets this thread use all processors again, unless it has been confined since it was sent away
+define internal void @let_back(ptr %all, i32 %processor) {
+start:
+  %others = alloca [BYTES x i8], align 8
+  %now = alloca [BYTES x i8], align 8
+  call void @leave_out(ptr %others, ptr %all, i32 %processor)
+  %known = call i1 @allowed(i64 0, ptr %now)
+  %difference = call i32 @memcmp(ptr %others, ptr %now, i64 BYTES)
   %mine = icmp eq i32 %difference, 0
   br i1 %mine, label %restore, label %end
 restore:
-  %restored = call i1 @confine(ptr %all)
+  %restored = call i1 @confine(i64 0, ptr %all)
   br label %end
 end:
-  %done = phi i1 [ false, %start ], [ false, %mask ], [ true, %check ], [ true, %restore ]
-  ret i1 %done
+  ret void
+}
+
+; moves this thread away from a processor, if there is another
+define internal i1 @avoid(i32 %processor) {
+start:
+  %all = alloca [BYTES x i8], align 8
+  %moved = call i1 @send_away(i64 0, ptr %all, i32 %processor)
+  br i1 %moved, label %back, label %end
+back:
+  call void @let_back(ptr %all, i32 %processor)
+  br label %end
+end:
+  ret i1 %moved
+}
+
+; sends the workers that sleep on the processor of the launching thread to others: the system may
+; wake a worker where it sleeps, and there it gets to run only when the launching thread is stopped.
+; The workers of another process, of which this one is a fork that was not told of, are left alone
+define internal void @send_rivals_away(i32 %processor) {
+start:
+  %begun = load atomic i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 9) seq_cst, align 8
+  %few = icmp ult i64 %begun, WORKERS
+  %count = select i1 %few, i64 %begun, i64 WORKERS
+  %number = add i32 %processor, 1
+  br label %next
+next:
+  %i = phi i64 [ 0, %start ], [ %following, %after ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %look, label %end
+look:
+  %place_at = getelementptr %pool, ptr @pool, i64 0, i32 10, i64 %i
+  %place = load atomic i32, ptr %place_at seq_cst, align 4
+  %rival = icmp eq i32 %place, %number
+  br i1 %rival, label %mine, label %after
+mine:
+  %process = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 7)
+  %this = call i64 (i64, ...) @syscall(i64 39)
+  %own = icmp eq i64 %this, %process
+  br i1 %own, label %take, label %end
+take:
+  %worker_at = getelementptr %pool, ptr @pool, i64 0, i32 11, i64 %i
+  %worker = load ptr, ptr %worker_at
+  %state_at = getelementptr %worker, ptr %worker, i64 0, i32 2
+  %exchange = cmpxchg ptr %state_at, i32 0, i32 BEING_SENT seq_cst seq_cst
+  %free = extractvalue { i32, i1 } %exchange, 1
+  br i1 %free, label %send, label %after
+send:
+  %thread_at = getelementptr %worker, ptr %worker, i64 0, i32 1
+  %thread = load i64, ptr %thread_at
+  %processor_at = getelementptr %worker, ptr %worker, i64 0, i32 3
+  store i32 %processor, ptr %processor_at
+  %all = getelementptr %worker, ptr %worker, i64 0, i32 4
+  %sent = call i1 @send_away(i64 %thread, ptr %all, i32 %processor)
+  %state = select i1 %sent, i32 SENT, i32 0
+  store atomic i32 %state, ptr %state_at seq_cst, align 4
+  br label %after
+after:
+  %following = add i64 %i, 1
+  br label %next
+end:
+  ret void
+}
+
+; where a worker stands in the list of those that sleep on a processor
+define internal void @note_place(ptr %worker, i32 %place) {
+start:
+  %number = load i64, ptr %worker
+  %inside = icmp ult i64 %number, WORKERS
+  br i1 %inside, label %note, label %end
+note:
+  %place_at = getelementptr %pool, ptr @pool, i64 0, i32 10, i64 %number
+  store atomic i32 %place, ptr %place_at seq_cst, align 4
+  br label %end
+end:
+  ret void
+}
+
+; gives a worker that was sent away the processor back, then goes along with the process: in the
+; other order a worker would leave the processors of a process that was confined to just those to
+; which the worker was sent. Waits while a launching thread is about to send the worker away
+define internal void @settle(ptr %worker, ptr %known) {
+start:
+  %state_at = getelementptr %worker, ptr %worker, i64 0, i32 2
+  br label %look
+look:
+  %state = load atomic i32, ptr %state_at seq_cst, align 4
+  switch i32 %state, label %end [
+    i32 BEING_SENT, label %spin
+    i32 SENT, label %back
+  ]
+spin:
+  call void @llvm.x86.sse2.pause()
+  br label %look
+back:
+  %processor_at = getelementptr %worker, ptr %worker, i64 0, i32 3
+  %processor = load i32, ptr %processor_at
+  %all = getelementptr %worker, ptr %worker, i64 0, i32 4
+  call void @let_back(ptr %all, i32 %processor)
+  store atomic i32 0, ptr %state_at seq_cst, align 4
+  br label %end
+end:
+  call void @follow(ptr %known)
+  ret void
+}
+
+; enters a worker in the lists of the pool. A thread begins on the processors of the thread that has
+; started it, which may be confined to fewer than the process is
+define internal void @begin(ptr %worker, ptr %known) {
+start:
+  %confined = call i1 @confine(i64 0, ptr %known)
+  %number = atomicrmw add ptr getelementptr (%pool, ptr @pool, i64 0, i32 9), i64 1 seq_cst
+  store i64 %number, ptr %worker
+  %thread = call i64 (i64, ...) @syscall(i64 186)
+  %thread_at = getelementptr %worker, ptr %worker, i64 0, i32 1
+  store i64 %thread, ptr %thread_at
+  %state_at = getelementptr %worker, ptr %worker, i64 0, i32 2
+  store atomic i32 0, ptr %state_at seq_cst, align 4
+  %inside = icmp ult i64 %number, WORKERS
+  br i1 %inside, label %enter, label %end
+enter:
+  %worker_at = getelementptr %pool, ptr @pool, i64 0, i32 11, i64 %number
+  store ptr %worker, ptr %worker_at
+  br label %end
+end:
+  ret void
 }
 
 ; runs parts as long as there are any left, and says whether there were
@@ -203,8 +346,8 @@ end:
 }
 
 ; a thread of the pool, which never ends; where it has been put on the processor of the launching
-; thread it moves to another, or, where it may not, does not spin but naps for 100 us, in which
-; short launches need not wake it
+; thread it moves to another before it runs parts, or, where it may not, does not spin but naps for
+; 100 us, in which short launches need not wake it
 define ptr @work(ptr %unused) {
 start:
   %asleep = getelementptr %pool, ptr @pool, i64 0, i32 1
@@ -213,6 +356,8 @@ start:
   %known = alloca [BYTES x i8], align 8
   %before = getelementptr %pool, ptr @pool, i64 0, i32 8
   call void @llvm.memcpy.p0.p0.i64(ptr align 8 %known, ptr align 8 %before, i64 BYTES, i1 false)
+  %worker = alloca %worker, align 8
+  call void @begin(ptr %worker, ptr %known)
   br label %fresh
 fresh:
   %began = call i64 @llvm.readcyclecounter()
@@ -221,7 +366,7 @@ look:
   %helped = call i1 @help_all()
   br i1 %helped, label %place, label %wait
 place:
-  call void @follow(ptr %known)
+  call void @settle(ptr %worker, ptr %known)
   %here = call i32 @sched_getcpu()
   %there = load atomic i32, ptr %processor_at monotonic, align 4
   %rival = icmp eq i32 %here, %there
@@ -232,13 +377,16 @@ move:
 nap:
   %current = load atomic i32, ptr %signal seq_cst, align 4
   call void @futex(ptr %signal, i64 128, i32 %current, ptr @short)
-  call void @follow(ptr %known)
+  call void @settle(ptr %worker, ptr %known)
   %needed = call i1 @help_all()
   br i1 %needed, label %place, label %tire
 wait:
   %over = call i1 @impatient(i64 %began)
   br i1 %over, label %tire, label %look
 tire:
+  %bed = call i32 @sched_getcpu()
+  %spot = add i32 %bed, 1
+  call void @note_place(ptr %worker, i32 %spot)
   %more = atomicrmw add ptr %asleep, i32 1 seq_cst
   %seen = load atomic i32, ptr %signal seq_cst, align 4
   %late = call i1 @help_all()
@@ -248,11 +396,11 @@ rest:
   br label %rise
 rise:
   %fewer = atomicrmw sub ptr %asleep, i32 1 seq_cst
-  call void @follow(ptr %known)
-  br label %fresh
+  call void @note_place(ptr %worker, i32 0)
+  br label %place
 }
 
-define internal void @wake_some(i64 %index, i64 %parts, i32 %asleep) {
+define internal void @wake_some(i64 %index, i64 %parts, i32 %asleep, i32 %processor) {
 start:
   %signal = getelementptr %pool, ptr @pool, i64 0, i32 2
   %all = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 5)
@@ -265,6 +413,7 @@ start:
   %any = icmp sgt i64 %missing, 0
   br i1 %any, label %call, label %end
 call:
+  call void @send_rivals_away(i32 %processor)
   %before = atomicrmw add ptr %signal, i32 1 seq_cst
   %most = trunc i64 %missing to i32
   call void @wake(ptr %signal, i32 %most)
@@ -314,7 +463,7 @@ start:
   %woken = call i64 (i64, ...) @syscall(i64 202, ptr %word, i64 129, i64 1, ptr null)
   %wakes = icmp eq i64 %woken, 0
   %known = call i1 @allowed(i64 0, ptr %processors)
-  %confined = call i1 @confine(ptr %processors)
+  %confined = call i1 @confine(i64 0, ptr %processors)
   %moves = and i1 %known, %confined
   %all = and i1 %wakes, %moves
   %status = select i1 %all, i32 0, i32 1
@@ -359,7 +508,7 @@ publish:
   %awake = icmp eq i32 %asleep, 0
   br i1 %awake, label %share, label %call
 call:
-  call void @wake_some(i64 %index, i64 %parts, i32 %asleep)
+  call void @wake_some(i64 %index, i64 %parts, i32 %asleep, i32 %processor)
   br label %share
 share:
   call void @run(ptr %slot, i64 0)

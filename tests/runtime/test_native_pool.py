@@ -183,6 +183,121 @@ assert pool.code.memory.patience == (SPIN_TICKS if len(everywhere) >= 4 else 0)
     )
 
 
+RIVALS = (
+    CONFINED
+    + """
+from tc.runtime.thread_pool import SENT, Worker
+until_all_sleep()
+(worker,) = workers()
+memory = pool.code.memory
+here = memory.places[0] - 1
+others = everywhere - {here}
+
+def beside_the_worker(function):
+    # calls a function on a thread of its own, on the processor on which the worker sleeps
+    def confined():
+        os.sched_setaffinity(0, {here})
+        function()
+    thread = threading.Thread(target=confined)
+    thread.start()
+    thread.join()
+
+woken = threading.Event()
+sleeper = threading.Thread(target=woken.wait)
+sleeper.start()
+record = Worker(1, sleeper.native_id)
+memory.records[1], memory.places[1], memory.begun = ctypes.addressof(record), 1 + here, 2
+
+def sleeps(allowed, place):
+    # makes the pool take a thread, which may use some processors, for a worker asleep on one
+    until_all_sleep()
+    os.sched_setaffinity(sleeper.native_id, allowed)
+    memory.places[1] = 1 + place
+
+def launch():
+    assert Work(3).launch()
+"""
+)
+
+
+def test_a_worker_that_sleeps_beside_the_launching_thread_is_sent_away() -> None:
+    """To the other processors, and no worker that sleeps elsewhere, or may only run there."""
+    run_script(
+        RIVALS
+        + """
+for allowed, place, after in [
+    (everywhere, here, others), (everywhere, min(others), everywhere), ({here}, here, {here})
+]:
+    sleeps(allowed, place)
+    beside_the_worker(launch)
+    assert os.sched_getaffinity(sleeper.native_id) == after
+    assert record.state == (SENT if allowed != after else 0)
+    record.state = 0
+woken.set()
+""",
+        "native",
+    )
+
+
+def test_a_worker_that_was_sent_away_gets_its_processor_back() -> None:
+    """Unless it has been confined meanwhile."""
+    run_script(
+        RIVALS
+        + """
+record = Worker.from_address(memory.records[0])
+assert record.thread == worker
+mask = sum(1 << number for number in everywhere).to_bytes(128, "little")
+for allowed, after in [(others, everywhere), ({here}, {here})]:
+    until_all_sleep()
+    os.sched_setaffinity(worker, allowed)
+    record.processor, record.allowed[:], record.state = here, mask, SENT
+    launch()
+    until(lambda: record.state == 0)
+    until_all_sleep()
+    assert os.sched_getaffinity(worker) == after
+woken.set()
+""",
+        "native",
+    )
+
+
+def test_workers_of_another_process_are_left_alone() -> None:
+    """A fork by a library knows the workers of its parent, which sleep there."""
+    run_script(
+        RIVALS
+        + """
+child = os.fork()
+if child == 0:
+    os.sched_setaffinity(0, {here})
+    launch()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert os.sched_getaffinity(sleeper.native_id) == everywhere
+assert os.sched_getaffinity(worker) == everywhere
+woken.set()
+""",
+        "native",
+    )
+
+
+def test_workers_begin_where_the_process_may_run() -> None:
+    """Also where the thread that starts them is confined to one processor."""
+    run_script(
+        CONFINED.replace("check_launches(100, 3, 1000)\n", "")
+        + """
+def launch_confined():
+    os.sched_setaffinity(0, one)
+    check_launches(1)
+
+launching = threading.Thread(target=launch_confined)
+launching.start()
+launching.join()
+until(lambda: all(os.sched_getaffinity(worker) == everywhere for worker in workers()))
+""",
+        "native",
+    )
+
+
 # --- filters of system calls ------------------------------------------------------------------
 
 FILTERED = """
