@@ -497,6 +497,13 @@ case("where by elements", "C9", "where(m > 0, m, -m)", {"m": M}, np.abs(M))
 case("abs", "C9", "abs(v)", {"v": V}, np.abs(V))
 case("zero", "C9", "zero(a) + a", {"a": F}, F)
 case("any and all", "C9", "[any(v > 100), all(v < 100)]", {"v": V}, np.asarray([False, True]))
+case(
+    "minval of no integers beside halves",
+    "C5 C9",
+    "where(c, minval({ [i] -> i | [i] < [0] }), h)",
+    {"h": np.float16([1, 2]), "c": np.array([True, False])},
+    np.float16([np.inf, 2]),  # no half holds the greatest int
+)
 case("minval of nothing", "C9", "minval(v)", {"v": V[:0]}, i32(np.iinfo("int32").max))
 case(
     "sum and prod of nothing",

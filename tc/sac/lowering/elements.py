@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tc.dtypes import BOOL, FLOAT64, INT64, Array, DType, Type, Weak
+from tc.dtypes import BOOL, FLOAT64, INT64, Array, DType, Type, Weak, fits
 from tc.errors import RangeError
 from tc.sac.levels.applications import Application, check_integers
 from tc.sac.levels.calls import Argument, CallValue, NamedSize, Result
@@ -146,6 +146,8 @@ class Elements:
         """Whether a weak operand takes the type beside another one that has it."""
         if not any(o.type == want for o in operands):
             return False
+        if operand.kind == "number" and not fits(operand.data, want):
+            return False  # as the least of no integers beside a half
         if operand.type is Weak.FLOAT:
             return want.is_float
         if operand.type is Weak.SIZE:
