@@ -100,14 +100,26 @@ CLASSES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             " x_div in 0:5, i_div in 0:2",
         ],
     ),
-    "sums that go on keep their zeros: -0 + 0 is 0": (
+    "sums that go on from another statement start from its values plus 0: -0 + 0 is 0": (
         "def f(float(W) d) -> (o) {\n o(x) = 0-d(0) where x in 0:10\n"
         " o(x) += 2*p + x%2 < 3 ? d(x/2 + p) : 0 where p in 0:2\n}",
         {"W": 9},
         [
-            "S0: o(x) = 0-d(0) where x in 0:10 x in 0:10",
+            "S0.piece0: o(2 * x_div) = 0.0 - d(0) + 0 x_div in 0:5",
             "S1.piece0: o(2 * x_div) += d(x_div + p) x_div in 0:5, p in 0:2",
-            "S1: o(2 * x_div + 1) += 2 * p + 1 < 3 ? d(x_div + p) : 0.0 x_div in 0:5, p in 0:2",
+            "S0: o(2 * x_div + 1) = 0.0 - d(0) + 0 x_div in 0:5",
+            "S1: o(2 * x_div + 1) += d(x_div + p) x_div in 0:5, p in 0:1",
+        ],
+    ),
+    "sums that go on from anything else keep their zeros": (
+        "def f(float(W) d) -> (o) {\n o(x) = 0-d(0) where x in 0:10  o(x) = o(x) * 2\n"
+        " o(x) += 2*p + x%2 < 3 ? d(x/2 + p) : 0 where p in 0:2\n}",
+        {"W": 9},
+        [
+            "S0: o(x) = 0-d(0) where x in 0:10 x in 0:10",
+            "S1: o(x) = o(x) * 2 x in 0:10",
+            "S2.piece0: o(2 * x_div) += d(x_div + p) x_div in 0:5, p in 0:2",
+            "S2: o(2 * x_div + 1) += 2 * p + 1 < 3 ? d(x_div + p) : 0.0 x_div in 0:5, p in 0:2",
         ],
     ),
     "the last one of a sum's variables stays: 0 + -0 is 0": (

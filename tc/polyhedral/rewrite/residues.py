@@ -31,6 +31,7 @@ from tc.polyhedral.rewrite.simplifying import (
     turning_points,
 )
 from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.polyhedral.rewrite.zero_factors import selected_sum, starts_sum
 from tc.semantics import program as p
 from tc.semantics.affine import box_of, linear_form
 from tc.semantics.size_values import KnownSizes
@@ -85,8 +86,50 @@ def linearise(shaped: p.ShapedProgram, thresholds: Thresholds) -> p.ShapedProgra
     """
     if not thresholds.pieces:
         return shaped
-    rewriting = Rewriting(shaped, "cut")
-    return rewriting.program(lambda old: _linearised(old, rewriting, thresholds))
+    rewriting, known = (
+        Rewriting(shaped, "cut"),
+        KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars),
+    )
+    sums = {
+        one.statement.name: other
+        for one, other in pairwise(shaped.statements)
+        if starts_sum(one, other)
+    }
+    done: set[str] = set()
+
+    def changed(old: p.ShapedStatement) -> list[p.ShapedStatement] | None:
+        name = old.statement.name
+        if name in done:
+            return []
+        each = sums.get(name, old)
+        start = None if each is old else old
+        found = _selected_classes(each, start, rewriting, known, thresholds)
+        if found is not None:
+            done.add(each.statement.name)
+            return found
+        return _linearised(old, rewriting, thresholds)
+
+    return rewriting.program(changed)
+
+
+def _selected_classes(
+    old: p.ShapedStatement,
+    start: p.ShapedStatement | None,
+    rewriting: Rewriting,
+    known: KnownSizes,
+    limits: Thresholds,
+) -> list[p.ShapedStatement] | None:
+    """The residue classes of a sum with those of what it starts from."""
+    statement = old.statement
+    reads = [n for n in p.walk(statement.rhs) if isinstance(n, p.Read)]
+    is_own = any(read.tensor == statement.target for read in reads)
+    if not limits.residues or old.checked or old.is_empty or is_own:
+        return None
+    chosen = selected_sum(old, start, rewriting, known)
+    if chosen is None:
+        return None
+    classes = residue_classes(chosen.sum, rewriting, known, limits, chosen.start, chosen.zeros)
+    return None if classes is None else [*chosen.before, *classes]
 
 
 def _linearised(

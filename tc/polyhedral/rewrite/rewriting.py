@@ -217,15 +217,17 @@ class Rewriting:
         if len(made) == len(self.shaped.statements) and all(map(is_, made, self.shaped.statements)):
             return self.shaped
         shaped, program, statements = self.shaped, self.shaped.program, tuple(order(made))
+        written = {s.statement.target for s in made}  # a change that was given up wrote others
+        tensors = {name: t for name, t in self._tensors.items() if name in written}
         return replace(
             shaped,
             program=replace(
                 program,
-                tensors={**program.tensors, **self._tensors},
-                temporaries=(*program.temporaries, *self._tensors),
+                tensors={**program.tensors, **tensors},
+                temporaries=(*program.temporaries, *tensors),
                 statements=tuple(s.statement for s in statements),
             ),
-            shapes={**shaped.shapes, **self._shapes},
+            shapes={**shaped.shapes, **{name: self._shapes[name] for name in tensors}},
             statements=statements,
         )
 

@@ -266,7 +266,9 @@ def _zero_fills(
     needed: set[str] = set()
     started = -1
     for s in statements:
-        reads = s.reads[1:] if s.position == started else s.reads  # not the accumulator's
+        begun = (w.places for w in writes.get(s.write.tensor, ()) if 0 not in w.steps)
+        is_begun = s.accumulates and (s.position == started or s.write.places in begun)
+        reads = s.reads[1:] if is_begun else s.reads  # not the accumulator's
         needed |= {a.tensor for a in reads if a.tensor in unwritten}
         for access in s.accesses:
             first.setdefault(access.tensor, s.position)
