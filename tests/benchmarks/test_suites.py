@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,13 +13,14 @@ import numpy as np
 import pytest
 
 import tc
+from bench import timing
 from bench.suites import __main__ as suites
 from bench.suites import apart, contraction, drawn, kernelbench, npbench, products, tccg
 from bench.suites.compiled_texts import TEXTS, Compared
 from bench.suites.contraction import Contraction
 from bench.suites.npbench_programs import SMALL
 from bench.suites.npbench_recurrences import SMALL_RECURRENCES
-from bench.suites.record import Record, timed
+from bench.suites.record import Record, clock, timed
 from bench.suites.report import report, summary
 from bench.suites.sources import find_suites
 from bench.timing import timer_of
@@ -331,3 +333,42 @@ def test_a_process_measures_one_program(tmp_path: Path) -> None:
     assert found.ratio is not None
     found = apart.measured_apart("npbench", root, "no such", "S", 0.0, "NPBench S", "no such")
     assert "no such" in found.notes["tc"]
+
+
+def test_one_thread_is_timed_by_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in timing.ONE_THREAD:
+        monkeypatch.delenv(name, raising=False)
+    assert clock() is time.perf_counter
+    started = []
+    monkeypatch.setattr("os.execve", lambda *given: started.append(given))
+    timing.with_one_thread("bench.suites")
+    ((program, command, environment),) = started
+    assert command[:3] == [program, "-m", "bench.suites"]
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    timing.with_one_thread("bench.suites")
+    assert len(started) == 1
+    assert clock() is time.process_time
+
+
+def test_tables_of_least_times_and_of_one_kind(
+    checkout: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def measured(_: Contraction, suite: str, name: str, **__: object) -> Record:
+        return Record(suite, name, "", {"tc": 1.0, "jax": 3.0}, {"tc": 1.0, "jax": 0.5})
+
+    monkeypatch.setattr("bench.suites.task.measured", measured)
+    monkeypatch.setattr(suites, "RESULTS", tmp_path)
+    suites.main([str(checkout), "--least", "--save"])
+    assert "| 0.50" in capsys.readouterr().out
+    (saved,) = tmp_path.glob("suites-*.md")
+    assert "; least times." in saved.read_text()
+    suites.main([str(checkout), "--kind", "npbench"])
+    assert "TCCG" not in capsys.readouterr().out
+    suites.main(["--contractions", "2", "--products", "--only", "64x64x17", "--seed", "3"])
+    printed = capsys.readouterr().out
+    assert "products  64x64x17" in printed
+    assert "contractions" not in printed
