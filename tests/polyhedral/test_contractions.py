@@ -15,6 +15,7 @@ import tc
 from tc.device import Device, host
 from tc.pipeline import target_of
 from tc.plan import Plan
+from tc.polyhedral.cpu import buffers
 from tc.polyhedral.lowering import trace_lowering
 from tc.polyhedral.schedule import to_text
 from tc.polyhedral.target import Decisions
@@ -147,6 +148,37 @@ def test_short_loops_are_inside_with_the_next_ones() -> None:
 def test_a_pack_that_the_second_cache_does_not_hold_has_one_place_of_each_loop() -> None:
     device = replace(ZEN4, l2=24 << 10)
     assert "c div" not in tree(OUTERMOST, device, **SIZES)
+
+
+SHORT_SUM = """def f(float(I,K,M,B) X, float(M,J,A,C) Y) -> (O) {
+  O(a,b,c,i,j,k) +=! X(i,k,m,b) * Y(m,j,a,c)
+}"""
+SHORT_SIZES = {"A": 24, "B": 12, "C": 12, "I": 24, "J": 12, "K": 12, "M": 24}
+
+
+def test_the_target_is_written_in_whole_lines() -> None:
+    """Rows of k are 48 bytes: with one j in a pack, each line of O would be written for each of
+    two packs. Inside, loops run in the order in which O lies."""
+    found = tree(SHORT_SUM, **SHORT_SIZES)
+    assert "promote Y to scratch Y_packed[12x" in found
+    assert "band [b *, i *, j *]" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("PACKED_PARTS", range(1, 2)), ("LEAST_STEPS", 1 << 40)]
+)
+def test_limits(name: str, other: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = OUTERMOST.replace("B,C", "C").replace("b,c", "c").replace("j,b,a", "j,a")
+    sizes = {"A": 168, "C": 168, "J": 24, "K": 168}
+    before = tree(text, **sizes)
+    monkeypatch.setattr(buffers, name, other)
+    assert tree(text, **sizes) != before
+
+
+def test_even_parts_of_a_sum() -> None:
+    """Of 168 steps parts of 64 would leave one of 40, with tests in the copies of its packs."""
+    text = "def f(float(K,B,A) X, float(J,K) Y) -> (O) { O(a,j,b) +=! X(k,b,a) * Y(j,k) }"
+    assert "band [k div 56]" in tree(text, A=168, B=160, J=24, K=168)
 
 
 # --- rows of operands ----------------------------------------------------------------------------

@@ -33,6 +33,9 @@ EVEN = 1 << 10
 WIDENED = 8
 """Rows of padded copies become whole vectors where that adds no more than this part of them."""
 
+PACKED_PARTS = range(1, 9)
+"""In so many parts loops run whose digits are in packs, of those that are tried."""
+
 LEAST_STEPS = 64
 """Steps of a reduction between loads and stores of its accumulators, at least."""
 
@@ -120,43 +123,47 @@ class NestBuffers:
         return even and self.panel_bytes(inside) <= self.device.l2 * 3 // 4
 
     def digits(self, used: Sequence[Member], v_outer: Member, *, in_steps: bool) -> Digits:
-        """The loops, of those `used`, of which digits run inside of packs, with their iterations,
-        which are fewer than all or the whole loop: so that what a pack reads lies side by side. A
-        line is fetched as often as packs read part of the line. A reduction may run `in_steps`
-        where the panels do not stay in the cache."""
-        found = [d for access in self.packs for d in self._digits_of(access, used)]
-        return min([(), *found], key=partial(self._cycles, used, v_outer, in_steps=in_steps))
+        """The loops, of those `used`, of which digits run inside of packs, with their iterations:
+        so that what a pack reads, and what is written of the target while the pack is used, lies
+        side by side. A line is fetched as often as packs use part of the line. A reduction may run
+        `in_steps` where the panels do not stay in the cache."""
+        write = self.nest.main.statement.write
+        found: list[dict[str, int]] = [{}]
+        for access in (*self.packs, write):
+            own = list(map(dict, self._digits_of(access, used)))
+            found += [{**one, **other} for one in found for other in own]
+        key = partial(self._cycles, used, v_outer, in_steps=in_steps)
+        return min((tuple(each.items()) for each in found), key=key)
 
     def _digits_of(self, access: Access, used: Sequence[Member]) -> Iterator[Digits]:
-        """The digits inside of a pack by which the memory that it reads grows in one piece."""
-        nest, line = self.nest, self.device.line // self._bytes(access.tensor)
+        """The digits inside of a pack by which what is read or written of a tensor grows in one
+        piece, until the piece is a line."""
+        line = self.device.line // self._bytes(access.tensor)
         length = 1
         inside: Digits = ()
-        for step, member in self._walk(access, used):
+        for step, member in self._walk(access):
             if step != length or length >= line:
                 return
-            size = self._iterations(member, ())
+            size = self._iterations(member, used, ())
             if member in used:
-                extent, unit = nest.extent(member), max(1, line // length)
-                for parts in range(-(-extent // unit), 1, -1):
-                    size = -(-extent // (parts * unit)) * unit
-                    yield (*inside, (member.name, size))
+                extent, unit = self.nest.extent(member), max(1, line // length)
+                sizes = {-(-extent // (parts * unit)) * unit for parts in PACKED_PARTS}
+                for size in sorted({unit, *sizes}):
+                    yield (*inside, (member.name, min(size, extent)))
                 size, inside = extent, (*inside, (member.name, extent))
-                yield inside
             length *= size
 
-    def _walk(self, access: Access, used: Sequence[Member]) -> list[tuple[int, Member]]:
-        """The loops along which a packed read moves, the nearest elements first, with steps."""
-        loops = (*used, self.tile.vector, *self.nest.main.reduction)
+    def _walk(self, access: Access) -> list[tuple[int, Member]]:
+        """The loops along which an access moves, the nearest elements first, with steps."""
+        loops = (*self.nest.members, *self.nest.main.reduction)
         steps = [(abs(self.nest.stride(access, m) or 0), m) for m in loops]
         return sorted(((step, m) for step, m in steps if step), key=lambda pair: pair[0])
 
-    def _iterations(self, member: Member, inside: Digits) -> int:
-        """How many iterations of a loop a pack holds."""
+    def _iterations(self, member: Member, used: Sequence[Member], inside: Digits) -> int:
+        """How many iterations of a loop run while a pack is used."""
         if member == self.tile.vector:
             return min(self.tile.lanes * self.tile.vectors, self.nest.extent(member))
-        whole = self.nest.extent(member) if member in self.nest.main.reduction else 1
-        return dict(inside).get(member.name, whole)
+        return dict(inside).get(member.name, 1 if member in used else self.nest.extent(member))
 
     def _bytes(self, tensor: str) -> int:
         return self.nest.info.scop.shaped.program.tensors[tensor].dtype.bytes
@@ -165,7 +172,7 @@ class NestBuffers:
         self, used: Sequence[Member], v_outer: Member, inside: Digits, *, in_steps: bool
     ) -> float:
         """The cycles of the busiest thread with digits inside of packs: of the tile, and of the
-        lines that packs fetch."""
+        lines that are fetched."""
         nest, device, tile, digits = self.nest, self.device, self.tile, dict(inside)
         sizes = [(nest.extent(m), digits.get(m.name, 1)) for m in used]
         parts = prod(-(-extent // size) for extent, size in sizes) * iterations([v_outer], nest)
@@ -173,24 +180,26 @@ class NestBuffers:
         if inside and held > device.l2 * 3 // 4:
             depth = prod(map(nest.extent, nest.main.reduction))
             fits = in_steps and held * min(1.0, LEAST_STEPS / depth) <= device.l2 * 3 // 4
-            steps = -(-held // (device.l2 // 4)) if fits else 0
+            parts_of_sum = min(-(-held // (device.l2 // 4)), max(1, depth // LEAST_STEPS))
+            steps = parts_of_sum if fits else 0
         if not steps or (inside and parts < MIN_PARTS and parts % device.threads):
             return inf
         cycles = tile.cost * nest.main.instances * device.passes(device.vector_bits)
         cycles += sum(self._fetching_cycles(access, used, inside) for access in self.packs)
-        target = nest.main.statement.write.tensor
-        size = prod(nest.info.scop.shape(target)) * nest.element
+        write = nest.main.statement.write
+        cycles += 2 * self._fetching_cycles(write, used, inside)  # and written back
+        size = prod(nest.info.scop.shape(write.tensor)) * nest.element
         cycles += 2 * (steps - 1) * size / self._rate(size)
         return cycles * -(-parts // device.threads) / parts
 
     def _fetching_cycles(self, access: Access, used: Sequence[Member], inside: Digits) -> float:
-        """The cycles in which packs fetch the lines of a tensor: the first line of each piece of
-        memory that one pack reads is not prefetched."""
+        """The cycles in which the lines of a tensor are fetched: the first line of each piece of
+        memory that is used together with one pack is not prefetched."""
         device, element = self.device, self._bytes(access.tensor)
         length, is_even = 1, True
-        for step, member in self._walk(access, used):
+        for step, member in self._walk(access):
             if step == length:
-                length *= self._iterations(member, inside)
+                length *= self._iterations(member, used, inside)
             else:
                 is_even &= step * element % device.line == 0
         size = prod(self.nest.info.scop.shape(access.tensor)) * element

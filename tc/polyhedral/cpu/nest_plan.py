@@ -275,7 +275,8 @@ class NestPlanner:
             whole = size
             if self.outermost and panel > room:
                 others = prod(self.nest.extent(m) for m in main.reduction if m is not member)
-                whole = max(-(-LEAST_STEPS // others), size * (room // 2) // panel)
+                most = max(-(-LEAST_STEPS // others), size * (room // 2) // panel)
+                whole = -(-size // -(-size // most))  # in even parts, the last of which is full
             sizes = (32 << n for n in range(8) if 32 << n < size)
             wanted = self.draft.decide(
                 "reduction steps", self.nest.names, whole, lambda: (size, *sizes)
@@ -352,6 +353,9 @@ class NestPlanner:
         first, last = ([*used, v_outer], inner) if local else ([], [v_outer, *inner])
         others = [m for m in others if m not in first]
         others = [*self.inside, *others] if local else [*others, *self.inside]
+        if local and buffers.panel_bytes() <= device_of(self.draft).l1:
+            places = [m.name for m in self.nest.members]  # the order in which the target lies
+            others.sort(key=lambda m: places.index(m.name))
         others, window = self._window(first, others, last, shared=not local)
         order = [*first, *others, *window, *last]
         padded = len(first) + len(others)
