@@ -42,6 +42,7 @@ SMALL = Device(vector_bits=128, fma=False, l3=0)
 
 MM = "def mm(float(128,1024) A, float(1024,1024) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 MM_OF_4 = "def mm(float(99,500) A, float(500,4) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+PRODUCT = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 TRANSPOSE = "def t(float(N,M) x) -> (o) { o(j,i) = x(i,j) }"
 SHUFFLED = """def shuffled(float(68,145) x, float(58,5) y) -> (z) {
   z(i,j) = x(i / 58, j % 5 * 29 + j / 5) * y(i % 58, j % 5) where i in 0:3944, j in 0:145
@@ -127,6 +128,7 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
     [
         (register_tiles, "MAX_VECTORS", 4, "tbmm 500x26x72x26", SMALL, {}),
         (register_tiles, "MAX_COLUMNS", 1, MM_OF_4, WIDE, {}),
+        (register_tiles, "COMBINED", 1, PRODUCT, WIDE, {"M": 500, "K": 64, "N": 4}),
         (register_tiles, "MAX_ROWS", 2, "tmm 128x32x256", WIDE, {}),
         (costs, "SHORT", 0, "conv2d 8x64x56x56,64x64x3x3", WIDE, {}),
         (nest_plan, "SHORT", 0, "maxpool2x2 32x64x112x112", WIDE, {}),
@@ -233,9 +235,6 @@ def test_all_of_a_short_loop_is_in_a_tile(order: str) -> None:
     assert '"bind": "j mod 4", "role": "unroll"' in found
     assert '"bind": "k mod 16", "role": "vector"' in found
     assert ('"promote": "B", "scope": "temporary"' in found) == (subscripts == "k,j")
-
-
-PRODUCT = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 
 
 def product(device: Device, m: int, k: int, n: int) -> str:

@@ -45,6 +45,9 @@ MIN_VECTORS_BEFORE_SHORT = 4
 MAX_VECTORS = 8
 """How many vectors of a row are tried."""
 
+COMBINED = 4
+"""The partial sums of so many vectors of a tile with columns are combined in the time of one."""
+
 MAX_COLUMNS = 8
 """Iterations of a loop that may all be columns of a tile."""
 
@@ -292,7 +295,8 @@ class _Model:
             self.packing + store
         ) * accumulators + self.streamed * costs.stream_switch_slots * rows
         if self.reduced:
-            work += costs.combining_slots * rows * self.span / max(1.0, self.depth / width)
+            sums = rows if self.column is None else max(1.0, rows * self.span / COMBINED)
+            work += costs.combining_slots * sums / max(1.0, self.depth / width)
         useful = accumulators * lanes * _fullness(self.width, width)
         cost = work / (useful * _fullness(self.height, rows))
         cost += self._refetch_cost(vectors) * (-(-self.width // width) - 1)
