@@ -203,7 +203,7 @@ def beside_the_worker(function):
     thread.join()
 
 woken = threading.Event()
-sleeper = threading.Thread(target=woken.wait)
+sleeper = threading.Thread(target=woken.wait, daemon=True)
 sleeper.start()
 record = Worker(1, sleeper.native_id)
 memory.records[1], memory.places[1], memory.begun = ctypes.addressof(record), 1 + here, 2
@@ -244,15 +244,15 @@ def test_a_worker_that_was_sent_away_gets_its_processor_back() -> None:
     run_script(
         RIVALS
         + """
-record = Worker.from_address(memory.records[0])
-assert record.thread == worker
+real = Worker.from_address(memory.records[0])
+assert real.thread == worker
 mask = sum(1 << number for number in everywhere).to_bytes(128, "little")
 for allowed, after in [(others, everywhere), ({here}, {here})]:
     until_all_sleep()
     os.sched_setaffinity(worker, allowed)
-    record.processor, record.allowed[:], record.state = here, mask, SENT
+    real.processor, real.allowed[:], real.state = here, mask, SENT
     launch()
-    until(lambda: record.state == 0)
+    until(lambda: real.state == 0)
     until_all_sleep()
     assert os.sched_getaffinity(worker) == after
 woken.set()
