@@ -8,6 +8,8 @@ indices is none of these: fusion keeps it in a register.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -42,31 +44,122 @@ def inline(shaped: ShapedProgram, limits: Thresholds) -> ShapedProgram:
     >>> [s.text for s in inline(program, limits).program.statements]
     ['o(i) = x(i + 2) - x(i + 1) - (x(i + 1) - x(i))']
     """
+    if not limits.stored:
+        return shaped
+    inlining = _Inlining(shaped, limits)
     for name in reversed(shaped.program.temporaries):
-        writer = _writer(name, shaped)
-        if writer is not None and _pays(name, writer, shaped, limits):
-            shaped = _inlined(name, writer, shaped)
-    return shaped
+        inlining.settle(name)
+    return inlining.program()
 
 
-def _writer(name: str, shaped: ShapedProgram) -> ShapedStatement | None:
-    """The statement that computes a temporary, where that may be done elsewhere too."""
-    places = [n for n, s in enumerate(shaped.statements) if s.statement.target == name]
-    readers = [n for n, s in enumerate(shaped.statements) if _reads(name, s)]
-    if len(places) != 1 or not readers or places[0] >= readers[0]:
-        return None
-    each = shaped.statements[places[0]]
-    statement, dtype = each.statement, shaped.program.tensors[name].dtype
-    if statement.op != "=" or statement.reduction or not writes_all(each, shaped):
-        return None
-    if statement.rhs.dtype != dtype or dtype == FLOAT16 or not statement.outer:
-        return None
-    sources = {node.tensor for node in p.walk(statement.rhs) if isinstance(node, p.Read)}
-    until = shaped.statements[places[0] + 1 : readers[-1] + 1]
-    if any(s.statement.target in sources for s in until):
-        return None
-    found = [shaped.statements[n] for n in readers]
-    return each if all(_may_hold(name, reader) for reader in found) else None
+class _Inlining:
+    """The statements of a program while temporaries are inlined, by their places; and which places
+    write and read each tensor."""
+
+    def __init__(self, shaped: ShapedProgram, limits: Thresholds) -> None:
+        self._shaped, self._limits = shaped, limits
+        self._known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
+        self._rewriting = Rewriting(shaped, "inlined")
+        self._statements = list(shaped.statements)
+        self._gone: dict[str, int] = {}
+        self._writers: dict[str, list[int]] = defaultdict(list)
+        self._readers: dict[str, set[int]] = defaultdict(set)
+        for place, each in enumerate(shaped.statements):
+            self._writers[each.statement.target].append(place)
+            for tensor in _tensors(each.statement.rhs):
+                self._readers[tensor].add(place)
+
+    def settle(self, name: str) -> None:
+        """Computes a temporary where it is read, if that may be done and pays."""
+        if len(self._writers[name]) != 1 or not self._readers[name]:
+            return
+        (place,), readers = self._writers[name], sorted(self._readers[name])
+        writer, found = self._statements[place], [self._statements[n] for n in readers]
+        if (
+            place < readers[0]
+            and self._may_move(name, place, readers[-1])
+            and all(_may_hold(name, each) for each in found)
+            and self._pays(name, writer, found)
+        ):
+            for n in readers:
+                self._statements[n] = self._inlined(name, writer, self._statements[n])
+            for tensor in _tensors(writer.statement.rhs):
+                self._readers[tensor] -= {place}
+                self._readers[tensor] |= set(readers)
+            self._gone[name] = place
+
+    def program(self) -> ShapedProgram:
+        """The program with the statements as they are now."""
+        if not self._gone:
+            return self._shaped
+        gone = frozenset(self._gone.values())
+        places = {id(each): n for n, each in enumerate(self._shaped.statements)}
+
+        def changed(old: ShapedStatement) -> list[ShapedStatement]:
+            place = places[id(old)]
+            return [] if place in gone else [self._statements[place]]
+
+        return without(self._gone, self._rewriting.program(changed))
+
+    def _may_move(self, name: str, place: int, last: int) -> bool:
+        """Whether the statement at a place computes all of a temporary, in the temporary's type,
+        of what nothing writes before the statement at the place `last` is done."""
+        each, dtype = self._statements[place], self._shaped.program.tensors[name].dtype
+        statement = each.statement
+        if statement.op != "=" or statement.reduction or not writes_all(each, self._shaped):
+            return False
+        if statement.rhs.dtype != dtype or dtype == FLOAT16 or not statement.outer:
+            return False
+        sources = _tensors(statement.rhs)
+        return not any(place < n <= last for tensor in sources for n in self._writers[tensor])
+
+    def _pays(self, name: str, writer: ShapedStatement, readers: Sequence[ShapedStatement]) -> bool:
+        """Whether a temporary takes fewer operations where it is read than what storing it
+        costs."""
+        shapes, tensors = self._shaped.shapes, self._shaped.program.tensors
+        elements, computed, is_moved = prod(shapes[name]), 0, False
+        rhs, touched = writer.statement.rhs, {name}
+        size = sum(1 for _ in p.walk(rhs))
+        for each in readers:
+            statement = each.statement
+            uses = [n.subscripts for n in _reads(name, statement.rhs)]
+            if sum(1 for _ in p.walk(statement.rhs)) + len(uses) * size > MAX_NODES:
+                return False
+            computed += len({*uses}) * prod(r.end - r.begin for r in each.ranges.values())
+            is_moved |= any(subscripts != statement.subscripts for subscripts in uses)
+            touched |= {statement.target, *_tensors(statement.rhs)}
+        again = operations_of(rhs) * (computed - elements)
+        held = sum(prod(shapes[t]) * tensors[t].dtype.bytes for t in touched)
+        return is_moved and again < self._limits.stored_operations(held) * elements
+
+    def _inlined(
+        self, name: str, writer: ShapedStatement, reader: ShapedStatement
+    ) -> ShapedStatement:
+        """A statement with what another one computes in place of what it reads of a temporary."""
+        own = writer.statement
+        names = [s.name for s in own.subscripts if isinstance(s, p.Index)]
+
+        def value(node: p.Expr) -> p.Expr:
+            if not isinstance(node, p.Read) or node.tensor != name:
+                return node
+            at = dict(zip(names, node.subscripts, strict=True))
+
+            def moved(part: p.Expr) -> p.Expr:
+                if isinstance(part, p.Index):
+                    return at.get(part.name, part)
+                if isinstance(part, p.Read):
+                    return replace(part, subscripts=tuple(map(self._summed, part.subscripts)))
+                return part
+
+            return self._rewriting.again(rewrite(own.rhs, moved))
+
+        rhs = rewrite(reader.statement.rhs, value)
+        return self._rewriting.changed(replace(reader.statement, rhs=rhs), reader.ranges, reader)
+
+    def _summed(self, subscript: p.Expr) -> p.Expr:
+        """A subscript with its constants in one."""
+        form = linear_form(subscript, self._known, exact=True)
+        return subscript if form is None else linear_expression(form, subscript)
 
 
 def _may_hold(name: str, reader: ShapedStatement) -> bool:
@@ -78,66 +171,9 @@ def _may_hold(name: str, reader: ShapedStatement) -> bool:
     return not (asks or gathers or reader.checked or reader.statement.reduction)
 
 
-def _reads(name: str, each: ShapedStatement) -> list[p.Read]:
-    """The different reads of a temporary by a statement."""
-    nodes = p.walk(each.statement.rhs)
-    found = {n.subscripts: n for n in nodes if isinstance(n, p.Read) and n.tensor == name}
-    return list(found.values())
+def _tensors(expr: p.Expr) -> set[str]:
+    return {node.tensor for node in p.walk(expr) if isinstance(node, p.Read)}
 
 
-def _pays(name: str, writer: ShapedStatement, shaped: ShapedProgram, limits: Thresholds) -> bool:
-    """Whether a temporary takes fewer operations where it is read than what storing it costs."""
-    elements, computed, moved, nodes = prod(shaped.shapes[name]), 0, False, 0
-    touched = {writer.statement.target}
-    size = sum(1 for _ in p.walk(writer.statement.rhs))
-    for each in shaped.statements:
-        reads = _reads(name, each)
-        if not reads:
-            continue
-        statement = each.statement
-        computed += len(reads) * prod(r.end - r.begin for r in each.ranges.values())
-        moved |= any(read.subscripts != statement.subscripts for read in reads)
-        own = list(p.walk(statement.rhs))
-        uses = sum(1 for n in own if isinstance(n, p.Read) and n.tensor == name)
-        nodes = max(nodes, len(own) + uses * size)
-        touched |= {statement.target, *(n.tensor for n in own if isinstance(n, p.Read))}
-    again = operations_of(writer.statement.rhs) * (computed - elements)
-    tensors = shaped.program.tensors
-    held = sum(prod(shaped.shapes[t]) * tensors[t].dtype.bytes for t in touched)
-    return moved and nodes <= MAX_NODES and again < limits.stored_operations(held) * elements
-
-
-def _inlined(name: str, writer: ShapedStatement, shaped: ShapedProgram) -> ShapedProgram:
-    """The program with what a statement computes in place of the reads of a temporary."""
-    rewriting, own = Rewriting(shaped, "inlined"), writer.statement
-    names = [s.name for s in own.subscripts if isinstance(s, p.Index)]
-
-    known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
-
-    def sum_of(subscript: p.Expr) -> p.Expr:
-        form = linear_form(subscript, known, exact=True)
-        return subscript if form is None else linear_expression(form, subscript)
-
-    def value(node: p.Expr) -> p.Expr:
-        if not isinstance(node, p.Read) or node.tensor != name:
-            return node
-        at = dict(zip(names, node.subscripts, strict=True))
-
-        def moved(part: p.Expr) -> p.Expr:
-            if isinstance(part, p.Index):
-                return at.get(part.name, part)
-            if isinstance(part, p.Read):
-                return replace(part, subscripts=tuple(map(sum_of, part.subscripts)))
-            return part
-
-        return rewriting.again(rewrite(own.rhs, moved))
-
-    def changed(old: ShapedStatement) -> list[ShapedStatement] | None:
-        if old is writer:
-            return []
-        if not _reads(name, old):
-            return None
-        rhs = rewrite(old.statement.rhs, value)
-        return [rewriting.changed(replace(old.statement, rhs=rhs), old.ranges, old)]
-
-    return without({name}, rewriting.program(changed))
+def _reads(name: str, expr: p.Expr) -> list[p.Read]:
+    return [n for n in p.walk(expr) if isinstance(n, p.Read) and n.tensor == name]
