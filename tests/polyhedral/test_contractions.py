@@ -181,6 +181,25 @@ def test_even_parts_of_a_sum() -> None:
     assert "band [k div 56]" in tree(text, A=168, B=160, J=24, K=168)
 
 
+def test_steps_leave_lines_whole() -> None:
+    """A sum of l and k runs in steps of k: l is contiguous in Y, whose lines 4 places of l would
+    read in parts."""
+    text = "def f(float(L,K,I) X, float(K,J,L) Y) -> (O) { O(j,i) +=! X(l,k,i) * Y(k,j,l) }"
+    found = tree(text, I=168, J=160, K=160, L=168)
+    assert "k div 4" in found
+    assert "l div" not in found
+
+
+def test_scattered_targets_are_not_read_again_and_again() -> None:
+    """Elements of a vector lie pages apart in O: sums do not run in steps for the sake of digits of
+    l, which is contiguous in X and in O."""
+    text = """def f(float(M,I,N,L) X, float(N,J,M,K) Y) -> (O) {
+      O(i,j,k,l) +=! X(m,i,n,l) * Y(n,j,m,k)
+    }"""
+    found = tree(text, I=48, J=44, K=44, L=44, M=48, N=48)
+    assert "m div" not in found
+
+
 # --- rows of operands ----------------------------------------------------------------------------
 
 ROWS = "def f(float(L,N,I,M) X, float(K,M,J,N) Y) -> (O) { O(l,k,j,i) +=! X(l,n,i,m) * Y(k,m,j,n) }"

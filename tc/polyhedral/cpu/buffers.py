@@ -174,22 +174,23 @@ class NestBuffers:
         """The cycles of the busiest thread with digits inside of packs: of the tile, and of the
         lines that are fetched."""
         nest, device, tile, digits = self.nest, self.device, self.tile, dict(inside)
+        write, slot = nest.main.statement.write, device.passes(device.vector_bits)
         sizes = [(nest.extent(m), digits.get(m.name, 1)) for m in used]
         parts = prod(-(-extent // size) for extent, size in sizes) * iterations([v_outer], nest)
         held, steps = self.panel_bytes(inside), 1
-        if inside and held > device.l2 * 3 // 4:
+        if inside and held > (device.l2 // 2 if in_steps else device.l2 * 3 // 4):
             depth = prod(map(nest.extent, nest.main.reduction))
             fits = in_steps and held * min(1.0, LEAST_STEPS / depth) <= device.l2 * 3 // 4
             parts_of_sum = min(-(-held // (device.l2 // 4)), max(1, depth // LEAST_STEPS))
             steps = parts_of_sum if fits else 0
         if not steps or (inside and parts < MIN_PARTS and parts % device.threads):
             return inf
-        cycles = tile.cost * nest.main.instances * device.passes(device.vector_bits)
+        cycles = tile.cost * nest.main.instances * slot
         cycles += sum(self._fetching_cycles(access, used, inside) for access in self.packs)
-        write = nest.main.statement.write
-        cycles += 2 * self._fetching_cycles(write, used, inside)  # and written back
-        size = prod(nest.info.scop.shape(write.tensor)) * nest.element
-        cycles += 2 * (steps - 1) * size / self._rate(size)
+        cycles += 2 * steps * self._fetching_cycles(write, used, inside)  # and written back
+        if nest.stride(write, tile.vector) != 1:
+            elements = prod(nest.info.scop.shape(write.tensor))
+            cycles += 2 * (steps - 1) * elements * self.costs.scattered_slots * slot
         return cycles * -(-parts // device.threads) / parts
 
     def _fetching_cycles(self, access: Access, used: Sequence[Member], inside: Digits) -> float:

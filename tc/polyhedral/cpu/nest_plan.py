@@ -267,8 +267,13 @@ class NestPlanner:
         options say so, and where a panel for the whole reduction would not stay in the cache."""
         if not self._runs_in_steps:
             return None
-        main = self.nest.main
-        member = max(main.reduction, key=self.nest.extent)
+        main, extent = self.nest.main, self.nest.extent
+        reads = [access for access in main.statement.reads if access.site >= 0]
+
+        def in_order(m: Member) -> tuple[bool, int]:  # parts of lines would be read again and again
+            return extent(m) > 1 and all(self.nest.stride(a, m) != 1 for a in reads), extent(m)
+
+        member = max(main.reduction, key=in_order)
         size, wanted = self.nest.extent(member), self.options.reduction_tile
         room, panel = device_of(self.draft).l2 // 2, self.buffers.panel_bytes(self.digits)
         if wanted is None:
