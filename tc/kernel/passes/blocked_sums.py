@@ -14,15 +14,17 @@ from collections.abc import Mapping
 from tc.dtypes import INT64, DType
 from tc.kernel import ir
 from tc.kernel.folding import binary, constant, integer
+from tc.kernel.intervals import Bounds, loop_interval
 from tc.kernel.rebuild import (
     LocalNames,
+    Scope,
     Stmts,
     changed,
     map_each,
     map_regions,
     substitute,
 )
-from tc.kernel.walk import iterations
+from tc.kernel.walk import assigned, iterations
 
 BLOCK = 128
 """Terms of a block: enough that what each block costs, a sum and a constant for each of the loop's
@@ -52,19 +54,22 @@ def sum_in_blocks(kernel: ir.Kernel) -> ir.Kernel:
         x = x + x_block
       o[] = x
     """
-    names = LocalNames(kernel)
+    names, scope = LocalNames(kernel), Scope(assigned(kernel))
 
     def each(stmt: ir.Stmt) -> tuple[ir.Stmt]:
-        return (_in_blocks(stmt, names) if isinstance(stmt, ir.For) else stmt,)
+        new = scope.map_inside(stmt, each)
+        return (_in_blocks(new, names, scope.bounds) if isinstance(new, ir.For) else new,)
 
-    return map_regions(kernel, lambda region: map_each(region, each))
+    return map_regions(kernel, lambda region: scope.map(region, each))
 
 
-def _in_blocks(loop: ir.For, names: LocalNames) -> ir.For:
-    """The loop, whose inner loops are done, over blocks of its iterations if it adds many terms."""
+def _in_blocks(loop: ir.For, names: LocalNames, bounds: Bounds) -> ir.For:
+    """The loop, whose inner loops are done, over blocks of its iterations if it may add many
+    terms."""
     sums = accumulators(loop.body)
     terms = max((_additions(loop.body, name) for name in sums), default=0)
-    if loop.parallel or loop.mark or len(iterations(loop)) * terms < 2 * BLOCK:
+    first, last = loop_interval(loop.begin, loop.end, bounds)
+    if loop.parallel or loop.mark or (last - first + 1) * terms < 2 * BLOCK:
         return loop
     length = -(-BLOCK // terms)
     number = ir.Var(names.fresh(f"{loop.var}_block"), INT64)
@@ -76,8 +81,8 @@ def _in_blocks(loop: ir.For, names: LocalNames) -> ir.For:
         changed(loop, begin=begin, end=end, body=_renamed(loop.body, parts)),
         *(ir.Set(n, ir.Binary("+", ir.Var(n, p.dtype), p, p.dtype)) for n, p in parts.items()),
     )
-    blocks = -(-len(iterations(loop)) // length)
-    return ir.For(number.name, integer(0), integer(blocks), body)
+    whole = binary("+", binary("-", loop.end, loop.begin), integer(length - 1))
+    return ir.For(number.name, integer(0), binary("/", whole, integer(length)), body)
 
 
 def accumulators(body: Stmts) -> dict[str, DType]:

@@ -13,6 +13,7 @@ import tc
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from tc.kernel import ir
 from tc.kernel.evaluate import evaluate
+from tc.kernel.folding import binary
 from tc.kernel.passes.blocked_sums import BLOCK, sum_in_blocks
 from tc.kernel.verify import verify
 from tests.support.build import dense, integer, loop
@@ -75,6 +76,27 @@ def test_sums_are_the_same(count: int, inner: int, dtype: DType, even: bool, fus
     first, second = (a[::2].sum(), a[1::2].sum()) if even else (a.sum(), 0)
     assert outputs["o"].tolist() == [first + 0.5, second + 0.5]
     assert outputs["p"] == count * inner
+
+
+@pytest.mark.parametrize("size", [1000, 1024, 2064, 3000])
+def test_the_last_of_the_steps_that_a_sum_is_cut_into_is_shorter(size: int) -> None:
+    """Sums of up to 1024 terms whose number depends on a loop around are in blocks, too."""
+    i, step = ir.Var("i", INT64), 1024
+    left = binary("-", integer(size), binary("*", i, integer(step)))
+    place = binary("+", binary("*", i, integer(step)), K)
+    term = add("x", ir.Load("a", (place,), FLOAT32))
+    inner = ir.For("k", integer(0), binary("min", integer(step), left), (term,))
+    total = ir.Store("o", (i,), ir.Var("x", FLOAT32))
+    body = (ir.Let("x", ir.Const(0.5, FLOAT32)), inner, total)
+    steps = -(-size // step)
+    buffers = dense("a", FLOAT32, (size,), "input"), dense("o", FLOAT32, (steps,), "output")
+    kernel = ir.Kernel("f", buffers, ((loop("i", steps, *body),),))
+    new = sum_in_blocks(kernel)
+    verify(new)
+    assert new is not kernel
+    a, o = (np.arange(size) % 7).astype(np.float32), np.empty(steps, np.float32)
+    evaluate(new, {"a": a, "o": o})
+    assert o.tolist() == [a[n * step : (n + 1) * step].sum() + 0.5 for n in range(steps)]
 
 
 def depths(block: tuple[ir.Stmt, ...], held: dict[str, int]) -> dict[str, int]:

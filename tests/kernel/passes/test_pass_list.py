@@ -272,7 +272,7 @@ class Row:
 
 TABLE_OF_PASSES = (
     Row("copies", PERMUTED, {"A": (61, 59, 67, 71)}, AVX2, stores_lines_past_the_caches),
-    Row("copies", TMM, {"A": (128, 1024), "B": (1024, 1024)}, AVX2, copies_by_vectors),
+    Row("copies", TMM, {"A": (128, 1024), "B": (500, 1024)}, AVX2, copies_by_vectors),
     Row("loop splitting", SCALED, {"a": (1021, 1019), "b": (1019,)}, AVX2, masks_once_a_row),
     Row("loop splitting", LOWER, {"A": (96, 96), "B": (96, 64)}, AVX2, adds_without_conditions),
     Row("loop splitting", LOWER, {"A": (61, 61), "B": (61, 45)}, AVX2, fuses_products_under_guards),
