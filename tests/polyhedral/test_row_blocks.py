@@ -15,8 +15,8 @@ from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
 from tests.support.rewrites import assert_consistent, run_kernel, texts
 
-LARGE = Thresholds(rows=1)
-"""Every matrix counts as large."""
+LARGE = Thresholds(rows=1 << 11, far=1 << 20)
+"""Every matrix counts as large; by 16 KiB for a lone sum, which those of the tests have not."""
 
 INPUTS = "float(I,J) A, float(J) p, float(I) q"
 
@@ -30,6 +30,9 @@ CUT = {
     "a sum that goes on": "y(j) = p(j)  y(j) += A(i,j)  x(i) +=! A(i,j)",
     "another statement between": "x(i) +=! A(i,j)  z(j) = p(j) * 2  y(j) +=! A(i,j) * q(i)",
 }
+ALONE = Thresholds(rows=1, few=6)
+"""Lone sums are cut, too."""
+
 KEPT = {
     "rows alone": "x(i) +=! A(i,j) * p(j)  y(i) +=! A(i,j) * q(i)",
     "a sum of columns alone": "x(j) +=! A(i,j)  y(i) = q(i)",
@@ -91,17 +94,36 @@ def test_only_large_row_major_matrices_are_cut() -> None:
     assert share_rows(shaped, LARGE, {"A"}) is shaped
 
 
+def test_a_lone_sum_of_columns() -> None:
+    """A lone sum is cut where its matrix is larger than `far`, or than eight times `rows`; not that
+    of few columns, and not where others compute the terms, or read the sums."""
+    size = 520 * 7 * 4
+    for limits, is_cut in (
+        (Thresholds(rows=1, far=size - 1, few=6), True),
+        (Thresholds(rows=1, far=size - 1, few=7), False),
+        (Thresholds(rows=size, far=size, few=6), False),
+        (Thresholds(rows=size // 8 - 1, far=size, few=6), True),
+        (Thresholds(rows=size // 8, far=size, few=6), False),
+    ):
+        shaped, _ = program("x(j) +=! A(i,j) * q(i)")
+        assert (share_rows(shaped, limits) is not shaped) == is_cut
+    for statements in ("x(j) +=! A(i,j)  y(j) = x(j) / 2", "y(j,i) = A(i,j)  x(j) +=! y(j,i)"):
+        shaped, _ = program(statements)
+        assert share_rows(shaped, Thresholds(rows=1, few=6)) is shaped
+
+
 def test_few_rows_are_not_cut() -> None:
     shaped, _ = program(CUT["rows and columns"], rows=383)
     assert share_rows(shaped, LARGE) is shaped
 
 
-@pytest.mark.parametrize("name", CUT)
+@pytest.mark.parametrize("name", [*CUT, "a sum of columns alone"])
 @pytest.mark.parametrize("rows", [512, 523])
 def test_kernels(name: str, rows: int) -> None:
-    shaped, arrays = program(CUT[name], rows)
-    found = run_kernel(shaped, arrays, {}, LARGE)
-    text = f"def f({INPUTS}) -> ({', '.join(found)}) {{ {CUT[name]} }}"
+    statements = {**CUT, **KEPT}[name]
+    shaped, arrays = program(statements, rows)
+    found = run_kernel(shaped, arrays, {}, ALONE)
+    text = f"def f({INPUTS}) -> ({', '.join(found)}) {{ {statements} }}"
     expected, bounds = (f(text, **arrays) for f in (tc.interpret, tc.error_bound))
     for output, value in found.items():
         assert_within(value, getattr(expected, output), getattr(bounds, output))
@@ -171,3 +193,13 @@ def test_bits_do_not_depend_on_threads(name: str) -> None:
     )
     for output in outputs:
         assert getattr(alone, output).tobytes() == getattr(shared, output).tobytes()
+
+
+def test_a_row_times_a_matrix() -> None:
+    """A product with one row is a sum of columns: two rows at a time, from end to end."""
+    text = "def f(float(I,K) A, float(K,J) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+    explained = tc.explain(text, {"I": 1, "K": 4096, "J": 1024}, device=DEVICE)
+    found = explained.stages["mapping"].split("Mapped.")[1]
+    lines = [line.strip() for line in found.splitlines()]
+    assert "band [k_block parallel *] permutable" in lines
+    assert any(line.startswith("band [k div 2, ") for line in lines)

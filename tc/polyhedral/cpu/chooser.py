@@ -29,7 +29,6 @@ from tc.polyhedral.schedule import (
     Band,
     Member,
     Node,
-    Sequence,
     in_order,
     leading_coincident,
     leaves,
@@ -156,7 +155,7 @@ class _Chooser:
         self, members: tuple[Member, ...], child: Node, statements: tuple[str, ...]
     ) -> int:
         """Iterations of the last shared loop that are given to the nests; 0 for none."""
-        if not members or _walks_rows(child):
+        if not members or _walks_rows(child, self.info):
             return 0
         default = 0
         if self._reuses(members[-1], child):
@@ -234,7 +233,7 @@ class _Chooser:
         over, are given to each nest: then so many terms are added to a sum that lies in memory at
         a time. 0 for none. What a nest touches in these iterations is in the cache for the next."""
         statements, parts = tuple(leaves(child)), groups(child, self.info)
-        if len(parts) == 1:
+        if len(parts) == 1 and len(statements) > 1:
             return 0
         around, most = (*self.around, *members), 1
         for statement in map(self.info.scop.statement, statements):
@@ -316,12 +315,12 @@ class _Chooser:
         return max(1, min(rows, size))
 
 
-def _walks_rows(child: Node) -> bool:
-    """Whether statements share a loop whose iterations depend on each other."""
+def _walks_rows(child: Node, info: AccessInfo) -> bool:
+    """Whether statements have loops of their own in one whose iterations depend on each other."""
     return any(
         isinstance(part, Band)
-        and isinstance(part.child, Sequence)
         and not all(m.coincident for m in part.members)
+        and nest_of((), part, info) is None
         for part in in_order(child)
     )
 

@@ -15,7 +15,7 @@ from math import prod
 from tc.affine.forms import Form
 from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import substituted
-from tc.polyhedral.rewrite.splitting import partials, partials_first
+from tc.polyhedral.rewrite.splitting import is_sum_of_columns, partials, partials_first
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import Index, Range, Read, ShapedProgram, ShapedStatement, walk
 
@@ -27,6 +27,9 @@ LEAST_ROWS = 64
 
 LEAST_BLOCKS = 8
 
+ALONE = 8
+"""A matrix of so many times the bytes is cut for one statement, too, that sums its columns."""
+
 STEP = 8
 """A multiple of so many rows is a block: some of these are walked at a time."""
 
@@ -36,7 +39,8 @@ def share_rows(
 ) -> ShapedProgram:
     """The program with statements that go over a matrix of `limits.rows` bytes or more cut into
     blocks of its rows, where one of them sums its columns, and nothing hinders them from going over
-    a row one after the other. Inputs that are `strided` are not row-major.
+    a row one after the other; so is a lone sum of more than a few columns of `limits.far` bytes, or
+    of a multiple of the former. Inputs that are `strided` are not row-major.
 
     The temporaries are new, named after the target ("y.p0"). A program in which nothing is cut is
     returned as it is.
@@ -115,7 +119,14 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
         if len(shape) < 2 or size < limits.rows or tensor in strided:
             continue
         group = _group(tensor, shaped, met)
-        if len(group) > 1 and any(each.sums_columns for each in group):
+        if len(group) == 1:
+            old = group[0].shaped
+            is_large = size > min(limits.far, ALONE * limits.rows)
+            if not is_large or prod(shape) // shape[0] <= limits.few:
+                continue
+            if not is_sum_of_columns(old, shaped.program, strided):
+                continue
+        if any(each.sums_columns for each in group):
             met |= {id(each.shaped) for each in group}
             yield from group
 
@@ -167,7 +178,8 @@ def _walk(old: ShapedStatement, tensor: str, shaped: ShapedProgram) -> _Walk | N
     variables = names[0]
     assert variables is not None
     extents = tuple(old.ranges[v].extent for v in variables)
-    if {*variables} != {*statement.variables} or extents != shape:
+    fixed = {v for v in statement.variables if old.ranges[v].extent == 1}
+    if {*variables} | fixed != {*statement.variables} or extents != shape:
         return None
     row = variables[0]
     if row in statement.outer:

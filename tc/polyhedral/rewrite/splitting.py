@@ -118,30 +118,36 @@ def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
 def _sums_long_columns(
     old: ShapedStatement, program: Program, limits: Thresholds, strided: Container[str]
 ) -> bool:
-    """Whether it sums columns that are long enough to be read row by row: of row-major inputs, for
-    results that no other statement reads. With what computes the terms, or reads the sums, it would
-    better share loops over columns."""
+    """Whether it sums columns that are long enough to be read row by row, alone: with what computes
+    the terms, or reads the sums, it would better share loops over columns."""
     size = _elements(old) * old.statement.rhs.dtype.bytes
-    if size > limits.columns or size * _steps(old) < limits.far or not _sums_columns(old):
+    is_large = size <= limits.columns and size * _steps(old) >= limits.far
+    return is_large and is_sum_of_columns(old, program, strided)
+
+
+def is_sum_of_columns(old: ShapedStatement, program: Program, strided: Container[str]) -> bool:
+    """Whether a statement sums columns of row-major inputs, for results that no other statement
+    reads."""
+    if not _sums_columns(old):
         return False
     others = (s for s in program.statements if s is not old.statement)
     reads = {n.tensor for s in others for n in walk(s.rhs) if isinstance(n, Read)}
     return old.statement.target not in reads and all(
         node.tensor in program.inputs and node.tensor not in strided
         for node in walk(old.statement.rhs)
-        if isinstance(node, Read) and len(index_names(node)) == len(old.statement.variables)
+        if isinstance(node, Read) and {*index_names(node)}.issuperset(_moving(old))
     )
 
 
 def _sums_columns(old: ShapedStatement) -> bool:
     """Whether a sum reads what lies side by side along the left side, each element once, and else
     only what is the same for all of its elements, or for all of its terms."""
-    statement, found = old.statement, False
+    statement, found, moving = old.statement, False, _moving(old)
     for node in walk(statement.rhs):
         if not isinstance(node, Read) or not node.subscripts:
             continue
-        used = {*index_names(node)}
-        if used.issuperset(statement.variables):
+        used = {*index_names(node)}.intersection(moving)
+        if used.issuperset(moving):
             last = node.subscripts[-1]
             if not (isinstance(last, Index) and last.name in statement.outer):
                 return False
@@ -149,6 +155,11 @@ def _sums_columns(old: ShapedStatement) -> bool:
         elif not (used.isdisjoint(statement.outer) or used.isdisjoint(statement.reduction)):
             return False
     return found
+
+
+def _moving(old: ShapedStatement) -> list[str]:
+    """The variables that have several values."""
+    return [v for v in old.statement.variables if old.ranges[v].extent > 1]
 
 
 def _elements(old: ShapedStatement) -> int:

@@ -50,7 +50,7 @@ def row_walks(scop: Scop) -> RowWalks:
     groups = []
     for walks in found.values():
         sums = (n for n, (_, row) in walks.items() if row in scop.statement(n).reduction)
-        if len(walks) > 1 and any(map(is_partial, sums)) and not walks.keys() & rows.keys():
+        if any(map(is_partial, sums)) and not walks.keys() & rows.keys():
             rows |= walks
             groups.append(tuple(walks))
     for statement in scop.statements:
@@ -71,6 +71,7 @@ def _walk(
     row, block = sorted(first.terms, key=lambda v: abs(first.terms[v]))
     used = {v for s in access.subscripts if s is not None for v in s.terms}
     length = statement.ranges[row][1]
-    if used >= {*statement.variables} and first.terms == {row: 1, block: length}:
+    long = {v for v, (begin, end) in statement.ranges.items() if end - begin > 1}
+    if used >= long and first.terms == {row: 1, block: length}:
         key = (access.tensor, first.constant, statement.ranges[row], statement.ranges[block])
         yield key, (block, row)

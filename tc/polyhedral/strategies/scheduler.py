@@ -110,7 +110,7 @@ class _Builder:
             single.append(Cluster((name,), left, outer))
         return tuple(
             self._alone(cluster.statements[0], used, taken)
-            if len(cluster.statements) == 1
+            if len(cluster.statements) == 1 and not any(map(self.fusion.reduces, cluster.columns))
             else self._band(cluster, used, taken)
             for cluster in self.fusion.clusters(single)
         )
