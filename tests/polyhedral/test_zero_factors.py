@@ -15,6 +15,7 @@ from tc.kernel.ir import If
 from tc.kernel.walk import every_statement
 from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.polyhedral.schedule import in_order, leaves
 from tc.semantics.program import Compare, walk
 from tests.support.interpreting import shaped_with
 from tests.support.lowering import lower
@@ -91,6 +92,19 @@ def test_the_kernel_tests_no_remainder() -> None:
     assert not [
         n for s in sums for n in walk(s.statement.rhs) if isinstance(n, Compare) and n.op == "=="
     ]
+
+
+def test_a_stride_of_more_than_four_has_classes() -> None:
+    """As many as there are, at most, whatever the stride: terms are fewer by it. What the zeros add
+    shares no loops with them."""
+    text = HALF.replace("+ 1 - k", "- k").replace("2", "5")
+    program = shape(f"{HEAD} {{ r(n,o,y) +=! {text} }}", N=4, C=32, H=16, O=32, K=5)
+    found = linearise(program, Thresholds())
+    assert sum(s.op == "+" and s.target == "r" for s in found.program.statements) == 5
+    assert linearise(program, Thresholds(classes=4)) is program
+    trace = tc.explain(f"{HEAD} {{ r(n,o,y) +=! {text} }}", N=4, C=32, H=16, O=32, K=5).trace
+    first = in_order(trace.lowering.mapped.tree)[0]
+    assert {*leaves(first)} == {"S0.zeros.init", "S0.zeros"}
 
 
 def test_no_zeros_are_stored_before_a_start() -> None:

@@ -119,7 +119,8 @@ def _selected_classes(
     known: KnownSizes,
     limits: Thresholds,
 ) -> list[p.ShapedStatement] | None:
-    """The residue classes of a sum with those of what it starts from."""
+    """The residue classes of a sum of which remainders select the terms, with those of what it
+    starts from. As each has a part of the terms only, their number alone limits the periods."""
     statement = old.statement
     reads = [n for n in p.walk(statement.rhs) if isinstance(n, p.Read)]
     is_own = any(read.tensor == statement.target for read in reads)
@@ -128,6 +129,7 @@ def _selected_classes(
     chosen = selected_sum(old, start, rewriting, known)
     if chosen is None:
         return None
+    limits = replace(limits, residues=limits.classes)
     classes = residue_classes(chosen.sum, rewriting, known, limits, chosen.start, chosen.zeros)
     return None if classes is None else [*chosen.before, *classes]
 

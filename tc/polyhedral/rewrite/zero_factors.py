@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeGuard
 
 from tc.affine.forms import Form, LinearForm
 from tc.dtypes import INT64
@@ -24,6 +25,17 @@ from tc.semantics.size_values import KnownSizes, evaluate
 
 LEAST_SHARE = 8
 """How many times as many terms as terms of what is added by those that are 0 a sum has at least."""
+
+_ZEROS = "zeros"
+
+
+def is_of_zeros(statement: str) -> bool:
+    """Whether a statement of that name sums terms that are 0.
+
+    >>> is_of_zeros("S0.zeros")
+    True
+    """
+    return statement.endswith(f".{_ZEROS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +57,18 @@ def selected_sum(
     known: KnownSizes,
 ) -> SelectedSum | None:
     """A sum, without checks, that starts at 0 or goes on from `start` (`starts_sum`), with its
-    tests of remainders at the root; None where it has none, or has them there already."""
+    tests of remainders at the root; None where it has none."""
     statement = old.statement
     if statement.op != "+" or not (statement.init or start) or not statement.reduction:
         return None
     found = _zero_factor(statement.rhs, known)
+    zero = p.Literal(0, statement.rhs.dtype, span=statement.span)
     if found is None:
-        if start is None or not _is_selected(statement.rhs):
+        if not _is_selected(statement.rhs) or not (start or _tests(statement.rhs, known)):
             return None
-        zero: p.Expr = p.Literal(0, statement.rhs.dtype, span=statement.span)
-        return SelectedSum((), _plus(start, zero, old, rewriting), old)
+        return SelectedSum((), start and _plus(start, zero, old, rewriting), old)
     factor, tests, others = found
     terms = _with_factor(statement.rhs, factor, others)
-    zero = p.Literal(0, statement.rhs.dtype, span=statement.span)
     root = p.Select(tests, terms, zero, statement.rhs.dtype, span=statement.rhs.span)
     new = replace(old, statement=replace(statement, rhs=root))
     if not statement.rhs.dtype.is_float:  # 0 times an integer is 0
@@ -112,19 +123,23 @@ def _plus(
     return rewriting.changed(own, old.ranges, start)
 
 
-def _is_selected(rhs: p.Expr) -> bool:
+def _is_selected(rhs: p.Expr) -> TypeGuard[p.Select]:
     return isinstance(rhs, p.Select) and p.is_zero(rhs.otherwise)
+
+
+def _tests(rhs: p.Select, known: KnownSizes) -> list[p.Expr]:
+    """The tests of remainders by which terms are selected."""
+    return [test for test in p.conjuncts(rhs.condition) if _is_periodic(test, known)]
 
 
 def _zero_factor(rhs: p.Expr, known: KnownSizes) -> tuple[p.Select, p.Expr, p.Expr] | None:
     """A factor that is 0 unless remainders have some values: it, the tests of these, and the factor
     where they hold."""
     for factor in _factors(rhs):
-        if factor is rhs or not isinstance(factor, p.Select) or not _is_selected(factor):
+        if factor is rhs or not _is_selected(factor):
             continue
-        tests = p.conjuncts(factor.condition)
-        chosen = [test for test in tests if _is_periodic(test, known)]
-        left = [test for test in tests if not _is_periodic(test, known)]
+        chosen = _tests(factor, known)
+        left = [test for test in p.conjuncts(factor.condition) if test not in chosen]
         if chosen:
             then = factor.then if not left else replace(factor, condition=_all(left))
             return factor, _all(chosen), then
@@ -213,5 +228,5 @@ def _zero_terms(
     made = substituted(replace(statement, rhs=term, init=True, continues=""), values)
     placed = replace(old, statement=made, ranges=ranges)
     terms = rewriting.again(made.rhs)
-    before, read = rewriting.store(placed, terms, tuple(outer), summed, name="zeros", kind="z")
+    before, read = rewriting.store(placed, terms, tuple(outer), summed, name=_ZEROS, kind="z")
     return before, replace(read, subscripts=tuple(subscripts))

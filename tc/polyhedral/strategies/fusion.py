@@ -8,6 +8,7 @@ from math import prod
 from tc.errors import BackendError
 from tc.kernel.ir import row_major
 from tc.polyhedral.rewrite.splitting import name_of_partial
+from tc.polyhedral.rewrite.zero_factors import is_of_zeros
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
 from tc.wording import closest
@@ -19,7 +20,8 @@ def worthwhile(
     """Accepts a merge if what each iteration of the shared loops reads again (weights, say) has at
     most so many bytes, which stay in the cache from one to the next; then what one cluster gives to
     the other stays there too. Partial reductions and what combines them share no loops: these are
-    over the few elements, and would stand around the many parts, which are for threads. Nor do
+    over the few elements, and would stand around the many parts, which are for threads. Nor do the
+    few terms that are 0 with the sums that start from what they add (`zero_factors`). Nor do
     products that have nothing to do with each other, but happen to have equal sizes: each has a
     tile, packed operands and an order of loops that suit it. Nor do statements of as many
     instances, none of which touches what another writes, and of which one would go along the lines
@@ -30,6 +32,8 @@ def worthwhile(
 
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
         if any(name_of_partial(name) in first.statements for name in second.statements):
+            return False
+        if any(map(is_of_zeros, first.statements)):
             return False
         names = (*first.statements, *second.statements)
         if first.outer:  # there operands that have nothing in common are in the cache
