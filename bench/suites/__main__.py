@@ -40,7 +40,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.suites", description=__doc__.split("\n\n")[0])
     parser.add_argument("source", nargs="*", type=Path)
     parser.add_argument("--kind", default=",".join(KINDS), help="of the sources, only these suites")
-    parser.add_argument("--only", default="", help="names of programs: a,b")
+    parser.add_argument("--only", default="", help="parts of names: a,b")
     parser.add_argument("--layout", default="column", help="of TCCG: " + ", ".join(LAYOUTS))
     parser.add_argument("--mib", default="16", help="of TCCG: sizes of the largest tensor")
     parser.add_argument("--presets", default="S,M", help="of NPBench: its sizes")
@@ -98,7 +98,9 @@ def measure_all(
     only = words(chosen.only)
     left = 0
     for task in tasks(roots, chosen):
-        if (task.suite, task.name) in done or (only and task.name not in only):
+        if only and not any(part in task.name for part in only):
+            continue
+        if (task.suite, task.name) in done:
             continue
         if time.monotonic() > end:
             left += 1
