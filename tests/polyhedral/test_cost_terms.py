@@ -249,6 +249,15 @@ def test_targets_that_are_not_staged_are_scattered() -> None:
     assert '"bind": "i mod 16", "role": "vector"' in product(large, 64, 64, 4096)
 
 
+def test_targets_of_short_sums_are_written_from_end_to_end() -> None:
+    """The loop over panels is inside of that over rows where C is larger than the second cache,
+    which holds B."""
+    rows = '"reorder": ["i div 6", "j div 64"'
+    assert rows in product(NARROW_UNITS, 2048, 17, 2048)
+    assert rows not in product(NARROW_UNITS, 100, 17, 2048)  # C is 0.8 MB
+    assert rows not in product(replace(NARROW_UNITS, l2=256 << 10), 2048, 17, 2048)
+
+
 def test_rows_of_one_set() -> None:
     """Rows of A that are a page apart lie in one set of the first cache, which holds eight lines of
     each. Rows of 4000 floats lie in 32 sets."""

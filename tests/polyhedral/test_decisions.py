@@ -86,7 +86,7 @@ def test_by_default_nothing_changes(case: Case, device: Device | Gpu) -> None:
 
 
 def test_what_is_asked_of_a_contraction() -> None:
-    case = next(case for case in CASES if case.name == "tmm")
+    case = next(case for case in CASES if case.name == "tbmm")
     decisions, _ = decided(case, {})
     assert [name.split(": ")[1] for name in decisions.asked] == [
         "vectors along",
@@ -96,11 +96,13 @@ def test_what_is_asked_of_a_contraction() -> None:
         "vectors of a row",
         "rows",
         "rows unrolled",
+        "b in a pack",
         "reduction steps",
         "packed for each thread",
         "order",
-        "tiles of n div 8",
-        "tiles of m div 6",
+        "tiles of b",
+        "tiles of k div 8",
+        "tiles of n div 4",
         "reduction unrolled",
         "loops for threads",
     ]

@@ -356,6 +356,8 @@ class NestPlanner:
             what = "packed for each thread"
             local = self.draft.decide_whether(what, self.nest.names, default=local)
         first, last = ([*used, v_outer], inner) if local else ([], [v_outer, *inner])
+        if u_outer is not None and not local and self._writes_most():
+            last.reverse()
         others = [m for m in others if m not in first]
         others = [*self.inside, *others] if local else [*others, *self.inside]
         if local and buffers.panel_bytes() <= device_of(self.draft).l1:
@@ -369,6 +371,23 @@ class NestPlanner:
             return LoopsOfTile(order, first, packed=len(first), padded=padded, staged=staged)
         shared = others if buffers.pads else order[:staged]
         return LoopsOfTile(order, shared, whole=True, padded=padded, staged=staged)
+
+    def _writes_most(self) -> bool:
+        """Whether a nest writes whole lines, more than the second cache holds, and all that its
+        panels read fits there: lines are then written from end to end, one tile of rows after the
+        other, rather than panel by panel."""
+        nest, chosen, room = self.nest, self.chosen, device_of(self.draft).l2
+        assert chosen is not None
+        assert chosen.row is not None  # there is a loop over rows
+        panels, row = nest.extent(chosen.vector), nest.extent(chosen.row)
+        depth = prod(map(nest.extent, nest.main.reduction))
+        return (
+            not self.buffers.packs
+            and not self.buffers.pads
+            and nest.stride(nest.main.statement.write, chosen.vector) == 1
+            and depth * panels * nest.element <= room // 2
+            and row * panels * nest.element > room
+        )
 
     def _panel_loops(self) -> tuple[list[Member], list[Member]]:
         """The loops around panels that a thread packs for itself, and those over the rows of a
