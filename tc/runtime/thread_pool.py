@@ -11,7 +11,8 @@ is used where that cannot be (`native_pool`).
 
 `NativePool` is the pool in machine code, which hands a part over within a microsecond or two. A
 thread that sleeps takes as long to wake as a small kernel runs; a worker of this pool spins for
-some 50 to 100 us after its last part before it sleeps. A worker that sleeps on the processor of the
+some 50 to 100 us after its last part before it sleeps. The pool measures in what time its workers
+begin, and launches what saves more than that. A worker that sleeps on the processor of the
 launching thread is sent to another one before it is woken. The text is for Linux on x86-64.
 
 A launch of a `NativePool` takes one of a few slots, puts there what is to run and counts `left`
@@ -30,6 +31,7 @@ import ctypes
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -50,20 +52,24 @@ from tc.runtime.thread_pool_llvm import CODE, RUN_REGIONS
 _REGION = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 _FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS"}
 
-Launch: TypeAlias = Callable[[int, int, int, int, int], object]
-"""Takes a region, its arguments, the first record, the bytes from one to the next, and the number
-of parts; runs all parts, or none: then it gives what is false."""
+Launch: TypeAlias = Callable[[int, int, int, int, int, int], object]
+"""Takes a region, its arguments, the first record, the bytes from one to the next, the number of
+parts, and the ticks of the processor's clock that one thread takes for all; runs all parts, or
+none: then it gives what is false."""
+
+ALWAYS = (1 << 62) - 1
+"""Ticks for which a launch pays."""
 
 
 class Regions:
-    """Regions to be run in their order, by their addresses, and whether each has parts to share. At
-    `address` the same stands as pairs of words."""
+    """Regions to be run in their order, by their addresses, with the ticks that each takes on one
+    thread, 0 where it has no parts to share. At `address` the same stands as pairs of words."""
 
     __slots__ = ("_words", "address", "steps")
 
-    def __init__(self, regions: Sequence[tuple[int, bool]]) -> None:
-        self.steps = tuple((_REGION(place), place, shared) for place, shared in regions)
-        words = [word for place, shared in regions for word in (place, shared)]
+    def __init__(self, regions: Sequence[tuple[int, int]]) -> None:
+        self.steps = tuple((_REGION(place), place, work) for place, work in regions)
+        words = [word for place, work in regions for word in (place, work)]
         self._words = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self._words)
 
@@ -77,8 +83,8 @@ def perform(
     others, and all where there is no `launch`, or it runs nothing, run as a single part. A record
     is empty where its first word is 0; a `width` of 0 says that nothing can fail.
     """
-    for region, place, shared in regions.steps:
-        if not (shared and launch and launch(place, arguments, failures, width, parts)):
+    for region, place, work in regions.steps:
+        if not (work and launch and launch(place, arguments, failures, width, parts, work)):
             region(arguments, failures, 0, 1)
         if width and any(_words_at(failures, parts * width)[:: width // WORD_BYTES]):
             return True
@@ -96,6 +102,10 @@ def thread_count() -> int:
     if told != numba.config.NUMBA_DEFAULT_NUM_THREADS or "NUMBA_NUM_THREADS" in os.environ:
         return told
     return min(told, default_threads())
+
+
+WAKING_TICKS = 200_000
+"""Ticks in which Python has a thread begin."""
 
 
 class ThreadPool:
@@ -116,8 +126,18 @@ class ThreadPool:
         self._started = 0
         self._idle: list[_Worker] = []  # taken and given back without a lock: handlers launch, too
 
-    def launch(self, region: int, arguments: int, failures: int, width: int, parts: int) -> bool:
-        """A `Launch`, which always runs."""
+    def launch(
+        self,
+        region: int,
+        arguments: int,
+        failures: int,
+        width: int,
+        parts: int,
+        work: int = ALWAYS,
+    ) -> bool:
+        """A `Launch`, which runs nothing where it does not pay."""
+        if work - work // parts < WAKING_TICKS:
+            return False
         run = _REGION(region)
         calls = [
             partial(run, arguments, failures + number * width, number, parts)
@@ -254,6 +274,15 @@ MACHINES = ("x86_64",)
 SPIN_TICKS = 200_000
 """Ticks of the processor's clock (2 to 4 GHz) for which a thread spins before it sleeps."""
 
+SPINNING_TRIALS = 8
+WAKING_TRIALS = 3
+LONGEST_WAIT = 500e-6
+"""Launches by which a pool finds out in what time its workers begin, and the seconds for which it
+waits until the workers sleep: a pool starts within a millisecond or two."""
+
+USUAL_SPINNING_TICKS, USUAL_WAKING_TICKS = 1000, 50_000
+"""Ticks in which workers begin that spin, and that sleep (two processors of a virtual machine)."""
+
 SLOTS = 4
 PROCESSORS = 1024
 WORKERS = 256
@@ -262,7 +291,8 @@ WORKERS = 256
 BEING_SENT, SENT = 1, 2
 """States of a worker that a launching thread sends away from its own processor."""
 
-_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
+_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+_MEASURE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 _FUNCTIONS = (
     "syscall", "sched_getcpu", "memcmp", "pthread_create", "pthread_detach", "clone"
 )  # fmt: skip
@@ -312,19 +342,24 @@ class _Memory(ctypes.Structure):
         ("begun", ctypes.c_int64),
         ("places", ctypes.c_int32 * WORKERS),
         ("records", ctypes.c_void_p * WORKERS),
+        ("waking", ctypes.c_int64),
+        ("spinning", ctypes.c_int64),
+        ("last", ctypes.c_int64),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class PoolCode:
     """The machine code of a pool, and its memory, which stay for ever: its threads use them to the
-    very end. `attempt` makes the system calls that they make, once."""
+    very end. `attempt` makes the system calls that they make, once; `measure` gives the ticks in
+    which all parts of a launch have begun."""
 
     launch: Any
     launch_address: int
     perform: Any
     work: int
     attempt: int
+    measure: Any
     memory: _Memory
 
 
@@ -338,10 +373,18 @@ class NativePool:
     is_ready: bool = False
     starting: Any = field(default_factory=threading.RLock)
 
-    def launch(self, region: int, arguments: int, failures: int, width: int, parts: int) -> bool:
-        """A `Launch`; it runs nothing where too many are under way."""
+    def launch(
+        self,
+        region: int,
+        arguments: int,
+        failures: int,
+        width: int,
+        parts: int,
+        work: int = ALWAYS,
+    ) -> bool:
+        """A `Launch`; it runs nothing where it does not pay, or too many are under way."""
         self._start()
-        return bool(self.code.launch(region, arguments, failures, width, parts))
+        return bool(self.code.launch(region, arguments, failures, width, parts, work))
 
     def perform(
         self, regions: Regions, arguments: int, failures: int, width: int, parts: int
@@ -376,8 +419,31 @@ class NativePool:
                     if number < PROCESSORS:
                         memory.allowed[number // 8] |= 1 << number % 8
                 memory.workers = _start_threads(self.code.work, threads - 1)
+                self._measure()
                 memory.started = 1
                 self.is_ready = True
+
+    def _measure(self) -> None:
+        """Finds out in how many ticks the workers begin, those that sleep and those that spin: the
+        least of a few launches. Where something else keeps the workers from their processors, what
+        was found elsewhere stands."""
+        memory, measure = self.code.memory, self.code.measure
+        threads = memory.workers + 1
+        _wait(lambda: memory.begun == memory.workers)
+        found = [min(measure(threads) for _ in range(SPINNING_TRIALS))]
+        for _ in range(WAKING_TRIALS):
+            _wait(lambda: memory.asleep == memory.workers)
+            found.append(measure(threads))
+        spinning, waking = found[0], min(found[1:])
+        memory.spinning = spinning if spinning < SPIN_TICKS else USUAL_SPINNING_TICKS
+        memory.waking = max(waking, spinning) if waking < SPIN_TICKS else USUAL_WAKING_TICKS
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    """Waits until something holds, but not for long."""
+    end = time.perf_counter() + LONGEST_WAIT
+    while not condition() and time.perf_counter() < end:
+        pass
 
 
 def new_pool() -> ThreadPool | NativePool:
@@ -403,9 +469,12 @@ def compile_pool() -> PoolCode:
     text = CODE
     for name, number in numbers.items():
         text = text.replace(name, str(number))
-    launch, work, attempt, memory = lasting_code(text, "launch", "work", "attempt", "pool", level=0)
-    performs = PERFORM(performer())
-    return PoolCode(_LAUNCH(launch), launch, performs, work, attempt, _Memory.from_address(memory))
+    names = ("launch", "work", "attempt", "measure", "pool")
+    launch, work, attempt, measure, memory = lasting_code(text, *names, level=0)
+    return PoolCode(
+        *(_LAUNCH(launch), launch, PERFORM(performer()), work, attempt, _MEASURE(measure)),
+        _Memory.from_address(memory),
+    )
 
 
 @Lazy

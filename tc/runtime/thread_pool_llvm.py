@@ -12,9 +12,10 @@ CODE = """
 %slot = type { i64, %call, i32, i32, [72 x i8], i32, i32, i32, [116 x i8] }
 ; slots | asleep, signal | patience, workers, whether they have been started, the process, the
 ; processors that it might use when they were, a bit each; how many workers have begun, the
-; processor on which each of them sleeps, from 1 (0: it is awake), and their records
+; processor on which each of them sleeps, from 1 (0: it is awake), and their records; the ticks in
+; which workers begin that sleep, and that spin, and when last it did not pay to wake them
 %pool = type { [SLOTS x %slot], i32, i32, [120 x i8], i64, i64, i64, i64, [BYTES x i8],
-               i64, [WORKERS x i32], [WORKERS x ptr] }
+               i64, [WORKERS x i32], [WORKERS x ptr], i64, i64, i64 }
 ; of a worker: its number, that of its thread for the system, and, where a launching thread has sent
 ; it away from a processor (SENT), that processor and those that it might use before
 %worker = type { i64, i64, i32, i32, [BYTES x i8] }
@@ -470,9 +471,76 @@ start:
   ret i32 %status
 }
 
-define i64 @launch(ptr %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts) {
+; whether a launch takes less time than one thread, which takes `work` ticks. It is worth it to wake
+; workers for a little work, too, where launches follow each other while awake workers spin
+define internal i1 @pays(i64 %work, i64 %parts) {
 start:
+  %own = udiv i64 %work, %parts
+  %saved = sub i64 %work, %own
+  %spinning = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 13)
+  %some = icmp uge i64 %saved, %spinning
+  br i1 %some, label %count, label %end
+count:
+  %asleep = load atomic i32, ptr getelementptr (%pool, ptr @pool, i64 0, i32 1) seq_cst, align 4
+  %awake = icmp eq i32 %asleep, 0
+  %waking = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 12)
+  %much = icmp uge i64 %saved, %waking
+  %surely = or i1 %awake, %much
+  br i1 %surely, label %end, label %doubt
+doubt:
+  %now = call i64 @llvm.readcyclecounter()
+  %last_at = getelementptr %pool, ptr @pool, i64 0, i32 14
+  %last = atomicrmw xchg ptr %last_at, i64 %now seq_cst
+  %passed = sub i64 %now, %last
+  %patience = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 4)
+  %spins = icmp ne i64 %patience, 0
+  %lasting = add i64 %patience, %work
+  %soon = icmp ult i64 %passed, %lasting
+  %often = and i1 %spins, %soon
+  br label %end
+end:
+  %pays = phi i1 [ false, %start ], [ true, %count ], [ %often, %doubt ]
+  ret i1 %pays
+}
+
+; a part that waits until all have begun, or for long enough
+define internal void @meet(i64 %counter, i64 %record, i64 %number, i64 %parts) {
+start:
+  %count = inttoptr i64 %counter to ptr
+  %before = atomicrmw add ptr %count, i64 1 seq_cst
+  %began = call i64 @llvm.readcyclecounter()
   br label %look
+look:
+  %begun = load atomic i64, ptr %count seq_cst, align 8
+  %all = icmp uge i64 %begun, %parts
+  br i1 %all, label %end, label %spin
+spin:
+  call void @llvm.x86.sse2.pause()
+  %now = call i64 @llvm.readcyclecounter()
+  %passed = sub i64 %now, %began
+  %over = icmp uge i64 %passed, SPIN_TICKS
+  br i1 %over, label %end, label %look
+end:
+  ret void
+}
+
+; the ticks of a launch whose parts wait for each other
+define i64 @measure(i64 %parts) {
+  %count = alloca i64
+  store i64 0, ptr %count
+  %counter = ptrtoint ptr %count to i64
+  %began = call i64 @llvm.readcyclecounter()
+  %ran = call i64 @launch(ptr @meet, i64 %counter, i64 0, i64 0, i64 %parts, i64 -1)
+  %now = call i64 @llvm.readcyclecounter()
+  %ticks = sub i64 %now, %began
+  ret i64 %ticks
+}
+
+define i64 @launch(ptr %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts,
+                   i64 %work) {
+start:
+  %pays = call i1 @pays(i64 %work, i64 %parts)
+  br i1 %pays, label %look, label %busy
 look:
   %index = phi i64 [ 0, %start ], [ %following, %next ]
   %slot = getelementptr %pool, ptr @pool, i64 0, i32 0, i64 %index
@@ -520,9 +588,9 @@ share:
 """
 
 RUN_REGIONS = """
-; Runs `count` regions one after the other, each a pair of its address and whether its parts are to
-; be shared, by `launch`, unless that is null. Stops after one that has recorded a failure, and says
-; whether there was one.
+; Runs `count` regions one after the other, each a pair of its address and the ticks that a thread
+; takes, 0 where it has no parts to be shared by `launch`, unless that is null. Stops after one that
+; has recorded a failure, and says whether there was one.
 define i64 @perform(ptr %regions, i64 %count, i64 %arguments, i64 %failures, i64 %width,
                     i64 %parts, ptr %launch) {
 start:
@@ -542,7 +610,8 @@ begin:
   %several = and i1 %fit, %threads
   br i1 %several, label %share, label %alone
 share:
-  %ran = call i64 %launch(ptr %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts)
+  %ran = call i64 %launch(ptr %region, i64 %arguments, i64 %failures, i64 %width, i64 %parts,
+                          i64 %shared)
   %served = icmp ne i64 %ran, 0
   br i1 %served, label %after, label %alone
 alone:

@@ -130,6 +130,71 @@ if memory.patience:
     )
 
 
+PAYING = """
+check_launches(1)
+memory = pool.code.memory
+
+def runs(ticks, parts=2):
+    # whether a launch runs anything, which takes one thread some ticks
+    work = Work(parts)
+    arguments, records = work.counts.ctypes.data, work.records.ctypes.data
+    ran = pool.launch(count, arguments, records, 24, parts, ticks)
+    assert (work.counts[1:] == ran).all()
+    return ran
+
+memory.waking, memory.spinning = 1000, 10
+"""
+
+
+def test_launches_pay_by_the_time_in_which_workers_begin() -> None:
+    """Of two parts one half is saved, of four three quarters."""
+    run_script(
+        PAYING
+        + """
+memory.asleep, memory.workers = 1, 1  # which do not exist
+for ticks, parts, pays in [(1998, 2, 0), (2000, 2, 1), (1332, 4, 0), (1336, 4, 1)]:
+    memory.last = 0
+    assert runs(ticks, parts) == pays, (ticks, parts)
+memory.asleep = 0
+for ticks, parts, pays in [(18, 2, 0), (20, 2, 1), (12, 4, 0), (16, 4, 1), (0, 2, 0)]:
+    assert runs(ticks, parts) == pays, (ticks, parts)
+""",
+        "native",
+        threads=1,
+    )
+
+
+def test_little_work_wakes_workers_where_launches_follow_each_other() -> None:
+    run_script(
+        PAYING
+        + """
+memory.asleep, memory.workers = 1, 1  # which do not exist
+for patience, pays in [(1 << 40, 1), (1, 0), (0, 0)]:
+    memory.patience = patience
+    runs(100)
+    assert runs(100) == pays
+memory.patience = 1 << 40
+memory.last = 0
+assert not runs(100)  # the first after a pause
+assert not runs(8)
+""",
+        "native",
+        threads=1,
+    )
+
+
+def test_the_pool_finds_out_in_what_time_its_workers_begin() -> None:
+    """Within the time for which they spin; those that spin sooner than those that sleep."""
+    run_script(
+        """
+pool.launch(count, *[Work(3).counts.ctypes.data] * 2, 0, 2)
+memory = pool.code.memory
+assert 0 < memory.spinning <= memory.waking < SPIN_TICKS
+""",
+        "native",
+    )
+
+
 CONFINED = """
 def confined():
     '''Which processors the threads of the pool, and that which launches, may use.'''

@@ -30,11 +30,9 @@ from tc.runtime.loaded import Direct
 from tc.runtime.object_files import LoadedCode
 from tc.runtime.thread_pool import Regions, perform, performer, pool, thread_count
 
-MIN_PARALLEL_OPERATIONS = 1 << 16
-"""Operations, or elements moved, from which sharing a region among threads pays: some 30 us."""
-
-MIN_PARALLEL_VECTOR_OPERATIONS = 1 << 19
-"""Operations on lanes of vectors, or elements moved, from which sharing a region pays."""
+MIN_SAVED_CYCLES = 4000
+"""Cycles that threads save at least where a pool of threads is made at all: sharing pays from some
+microseconds on where workers spin, and the pool knows in what time its workers begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +57,9 @@ class NumbaBackend:
     def load(self, text: KernelText) -> NumbaKernel:
         code = _compile(text)
         regions = [
-            (place, _is_worth_sharing(text.kernel, i)) for i, place in enumerate(code.addresses)
+            (place, shared_cycles(text.kernel, i, host())) for i, place in enumerate(code.addresses)
         ]
-        shared = any(pays for _, pays in regions)
+        shared = any(cycles for _, cycles in regions)
         buffers, private = len(text.kernel.arguments), scratch_layout(text.kernel).size
         record = FailureRecord.of(text.kernel)
         return NumbaKernel(
@@ -155,14 +153,22 @@ def _too_deep(kernel: Kernel, error: Exception) -> BackendError:
     )
 
 
-def _is_worth_sharing(kernel: Kernel, number: int) -> bool:
-    """Whether a region can be shared among threads and is large enough."""
+def shared_cycles(kernel: Kernel, number: int, device: Device) -> int:
+    """About the cycles that one thread takes for a region, by its operations, or by the bytes that
+    it touches and the cache that holds them; 0 where the region cannot be shared among threads, or
+    they would save very little."""
     region = kernel.regions[number]
     if shared_loop(region) is None:
-        return False
+        return 0
     cost = estimate(replace(kernel, regions=(region,)))
-    work = cost.flops + cost.bytes // 4
-    if not MIN_PARALLEL_OPERATIONS <= work < MIN_PARALLEL_VECTOR_OPERATIONS:
-        return work >= MIN_PARALLEL_VECTOR_OPERATIONS
     exprs = (expr for stmt in statements(region) for expr in expressions(stmt))
-    return all(expr.dtype.lanes == 1 for expr in exprs)
+    widest = max((expr.dtype.lanes for expr in exprs), default=1)
+    units = device.lanes(32) // device.passes(device.vector_bits) if widest > 1 else 1
+    if cost.bytes <= device.l2:
+        rate = device.l2_bytes_per_cycle
+    elif cost.bytes <= device.shared_cache:
+        rate = device.l3_bytes_per_cycle
+    else:
+        rate = device.memory_bytes_per_cycle
+    cycles = int(max(cost.flops / (units * device.fma_per_cycle), cost.bytes / rate))
+    return cycles if cycles - cycles // max(2, device.threads) >= MIN_SAVED_CYCLES else 0

@@ -223,7 +223,7 @@ class Recorder(ThreadPool):
         self.parts: list[int] = []
 
     def launch(self, *args: int) -> bool:
-        self.parts.append(args[-1])
+        self.parts.append(args[4])
         return super().launch(*args)
 
 
