@@ -174,9 +174,16 @@ class _Search:
             for lanes in _lane_counts(extent, widest) if extent > 1 else ():
                 for row in (None, *(m for m in tiled if m != vector and not alone)):
                     yield from self._tiles(vector, lanes, row)
-                    for column in tiled if row is not None and vector not in tiled else ():
-                        if column != row and 1 < nest.extent(column) <= MAX_COLUMNS:
+                    for column in () if row is None or vector in tiled else tiled:
+                        is_few = 1 < nest.extent(column) <= MAX_COLUMNS
+                        if row and is_few and column != row and self._has_dimensions(row, column):
                             yield from self._tiles(vector, lanes, row, column)
+
+    def _has_dimensions(self, *members: Member) -> bool:
+        """Whether the target has a dimension for each of some members alone: each iteration of them
+        has accumulators of its own."""
+        forms = [set(s.terms) for s in self.nest.main.statement.write.subscripts if s is not None]
+        return all({self.nest.variable(member)} in forms for member in members)
 
     def _runs_along(self, member: Member) -> bool:
         """Whether all items move with a member."""
