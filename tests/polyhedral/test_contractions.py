@@ -179,6 +179,8 @@ def test_even_parts_of_a_sum() -> None:
     """Of 168 steps parts of 64 would leave one of 40, with tests in the copies of its packs."""
     text = "def f(float(K,B,A) X, float(J,K) Y) -> (O) { O(a,j,b) +=! X(k,b,a) * Y(j,k) }"
     assert "band [k div 56]" in tree(text, A=168, B=160, J=24, K=168)
+    text = "def f(float(I,L,M,K) X, float(M,J,L) Y) -> (O) { O(i,j,k) +=! X(i,l,m,k) * Y(m,j,l) }"
+    assert "m mod 16" in tree(text, I=72, J=64, K=64, L=64, M=72)  # code takes 4 steps at a time
 
 
 def test_steps_leave_lines_whole() -> None:

@@ -30,6 +30,9 @@ from tc.polyhedral.schedule import Member, count
 MOST_STEPS = 64
 """Steps of a reduction beyond which nobody would unroll it."""
 
+UNROLLED = 4
+"""Steps that code takes at a time where a reduction is a loop: long parts leave no rest."""
+
 
 @dataclass
 class NestPlanner:
@@ -268,10 +271,12 @@ class NestPlanner:
         if not self._runs_in_steps:
             return None
         main, extent = self.nest.main, self.nest.extent
-        reads = [access for access in main.statement.reads if access.site >= 0]
+        shape, most_bytes = self.nest.info.scop.shape, device_of(self.draft).l2
+        reads = [a for a in main.statement.reads if a.site >= 0]
+        far = [a for a in reads if prod(shape(a.tensor)) * self.nest.element > most_bytes]
 
-        def in_order(m: Member) -> tuple[bool, int]:  # parts of lines would be read again and again
-            return extent(m) > 1 and all(self.nest.stride(a, m) != 1 for a in reads), extent(m)
+        def in_order(m: Member) -> tuple[bool, int]:  # parts of lines would be fetched again
+            return extent(m) > 1 and all(self.nest.stride(a, m) != 1 for a in far), extent(m)
 
         member = max(main.reduction, key=in_order)
         size, wanted = self.nest.extent(member), self.options.reduction_tile
@@ -282,6 +287,7 @@ class NestPlanner:
                 others = prod(self.nest.extent(m) for m in main.reduction if m is not member)
                 most = max(-(-LEAST_STEPS // others), size * (room // 2) // panel)
                 whole = -(-size // -(-size // most))  # in even parts, the last of which is full
+                whole = whole if whole < 2 * UNROLLED else -(-whole // UNROLLED) * UNROLLED
             sizes = (32 << n for n in range(8) if 32 << n < size)
             wanted = self.draft.decide(
                 "reduction steps", self.nest.names, whole, lambda: (size, *sizes)
