@@ -58,7 +58,7 @@ parts, and the ticks of the processor's clock that one thread takes for all; run
 none: then it gives what is false."""
 
 ALWAYS = (1 << 62) - 1
-"""Ticks for which a launch pays."""
+"""Ticks for which a launch pays, also of one part."""
 
 
 class Regions:
@@ -136,7 +136,7 @@ class ThreadPool:
         work: int = ALWAYS,
     ) -> bool:
         """A `Launch`, which runs nothing where it does not pay."""
-        if work - work // parts < WAKING_TICKS:
+        if work < ALWAYS and work - work // parts < WAKING_TICKS:
             return False
         run = _REGION(region)
         calls = [
@@ -462,6 +462,7 @@ def compile_pool() -> PoolCode:
         "WORKERS": WORKERS,
         "BEING_SENT": BEING_SENT,
         "SENT": SENT,
+        "ALWAYS": ALWAYS,
         "BYTES": PROCESSORS // 8,
         "BITS": PROCESSORS,
         "SPIN_TICKS": SPIN_TICKS,

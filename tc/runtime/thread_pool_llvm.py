@@ -1,5 +1,5 @@
-"""The machine code of `thread_pool`, in LLVM's language; SLOTS, WORKERS, BYTES, BITS and SPIN_TICKS
-are numbers. `RUN_REGIONS` needs no pool.
+"""The machine code of `thread_pool`, in LLVM's language; words in capitals, as SLOTS, are
+numbers. `RUN_REGIONS` needs no pool.
 
 Sets of processors are bytes in memory and no integers: LLVM takes 6 ms to compile the operations on
 two integers of 1024 bits, and 7 ms for all other code."""
@@ -475,6 +475,9 @@ start:
 ; workers for a little work, too, where launches follow each other while awake workers spin
 define internal i1 @pays(i64 %work, i64 %parts) {
 start:
+  %always = icmp uge i64 %work, ALWAYS
+  br i1 %always, label %end, label %estimate
+estimate:
   %own = udiv i64 %work, %parts
   %saved = sub i64 %work, %own
   %spinning = load i64, ptr getelementptr (%pool, ptr @pool, i64 0, i32 13)
@@ -499,7 +502,7 @@ doubt:
   %often = and i1 %spins, %soon
   br label %end
 end:
-  %pays = phi i1 [ false, %start ], [ true, %count ], [ %often, %doubt ]
+  %pays = phi i1 [ true, %start ], [ false, %estimate ], [ true, %count ], [ %often, %doubt ]
   ret i1 %pays
 }
 

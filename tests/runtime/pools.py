@@ -9,7 +9,7 @@ SETUP = """
 import ctypes, os, random, sys, threading, time
 import numpy as np
 from tc.runtime.object_files import new_engine, parse_module
-from tc.runtime.thread_pool import SPIN_TICKS, SLOTS, NativePool, compile_pool
+from tc.runtime.thread_pool import ALWAYS, SPIN_TICKS, SLOTS, NativePool, compile_pool
 from tc.runtime.thread_pool import Regions, ThreadPool
 
 code = '''

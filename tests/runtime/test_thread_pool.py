@@ -35,7 +35,8 @@ def test_regions_run_in_order_until_one_fails(pool: str) -> None:
 def perform(regions, work):
     work.records[:] = 0
     arguments, records = work.counts.ctypes.data, work.records.ctypes.data
-    return pool.perform(Regions(regions), arguments, records, 24, work.parts)
+    lasting = [(region, kind * ALWAYS) for region, kind in regions]
+    return pool.perform(Regions(lasting), arguments, records, 24, work.parts)
 
 for kinds in ([1, 0, 1], [0, 0], [1], []):
     work = Work(3)
