@@ -118,6 +118,8 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
         size = prod(shape) * shaped.program.tensors[tensor].dtype.bytes
         if len(shape) < 2 or size < limits.rows or tensor in strided:
             continue
+        if tensor in shaped.program.temporaries:
+            continue  # what shares a strip of columns keeps it in the cache
         group = _group(tensor, shaped, met)
         if len(group) == 1:
             old = group[0].shaped
