@@ -27,9 +27,6 @@ LEAST_ROWS = 64
 
 LEAST_BLOCKS = 8
 
-ALONE = 8
-"""A matrix of so many times the bytes is cut for one statement, too, that sums its columns."""
-
 STEP = 8
 """A multiple of so many rows is a block: some of these are walked at a time."""
 
@@ -39,8 +36,8 @@ def share_rows(
 ) -> ShapedProgram:
     """The program with statements that go over a matrix of `limits.rows` bytes or more cut into
     blocks of its rows, where one of them sums its columns, and nothing hinders them from going over
-    a row one after the other; so is a lone sum of more than a few columns of `limits.far` bytes, or
-    of a multiple of the former. Inputs that are `strided` are not row-major.
+    a row one after the other; so is a lone sum of more than a few columns of more than
+    `limits.far` bytes. Inputs that are `strided` are not row-major.
 
     The temporaries are new, named after the target ("y.p0"). A program in which nothing is cut is
     returned as it is.
@@ -123,7 +120,7 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
         group = _group(tensor, shaped, met)
         if len(group) == 1:
             old = group[0].shaped
-            is_large = size > min(limits.far, ALONE * limits.rows)
+            is_large = size > limits.far
             if not is_large or prod(shape) // shape[0] <= limits.few:
                 continue
             if not is_sum_of_columns(old, shaped.program, strided):
