@@ -271,16 +271,17 @@ class NestPlanner:
         if not self._runs_in_steps:
             return None
         main, extent = self.nest.main, self.nest.extent
-        shape, most_bytes = self.nest.info.scop.shape, device_of(self.draft).l2
+        device, panel = device_of(self.draft), self.buffers.panel_bytes(self.digits)
+        room, line = device.l2 // 2, device.line // self.nest.element
         reads = [a for a in main.statement.reads if a.site >= 0]
-        far = [a for a in reads if prod(shape(a.tensor)) * self.nest.element > most_bytes]
 
         def in_order(m: Member) -> tuple[bool, int]:  # parts of lines would be fetched again
-            return extent(m) > 1 and all(self.nest.stride(a, m) != 1 for a in far), extent(m)
+            is_whole = extent(m) * (room // 2) // panel >= line if panel else True
+            is_whole |= all(self.nest.stride(a, m) != 1 for a in reads)
+            return extent(m) > 1 and is_whole, extent(m)
 
         member = max(main.reduction, key=in_order)
         size, wanted = self.nest.extent(member), self.options.reduction_tile
-        room, panel = device_of(self.draft).l2 // 2, self.buffers.panel_bytes(self.digits)
         if wanted is None:
             whole = size
             if self.outermost and panel > room:
