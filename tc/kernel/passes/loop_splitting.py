@@ -74,7 +74,7 @@ VECTORS_PER_MASK = 4
 """Vectors of a last iteration for each one that has a mask, at most."""
 
 MAX_LAST_STATEMENTS = 96
-"""Statements of a last iteration, after unrolling: three for each accumulator of a register tile."""
+"""Statements of a last iteration, after unrolling: three for each accumulator of a tile."""
 
 MAX_SPLIT_STATEMENTS = 192
 """Statements of a loop with a guard, or with tests at its edges, after unrolling."""
