@@ -1,4 +1,4 @@
-"""Statements that go over the rows of one matrix together, in blocks (`rewrite/row_blocks.py`)."""
+"""Statements that go over the rows of one matrix together (`polyhedral/rewrite/row_blocks.py`)."""
 
 from __future__ import annotations
 
