@@ -174,7 +174,8 @@ class _Search:
             for lanes in _lane_counts(extent, widest) if extent > 1 else ():
                 for row in (None, *(m for m in tiled if m != vector and not alone)):
                     yield from self._tiles(vector, lanes, row)
-                    for column in () if row is None or vector in tiled else tiled:
+                    in_steps = self.options.reduction_tile is not None
+                    for column in () if row is None or vector in tiled or in_steps else tiled:
                         is_few = 1 < nest.extent(column) <= MAX_COLUMNS
                         if row and is_few and column != row and self._has_dimensions(row, column):
                             yield from self._tiles(vector, lanes, row, column)
