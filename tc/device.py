@@ -7,6 +7,7 @@ import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
+from math import inf
 from pathlib import Path
 
 from tc.errors import BackendError
@@ -115,6 +116,27 @@ class Device:
         ([2, 1, 1], 1)
         """
         return max(1, bits // self.unit_bits) if self.unit_bits else 1
+
+    def levels(self, cores: int = 1) -> tuple[tuple[float, float], ...]:
+        """Of each level of memory behind the first cache, the nearest first: the bytes that the
+        level holds of what so many cores share evenly, and the bytes that a core reads from it in
+        a cycle."""
+        return (
+            (self.l2 * cores, self.l2_bytes_per_cycle),
+            (self.l3, self.l3_bytes_per_cycle),
+            (inf, self.memory_bytes_per_cycle),
+        )
+
+    def read_rate(self, size: float) -> float:
+        """The bytes that a core reads in a cycle of data of `size` bytes, from the nearest level
+        that holds all of the data: of third caches a core reads one.
+
+        >>> import tc
+        >>> device = tc.Device(l2=1 << 20, l3=8 << 20)
+        >>> [device.read_rate(size) for size in (1 << 20, 8 << 20, 9 << 20)]
+        [48.0, 24.0, 6.0]
+        """
+        return next(rate for held, rate in self.levels() if size <= held)
 
     @property
     def shared_cache(self) -> int:

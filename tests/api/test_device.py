@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +183,27 @@ def test_what_no_processor_has(field: str, value: Any, said: str) -> None:
         tc.Device(**{field: value})
     assert str(refused.value) == f"BackendError: {said}"
     assert tc.Device(l3=0, l3_caches=0, vector_bits=0).lanes(32) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "rate"),
+    [(1, 32.0), (1 << 20, 32.0), ((1 << 20) + 1, 16.0), (8 << 20, 16.0), ((8 << 20) + 1, 4.0)],
+)
+def test_data_is_read_from_the_nearest_level_that_holds_it(size: int, rate: float) -> None:
+    processor = tc.Device(
+        l2=1 << 20,
+        l3=8 << 20,
+        l3_caches=2,  # a core reads one of them
+        l2_bytes_per_cycle=32.0,
+        l3_bytes_per_cycle=16.0,
+        memory_bytes_per_cycle=4.0,
+        threads=2,
+    )
+    assert processor.read_rate(size) == rate
+    assert replace(processor, l3=0).read_rate(size) == (rate if rate == 32.0 else 4.0)
+
+
+def test_cores_hold_together_in_second_caches_what_they_share() -> None:
+    processor = tc.Device(l2=1 << 20, l3=8 << 20, threads=4)
+    assert [held for held, _ in processor.levels()] == [1 << 20, 8 << 20, inf]
+    assert [held for held, _ in processor.levels(4)] == [4 << 20, 8 << 20, inf]

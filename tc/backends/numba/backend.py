@@ -164,11 +164,6 @@ def shared_cycles(kernel: Kernel, number: int, device: Device) -> int:
     exprs = (expr for stmt in statements(region) for expr in expressions(stmt))
     widest = max((expr.dtype.lanes for expr in exprs), default=1)
     units = device.lanes(32) // device.passes(device.vector_bits) if widest > 1 else 1
-    if cost.bytes <= device.l2:
-        rate = device.l2_bytes_per_cycle
-    elif cost.bytes <= device.shared_cache:
-        rate = device.l3_bytes_per_cycle
-    else:
-        rate = device.memory_bytes_per_cycle
-    cycles = int(max(cost.flops / (units * device.fma_per_cycle), cost.bytes / rate))
+    computing = cost.flops / (units * device.fma_per_cycle)
+    cycles = int(max(computing, cost.bytes / device.read_rate(cost.bytes)))
     return cycles if cycles - cycles // max(2, device.threads) >= MIN_SAVED_CYCLES else 0

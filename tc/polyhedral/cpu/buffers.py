@@ -207,14 +207,7 @@ class NestBuffers:
         piece = length * element
         split = 0 if is_even and piece % device.line == 0 else device.line - element
         lines = (piece + split) / device.line + self.costs.unprefetched_factor - 1
-        return size / piece * lines * device.line / self._rate(size)
-
-    def _rate(self, size: int) -> float:
-        """The bytes of a tensor of `size` bytes that a core reads in a cycle."""
-        device = self.device
-        if size <= device.l2:
-            return device.l2_bytes_per_cycle
-        return device.l3_bytes_per_cycle if size <= device.l3 else device.memory_bytes_per_cycle
+        return size / piece * lines * device.line / device.read_rate(size)
 
     def packs_inside(self, outside: Iterable[Member], used: Iterable[Member]) -> bool:
         """Whether panels are packed inside of other loops: each iteration of these loops needs

@@ -6,7 +6,6 @@ in a cycle; where units are narrower than vectors, a slot is several cycles.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from math import gcd, inf, prod
 
@@ -315,16 +314,11 @@ def _uses(access: Access, shape: TileShape) -> int:
     return prod(nest.extent(m) for m in nest.members if not nest.uses(access, m))
 
 
-def stored_operations(device: Device) -> tuple[tuple[int, float], ...]:
-    """For data that the second caches hold, for what the third holds, and for more: the operations
-    in the time of which a core stores an element and reads it again."""
+def stored_operations(device: Device) -> tuple[tuple[float, float], ...]:
+    """For each level of memory, the second caches of all threads first: the bytes that it holds,
+    and the operations in the time of which a core stores an element and reads it again."""
     computed = (device.unit_bits or device.vector_bits or 32) // 8 * device.fma_per_cycle
-    levels = (
-        (device.l2 * device.threads, device.l2_bytes_per_cycle),
-        (device.l3, device.l3_bytes_per_cycle),
-        (sys.maxsize, device.memory_bytes_per_cycle),
-    )
-    return tuple((size, 2 * computed / rate) for size, rate in levels)
+    return tuple((held, 2 * computed / rate) for held, rate in device.levels(device.threads))
 
 
 def staged_size(device: Device) -> int:

@@ -287,7 +287,7 @@ class _Model:
                 read.rows[rows - 1] * columns if self.reduced else vectors if read.along else 1
             )
             if kept > device.l1 and columns == self.span:
-                far = self._far_rate(kept) if self.reduced else 1.0
+                far = device.l2_bytes_per_cycle / device.read_rate(kept) if self.reduced else 1.0
                 is_apart = read.fetched_bytes > device.line and kept > device.l2
                 if is_apart and self.width < costs.packing_reads * width:
                     far = costs.unprefetched_factor  # else, rows are packed
@@ -330,15 +330,6 @@ class _Model:
     def _moves_with_columns(self, access: Access) -> bool:
         return self.column is not None and self.nest.uses(access, self.column)
 
-    def _far_rate(self, size: float) -> float:
-        """How much longer a core takes to read `size` bytes in turn than from the second cache."""
-        device = self.device
-        if size <= device.l2:
-            return 1.0
-        near = size <= device.l3
-        rate = device.l3_bytes_per_cycle if near else device.memory_bytes_per_cycle
-        return device.l2_bytes_per_cycle / rate
-
     def _refetch_cost(self, vectors: int) -> float:
         """The slots of an instance in which a core reads once more what none of its caches holds,
         as each panel of the vector's member does; reads that move with that member are not
@@ -346,22 +337,19 @@ class _Model:
         device, part = self.device, 1.0
         if self.packed and not self.staged:  # a long reduction is cut into steps
             part = min(1.0, device.l2 / 4 / (self.panel * vectors))
-        cycles = sum(size / rate for size, rate in self._far if size * part > device.l2)
+        sizes = [size for size in self._reread if size * part > device.l2]
+        cycles = sum(size / device.read_rate(size) for size in sizes)
         return cycles / self.shape.cycles / self.nest.main.instances
 
     @cached_property
-    def _far(self) -> list[tuple[int, float]]:
-        """The bytes of each read that does not move with the vector, and how many bytes of it come
-        from beyond the second cache in a cycle."""
-        shaped, device, found = self.nest.info.scop.shaped, self.device, []
+    def _reread(self) -> list[int]:
+        """The bytes of each read that does not move with the vector."""
+        shaped, found = self.nest.info.scop.shaped, []
         for access in self.nest.main.statement.reads:
             if access in self.packed or self.nest.uses(access, self.vector) or access.site < 0:
                 continue
             dtype = shaped.program.tensors[access.tensor].dtype
-            size = prod(shaped.shapes[access.tensor]) * dtype.bytes
-            near = size <= device.l3
-            rate = device.l3_bytes_per_cycle if near else device.memory_bytes_per_cycle
-            found.append((size, rate))
+            found.append(prod(shaped.shapes[access.tensor]) * dtype.bytes)
         return found
 
     def _store_cost(self, vectors: int) -> float:

@@ -40,7 +40,7 @@ class Thresholds:
     residues: int = 4
     classes: int = 32
     short: int = SHORT
-    stored: tuple[tuple[int, float], ...] = ()
+    stored: tuple[tuple[float, float], ...] = ()
 
     def stored_operations(self, size: int) -> float:
         """The operations in the time of which an element is stored and read again, where that

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tc.backends.numba.backend import MIN_SAVED_CYCLES, shared_cycles
@@ -52,6 +54,11 @@ def doubled(n: int, lanes: int, products: int = 1, *, parallel: bool = True) -> 
 )
 def test_cycles_of_one_thread(n: int, lanes: int, products: int, cycles: int) -> None:
     assert shared_cycles(doubled(n, lanes, products), 0, DEVICE) == cycles
+
+
+def test_one_thread_reads_one_of_the_third_caches() -> None:
+    several = replace(DEVICE, l3_caches=4)
+    assert shared_cycles(doubled(1 << 21, 16), 0, several) == (1 << 24) // 4
 
 
 def test_narrow_units_take_vectors_in_passes() -> None:
