@@ -208,6 +208,18 @@ ROWS = "def f(float(L,N,I,M) X, float(K,M,J,N) Y) -> (O) { O(l,k,j,i) +=! X(l,n,
 ROW_SIZES = {"I": 48, "J": 44, "K": 44, "L": 44, "M": 48, "N": 48}
 
 
+def test_threads_share_the_rows_of_few_panels() -> None:
+    """One panel of 64 columns, whose target is staged: each of two threads has half of the rows."""
+    found = tree(
+        "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }",
+        M=64,
+        K=500,
+        N=500,
+    )
+    assert "band [i div 64 parallel *, j div 250 parallel *]" in found
+    assert "promote C to scratch C_tile[250x64]" in found
+
+
 def test_rows_far_apart_are_packed() -> None:
     """Rows of Y along k are 99 pages apart, and each step of m reads another page: no set of the
     first cache holds 9 rows."""

@@ -377,6 +377,9 @@ class NestPlanner:
         if local:
             return LoopsOfTile(order, first, packed=len(first), padded=padded, staged=staged)
         shared = others if buffers.pads else order[:staged]
+        if staged is not None and not buffers.pads:
+            shared, inner = self._in_parts(shared, inner)
+            order, staged = [*shared, *inner], len(shared)
         return LoopsOfTile(order, shared, whole=True, padded=padded, staged=staged)
 
     def _writes_most(self) -> bool:
@@ -398,12 +401,18 @@ class NestPlanner:
 
     def _panel_loops(self) -> tuple[list[Member], list[Member]]:
         """The loops around panels that a thread packs for itself, and those over the rows of a
-        panel, where a reduction runs in steps. Where there are too few panels, each thread takes a
-        part of the rows."""
+        panel, where a reduction runs in steps."""
         _, v_outer, _ = self._row_and_others()
         others = [m for m in self._members() if m != v_outer]
         used = [m for m in others if self.buffers.moves_packs(m)]
-        around, rows = [*used, v_outer], [*self.inside, *(m for m in others if m not in used)]
+        rows = [*self.inside, *(m for m in others if m not in used)]
+        return self._in_parts([*used, v_outer], rows)
+
+    def _in_parts(
+        self, around: list[Member], rows: list[Member]
+    ) -> tuple[list[Member], list[Member]]:
+        """The loops around panels, and those over the rows of a panel: where there are too few
+        panels for all threads, each thread takes a part of the rows."""
         if not (self.outermost and self.options.parallel):
             return around, rows
         panels, threads = iterations(around, self.nest), device_of(self.draft).threads
