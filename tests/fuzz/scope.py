@@ -157,7 +157,8 @@ class Scope:
                     forms.append(binary("*", num(2), x))
                 if (v.high - 1) // 2 < size:
                     forms.append(binary("/", x, num(2)))
-                forms.append(("call", "min", (x, num(size - 1))))
+                if size or not v.inferred:  # 0 is not feasible below -1 (G5)
+                    forms.append(("call", "min", (x, num(size - 1))))
             if size > 1:
                 forms.append(binary("%", x, num(rng.randint(1, size))))
             w = rng.choice(variables)

@@ -24,6 +24,7 @@ from tests.fuzz.execute import Refusal, Verdict, compare_refusals, judge, judge_
 from tests.fuzz.model import Case, Expr, Param, Statement, binary, num, read, reads, var
 from tests.fuzz.plans import __main__ as plans
 from tests.fuzz.rare import NO_NUMBER
+from tests.fuzz.scope import Scope, Variable
 from tests.fuzz.shrink import shrink
 from tests.fuzz.workers import Worker, Workers
 
@@ -146,6 +147,15 @@ def test_what_overflows_does_so_in_the_model_too() -> None:
         ranges=((("i", 0, 5),),) * 2,
     )
     assert judge(case).kind == "ran"
+
+
+def test_subscripts_of_a_dimension_without_an_element() -> None:
+    """0 is not feasible in `min(i, -1)` (G5); a `where` says what is feasible."""
+    for inferred in (True, False):
+        i = Variable("i", 0, 3, inferred)
+        drawn = {Scope(random.Random(n), (), "").inside(0, [i]) for n in range(40)}
+        is_drawn = ("call", "min", (var("i"), num(-1))) in drawn
+        assert is_drawn == (not inferred)
 
 
 def test_what_breaks_p1() -> None:

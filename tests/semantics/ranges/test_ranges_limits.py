@@ -91,7 +91,8 @@ def test_empty_ranges(read: str, size: int) -> None:  # rule G5
 
 @pytest.mark.parametrize(
     ("read", "size"), [("a(N-i)", 3), ("a(i+N+1)", 3), ("a(i-1)", 0), ("a(N-2-i)", 1),
-                       ("a(N-i/2)", 3), ("a(0*i-1)", 3), ("a(N + i%2 + (0-i))", 3)]
+                       ("a(N-i/2)", 3), ("a(0*i-1)", 3), ("a(N + i%2 + (0-i))", 3),
+                       ("a(min(i,N-1))", 0)]
 )  # fmt: skip
 def test_no_empty_ranges(read: str, size: int) -> None:  # rule G5
     assert refused(f"def f(float(N) a) -> (o) {{ o(i) = {read} }}", N=size).rule == "G5"
