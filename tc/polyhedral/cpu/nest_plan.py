@@ -75,17 +75,16 @@ class NestPlanner:
         if self.steps is not None:
             self._step(loops.rows)
         buffers = None if self.chosen is None else self.buffers
-        if not (self.chosen and self.chosen.streams):  # its sums stay in the first cache
-            NestPromoter(
-                self.draft,
-                self.nest,
-                buffers,
-                self.around,
-                loops,
-                self.steps,
-                self._reduction,
-                self._staged,
-            ).promote()
+        NestPromoter(
+            self.draft,
+            self.nest,
+            buffers,
+            self.around,
+            loops,
+            self.steps,
+            self._reduction,
+            self._staged,
+        ).promote()
         for move in self.rows_packed:
             self.draft.promote(move.action, None, ())
         self._bind(loops.shared)
@@ -129,9 +128,6 @@ class NestPlanner:
         chosen = self.chosen
         if chosen is None:
             return
-        if chosen.streams:
-            streams = self.draft.decide_whether("whole rows", self.nest.names)
-            self.chosen = chosen = replace(chosen, streams=streams)
         if chosen.row is not None and chosen.rows > 1:
             usual = chosen.reduced or not chosen.blocked
             unrolled = self.draft.decide_whether("rows unrolled", self.nest.names, default=usual)
@@ -148,9 +144,6 @@ class NestPlanner:
     def _vector(self, member: Member, chosen: RegisterTile, names: tuple[str, ...]) -> Member:
         """Tiles a member by the vectors of a tile, and these by their lanes. Returns the loop over
         tiles."""
-        if chosen.streams:
-            whole = -(-self.nest.extent(member) // chosen.lanes) * chosen.lanes
-            return self._split(member, (whole, chosen.lanes), (SERIAL, VECTOR), names)
         if chosen.vectors == 1:
             return self._split(member, (chosen.lanes,), (VECTOR,), names)
         sizes = (chosen.lanes * chosen.vectors, chosen.lanes)
@@ -558,8 +551,6 @@ class NestPlanner:
         text = f"{names}: vectors of {chosen.lanes} along {along}"
         column = chosen.column
         held = chosen.rows * chosen.vectors * (self.nest.extent(column) if column else 1)
-        if chosen.streams:
-            return f"{text}, all of a row in turn: rows come from memory, and are read once."
         if chosen.row is not None and chosen.rows > 1:
             across = f" x all {self.nest.extent(column)} {column.name}" if column else ""
             text += f"; a register tile of {chosen.rows} {chosen.row.name}{across} x"

@@ -32,8 +32,6 @@ from tc.polyhedral.cpu.costs import (
     is_streamed,
     operand,
     staged_size,
-    streamed_row,
-    streamed_size,
     vectors_of,
 )
 from tc.polyhedral.schedule import Member
@@ -60,7 +58,6 @@ class RegisterTile:
     `reduced`: `vector` is a member of a reduction; such a tile may have all iterations of the
     member `column`, for each row. The reads `packed` are to be packed, the reads
     `blocked` to be transposed block by block; a block has as many rows as a vector has lanes.
-    `streams`: all vectors of a row are taken in turn, rather than some of several rows.
     """
 
     vector: Member
@@ -73,11 +70,10 @@ class RegisterTile:
     packed: tuple[Access, ...]
     blocked: tuple[Access, ...]
     cost: float
-    streams: bool
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """All fields but the cost and `streams`, as names and numbers."""
+        """All fields but the cost, as names and numbers."""
         row, column = (None if x is None else x.name for x in (self.row, self.column))
         held = (tuple(access.site for access in found) for found in (self.packed, self.blocked))
         size = (self.lanes, self.vectors, row, self.rows, column)
@@ -170,9 +166,8 @@ class _Search:
         reduced = (m for m in nest.main.reduction if not nest.is_tested(m))
         for vector in (*filter(self._runs_along, tiled), *reduced):
             extent = nest.extent(vector)
-            alone = reads_rows_once(nest, vector, self.device)
             for lanes in _lane_counts(extent, widest) if extent > 1 else ():
-                for row in (None, *(m for m in tiled if m != vector and not alone)):
+                for row in (None, *(m for m in tiled if m != vector)):
                     yield from self._tiles(vector, lanes, row)
                     in_steps = self.options.reduction_tile is not None
                     for column in () if row is None or vector in tiled or in_steps else tiled:
@@ -324,7 +319,6 @@ class _Model:
             self.packed,
             self.blocked,
             cost,
-            runs_one_row_at_a_time(self.nest, self.vector, device),
         )
 
     def _moves_with_columns(self, access: Access) -> bool:
@@ -391,38 +385,6 @@ class _Model:
             if self.nest.variable(member) == variable:
                 return member.values[name].variable
         return variable
-
-
-def reads_rows_once(nest: ParallelNest, vector: Member, device: Device) -> bool:
-    """Whether sums along other members than the vector's read much memory row by row, each element
-    once, and what they accumulate for a row fits into the first cache: a tile has one row then, as
-    those of several would lie far apart."""
-    main, shaped = nest.main, nest.info.scop.shaped
-    held = nest.extent(vector) * nest.element
-    held *= len({i.statement.write.tensor for i in nest.items})
-    if vector not in nest.members or not main.reduction or held > 2 * streamed_row(device):
-        return False
-    if main.instances * nest.element < streamed_size(device):
-        return False
-    others = [m for m in (*nest.members, *main.reduction) if m != vector]
-    reads = [a for a in main.statement.reads if a.site >= 0 and nest.uses(a, vector)]
-    return bool(reads) and all(
-        nest.stride(read, vector) == 1
-        and all(nest.stride(read, m) for m in others)
-        and main.instances <= prod(shaped.shapes[read.tensor])
-        for read in reads
-    )
-
-
-def runs_one_row_at_a_time(nest: ParallelNest, vector: Member, device: Device) -> bool:
-    """Whether `reads_rows_once` holds, threads share other members, and registers do not hold the
-    accumulators: whole rows are then read faster than strips of rows."""
-    parts = prod(nest.extent(m) for m in nest.members if m != vector and m.coincident)
-    return (
-        nest.extent(vector) > MAX_VECTORS * device.lanes(nest.element * 8)
-        and parts >= 2 * device.threads
-        and reads_rows_once(nest, vector, device)
-    )
 
 
 def _lane_counts(extent: int, widest: int) -> Iterator[int]:
