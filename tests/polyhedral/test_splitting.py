@@ -38,7 +38,7 @@ EAGER = Thresholds(few=1 << 40, shared=1 << 40, parts=1, left=1, long=1)
 """Whatever may be split is."""
 CUT = Thresholds(few=1 << 40, shared=1 << 40, parts=1, left=1 << 40, long=1, strips=2, strip=2)
 """Whatever may be cut into strips is, with something left of odd numbers."""
-ROWS = Thresholds(columns=1 << 40, few=0, parts=1, left=1 << 40, strips=2, strip=2)
+ROWS = Thresholds(rows=1, columns=1 << 40, few=0, parts=1, left=1 << 40, strips=2, strip=2)
 """Whatever sums columns is cut into strips."""
 EACH = pytest.mark.parametrize("limits", [EAGER, CUT], ids=["split", "cut"])
 ALL = pytest.mark.parametrize("limits", [EAGER, CUT, ROWS], ids=["split", "cut", "columns"])
@@ -48,7 +48,7 @@ def split_eagerly(program: ShapedProgram, limits: Thresholds = EAGER) -> ShapedP
     return split(program, limits)
 
 
-COLUMNS = Thresholds(columns=64, far=1 << 12, parts=4, strips=8, strip=8)
+COLUMNS = Thresholds(columns=64, rows=1 << 12, parts=4, strips=8, strip=8)
 """Sums of up to 16 columns of float32, of 4 KiB or more."""
 
 

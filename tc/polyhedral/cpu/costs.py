@@ -332,12 +332,6 @@ def streamed_row(device: Device) -> int:
     return device.l1 // 4
 
 
-MOST_SHARED = 8
-"""Of the last cache, threads count on so many times the bytes of their second caches."""
-
-
 def streamed_size(device: Device) -> int:
-    """The bytes from which terms of a sum count as coming from memory: of fewer, much is in the
-    caches still. Of a large cache that cores share, others use the most."""
-    own = device.l2 * device.threads
-    return min(max(device.shared_cache, own) // 2, MOST_SHARED * own)
+    """The bytes from which on a matrix is walked row by row: the second caches hold no more."""
+    return device.l2 * device.threads

@@ -77,9 +77,8 @@ def cpu_target(device: Device) -> CpuTarget:
         lanes=device.lanes(8),
         rewriting=Thresholds(
             columns=streamed_row(device),
-            far=streamed_size(device),
             stored=stored_operations(device),
-            rows=device.l2 * device.threads,
+            rows=streamed_size(device),
         ),
         fusion_bytes=device.l2 // 2,
         passes=PASSES,

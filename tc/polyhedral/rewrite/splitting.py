@@ -121,7 +121,7 @@ def _sums_long_columns(
     """Whether it sums columns that are long enough to be read row by row, alone: with what computes
     the terms, or reads the sums, it would better share loops over columns."""
     size = _elements(old) * old.statement.rhs.dtype.bytes
-    is_large = size <= limits.columns and size * _steps(old) >= limits.far
+    is_large = size <= limits.columns and 0 < limits.rows <= size * _steps(old)
     return is_large and is_sum_of_columns(old, program, strided)
 
 
