@@ -239,3 +239,24 @@ def test_rows_along_which_sums_run_are_read_where_they_are() -> None:
     """Of 16 steps one reads another line."""
     text = ROWS.replace("N,I,M", "M,I,N").replace("n,i,m", "m,i,n")
     assert "Y_packed" not in tree(text, **ROW_SIZES)
+
+
+def test_sums_that_share_an_operand_are_tiled_each_on_its_own() -> None:
+    """Vectors are along k in the sum that is planned first alone: the other one reads b where it
+    is, not in panels of a vector."""
+    text = """def f(int(2,12,6) x, int(2,12,6) z, int(12,4) b) -> (o) {
+      o(i,j) +=! b(k,0) * x(i,k,j)
+      o(i,j) += b(k,0) * z(i,k,j)
+    }"""
+    rng = np.random.default_rng(5)
+    wide = (rng.integers(-9, 9, (2, 12, 12)).astype(np.int32)[..., ::2] for _ in range(2))
+    inputs = [*wide, rng.integers(-9, 9, (12, 4)).astype(np.int32)]
+    device = Device(vector_bits=128, l1=1 << 12, l2=12 << 10, l3=16 << 10, threads=4)
+    program = checked(text, "f")
+    whole = shaped(program, dict(zip(program.inputs, inputs, strict=True)))
+    strides = dict.fromkeys("xz", (144, 12, 2))
+    how = {"initial": frozenset[str](), "check": True}
+    found = trace_lowering(whole, strides, target_of(device), **how).mapped
+    assert "accumulate S0 in o_partial" in to_text(found.tree)
+    plan = tc.Options(plan=found.plan)
+    assert_computes(text, inputs, tc.compile(text, options=plan)(*inputs))

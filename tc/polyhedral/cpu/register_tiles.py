@@ -217,12 +217,18 @@ class _Search:
                 self.costs,
                 may_pack=may_pack
                 and a.tensor not in self.written | self.elsewhere
-                and self.nest.reads_one_element(a.tensor),
+                and self._reads_alike(a.tensor, shape),
                 unwritten=may_block and is_alone(a, self.nest) and a.tensor not in self.written,
             )
             for a in self.nest.main.statement.reads
             if a.site >= 0
         ]
+
+    def _reads_alike(self, tensor: str, shape: TileShape) -> bool:
+        """Whether one order of a tensor suits all that read it: along a reduction, the tiles of one
+        sum are not those of another."""
+        own = len(self.nest.users(tensor)) == 1 or shape.v not in self.nest.main.statement.reduction
+        return own and self.nest.reads_one_element(tensor)
 
 
 class _Model:
