@@ -16,6 +16,8 @@ from tests.fuzz import files, generate
 from tests.fuzz.execute import Verdict, run_of
 from tests.fuzz.gpu import random_gpu
 from tests.fuzz.model import Case
+from tests.fuzz.plans.judge import MOST_EVALUATED
+from tests.fuzz.plans.programs import planned_case
 from tests.fuzz.plans.shrink import shrink
 from tests.fuzz.strategies import instances
 from tests.fuzz.workers import ROOT, Worker
@@ -26,11 +28,11 @@ SECONDS = 60.0
 this hangs."""
 
 PER_PROGRAM = 4
-MOST_INSTANCES = 700
 FAILURES = (
     "wrong", "broken", "internal", "chosen is refused", "bad repair", "no repair", "json", "hang",
     "died",
 )  # fmt: skip
+ORIGINS = ("random", "mutated", "chosen", "decided")
 
 
 class PlanCampaign(Campaign):
@@ -67,12 +69,15 @@ class PlanCampaign(Campaign):
 
     def judge(self, number: int) -> int:
         """Judges up to `PER_PROGRAM` plans for the program of this number."""
-        case = generate.case(self.seed, number, ("evaluate",))
-        if case.refused or case.helper or instances(case) > MOST_INSTANCES:
-            return 0
+        if self.gpus or number % 2 == 0:
+            case = generate.case(self.seed, number, ("evaluate",))
+            if case.refused or case.helper or instances(case) > MOST_EVALUATED:
+                return 0
+        else:
+            case = planned_case(f"{self.seed}/{number}")
         case = self._on_a_device(case, number)
         for again in range(min(PER_PROGRAM, self.left)):
-            if not self._one(case.to_json(), number, again):
+            if not self._one(case, number, again):
                 return again
         return min(PER_PROGRAM, self.left)
 
@@ -83,17 +88,21 @@ class PlanCampaign(Campaign):
         device = case.device if "vector_bits" in case.device else generate.random_device(rng)
         return replace(case, device={n: v for n, v in device.items() if n != "tune"})
 
-    def _one(self, case: str, program: int, again: int) -> bool:
-        """Draws and judges a plan; False if the program takes none."""
+    def _one(self, drawn_case: Case, program: int, again: int) -> bool:
+        """Draws and judges a plan; False if the program takes none. Programs that are too large
+        for `evaluate` are run compiled."""
+        case = drawn_case.to_json()
         seed, number = f"{self.seed}/{program}/{again}", self.judged + again + 1
         self.note({"draw": seed, "case": json.loads(case)})
         drawn = self.worker.ask("draw a plan", {"case": case, "seed": seed})
         if drawn.kind == "skipped":
             return False
-        if drawn.failed and drawn.kind not in ("random", "mutated", "chosen"):
+        if drawn.failed and drawn.kind not in ORIGINS:
             self._failed(case, "", program, again, drawn, [])
             return True
         backends = [b for b, every in self.compiled_every.items() if number % every == 0]
+        if instances(drawn_case) > MOST_EVALUATED:
+            backends = backends or ["numba"]
         self.note({"number": number, "plan": json.loads(drawn.detail), "on": backends})
         checks_repair = number % self.repairs_every == 0
         verdict = self.judge_plan(case, drawn.detail, backends, checks_repair)

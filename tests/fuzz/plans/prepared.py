@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -43,14 +45,15 @@ class Prepared:
     options: Any
     initial: frozenset[str]
 
-    def lower(self, options: Any, *, check: bool = True) -> Any:
+    def lower(self, options: Any, *, check: bool = True, decider: Any = None) -> Any:
         from tc.polyhedral.lowering import trace_lowering
 
+        target = self.target if decider is None else replace(self.target, decider=decider)
         with quiet():
             return trace_lowering(
                 self.whole,
                 self.strides,
-                self.target,
+                target,
                 initial=self.initial,
                 check=check,
                 options=options,
@@ -59,6 +62,12 @@ class Prepared:
     @cached_property
     def first(self) -> Any:
         return self.lower(self.options)
+
+    @property
+    def instances(self) -> int:
+        """The number of instances of all statements."""
+        spans = (each.ranges.values() for each in self.whole.statements)
+        return sum(math.prod(r.extent for r in span) for span in spans)
 
     @property
     def tree(self) -> Any:
@@ -71,6 +80,19 @@ class Prepared:
         marked = self.first.marked
         strides = {b.name: b.strides for b in marked.buffers if b.role == "input"}
         return AccessInfo(self.first.scop, strides, True)
+
+    def decided(self, rng: random.Random) -> Any:
+        """The plan that follows from decisions at random, each of those that others lead to."""
+        from tc.polyhedral.target import Decisions
+
+        wanted: dict[str, str] = {}
+        for _ in range(3):
+            decisions = Decisions(wanted)
+            self.lower(self.options, decider=decisions)
+            for name, asked in decisions.asked.items():
+                if rng.random() < 0.5:
+                    wanted.setdefault(name, rng.choice(asked.values))
+        return self.lower(self.options, decider=Decisions(wanted)).mapped.plan
 
     def kernels(self, plan: Any) -> tuple[Any, ...]:
         """The kernels of a plan: with marks, and finished. BackendError where it is refused."""
@@ -91,30 +113,48 @@ class Prepared:
         return self._fault(failure, held)
 
     def compiled(self, kernel: Any, backend: str) -> str:
-        """The same for the code of a backend, its arrays between forbidden pages."""
+        """The same for the code of a backend, its arrays between forbidden pages. Loops that
+        threads share are run in one part and in several, whose results have the same bits."""
         from tc.backends import registry
 
         made: Any = registry.get(backend)
         compiled = made.load(made.emit(kernel))
+        if backend != "numba":
+            return self._ran(kernel, lambda places: compiled.run(places, threads=None))[0]
+        first: Mapping[str, bytes] = {}
+        for parts in range(1, max(2, min(3, self.target.device.threads)) + 1):
+            wrong, bits = self._ran(kernel, partial(in_parts, compiled, parts=parts))
+            if wrong:
+                return f"{parts} threads: {wrong}"
+            first = first or bits
+            other = [name for name in bits if bits[name] != first[name]]
+            if other:
+                return f"{other[0]} has other bits with {parts} threads"
+        return ""
+
+    def _ran(
+        self, kernel: Any, run: Callable[[Sequence[int]], Any]
+    ) -> tuple[str, dict[str, bytes]]:
+        """How a run of a kernel on fresh arrays goes wrong, and the bits of the outputs."""
         views, memories = self.given.guarded()
         before = {name: memory.tobytes() for name, memory in memories.items()}
         held = {**views, **self._outputs()}
         for b in kernel.arguments:
             if b.name not in held:
-                held[b.name] = arrays.guarded(b.shape, b.dtype.numpy, "ends")
-        addresses = [held[b.name].__array_interface__["data"][0] for b in kernel.arguments]
-        failure = compiled.run(addresses, threads=None)
+                held[b.name] = arrays.guarded(b.shape, b.dtype.numpy, self.given.run.edge)
+        failure = run([held[b.name].__array_interface__["data"][0] for b in kernel.arguments])
         written = [name for name, memory in memories.items() if memory.tobytes() != before[name]]
         if written:
-            return f"the input {written[0]} is written"
-        return self._fault(failure, held)
+            return f"the input {written[0]} is written", {}
+        bits = {name: held[name].tobytes() for name in self._spaces()}
+        return self._fault(failure, held), {} if failure is not None else bits
 
     def _outputs(self) -> dict[str, Array]:
         shapes = self.first.scop.shaped.program
         spaces = self._spaces()
-        given = self.given.outputs(spaces)
+        given, edge = self.given.outputs(spaces), self.given.run.edge
         return {
-            name: given[name] if name in given else arrays.guarded(*spaces[name], "ends")
+            name: given[name] if name in given else arrays.guarded(*spaces[name], edge)
             for name in shapes.outputs
         }
 
@@ -135,6 +175,40 @@ class Prepared:
             if wrong:
                 return f"{name}: {wrong}"
         return ""
+
+
+def in_parts(compiled: Any, addresses: Sequence[int], *, parts: int) -> Any:
+    """Runs a kernel of numba with its shared loops in parts, as so many threads do, but one after
+    the other, the last first. The failure that it records, if any."""
+    from tc.backends.call_memory import CallMemory, FailureRecord
+    from tc.backends.printing import shared_loop
+    from tc.backends.scratch import scratch_layout
+    from tc.runtime.thread_pool import ALWAYS, Regions, perform
+
+    kernel, functions = compiled.kernel, compiled.regions.steps
+    record, private = FailureRecord.of(kernel), scratch_layout(kernel).size
+    memory = CallMemory(len(kernel.arguments), record, private, parts)
+    memory.pack(memory.words, 0, *addresses)
+    shared = [shared_loop(region) is not None for region in kernel.regions]
+    places = {place: function for function, place, _ in functions}
+    regions = Regions(
+        [(place, ALWAYS * s) for (_, place, _), s in zip(functions, shared, strict=True)]
+    )
+
+    def launch(place: int, arguments: int, failures: int, width: int, parts: int, _: int) -> bool:
+        for number in reversed(range(parts)):
+            places[place](arguments, failures + number * width, number, parts)
+        return True
+
+    failed = perform(
+        regions,
+        memory.arguments,
+        memory.failures,
+        record.nbytes,
+        parts,
+        launch if parts > 1 else None,
+    )
+    return memory.take_failure() if failed else None
 
 
 @lru_cache(maxsize=4)
