@@ -3,21 +3,36 @@
 Looking at arrays one attribute at a time takes longer than a small kernel runs, and so do calls
 through `ctypes`. So the function of a `NativeGuardFrame` compares words with numpy's own records
 (`numpy_records`) of its arguments, and runs the kernel. It does what `GuardFrame` does.
+
+A step of Python around the frame takes as long as a small kernel, too. So the function that
+`NativeGuardFrame.server` makes takes a call as Python has it, makes the outputs, runs the kernel
+and returns the results; whatever else a call may be is left to a function in Python.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from tc.dtypes import Array
+from tc.kernel.ir import Failure
 from tc.process.uninterrupted import Lazy
 from tc.runtime import loaded
 from tc.runtime.arrays import numpy_records
 from tc.runtime.arrays.numpy_records import ALIGNED, CONTIGUOUS, KIND, WRITABLE
-from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, ArraySpec, CallGuard, GuardFrame
+from tc.runtime.guards import (
+    ADMITTED,
+    DONE,
+    FAILED,
+    OTHER,
+    ArraySpec,
+    CallGuard,
+    GuardFrame,
+    Server,
+)
 from tc.runtime.loaded import WORD_BYTES, Direct, direct_call, python_function, python_method
 from tc.runtime.object_files import lasting_code
 
@@ -28,6 +43,10 @@ _WORDS = 15
 
 _READY = 6
 """Where among them `Direct.ready` stands; behind it are the function and its arguments."""
+
+_CALLER_WORDS = 9
+_BUSY = 1
+"""Words of a caller, and which of them says that a call is under way."""
 
 
 def frame_kind() -> type[GuardFrame]:
@@ -61,9 +80,35 @@ class NativeGuardFrame(GuardFrame):
         self.words[_READY] = direct.ready if direct and direct.ready else always
         if direct:
             self.words[_READY + 1 :] = [direct.function, *direct.arguments]
-        serve, run = _methods()
+        serve, run, _ = _methods()
         self.serve = python_function(serve, place)
         self.run = python_function(run, place)
+
+    def server(
+        self,
+        makers: Sequence[Callable[[], Array]],
+        result: Callable[[tuple[Array, ...]], Any] | None,
+        fail: Callable[[Failure | None], None],
+        otherwise: Server,
+    ) -> Server:
+        direct = self.direct
+        if direct is None:
+            return otherwise
+        take_failure = direct.take_failure
+
+        def failed() -> None:
+            failure = take_failure()
+            words[_BUSY] = 0
+            fail(failure)
+
+        objects = (ctypes.c_int64 * len(makers))(*map(id, makers))
+        words: Any = (ctypes.c_int64 * _CALLER_WORDS)(
+            *(ctypes.addressof(self.words), 0, ctypes.addressof(objects) if makers else 0),
+            *(0 if result is None else id(result), id(failed), id(otherwise)),
+            *(id(None), id(tuple), id(MemoryError)),
+        )
+        keeps = (self, words, objects, makers, result, failed, otherwise)
+        return python_function(_methods()[2], ctypes.addressof(words), keeps)
 
 
 def _record(spec: ArraySpec) -> tuple[int, ...]:
@@ -75,11 +120,11 @@ def _record(spec: ArraySpec) -> tuple[int, ...]:
 
 
 @Lazy
-def _methods() -> tuple[int, int]:
+def _methods() -> tuple[int, int, int]:
     """The addresses of the objects that functions of Python refer to. The functions may outlive
     this module, so the addresses are in the memory of the code, which is never freed."""
-    serve, run = lasting_code(CODE, "serving", "running")
-    return serve, run
+    serve, run, call = lasting_code(CODE, "serving", "running", "calling")
+    return serve, run, call
 
 
 CODE = f"""
@@ -91,7 +136,23 @@ CODE = f"""
 ; an array as `numpy_records` has it: counts, type | data, rank, shape, strides, base, dtype, flags
 %array = type {{ [{KIND} x i8], ptr, i64, i32, ptr, ptr, ptr, ptr, i32 }}
 
+; frame, whether it is in use, what makes each of the outputs (null: they are passed) | what makes
+; the result of a tuple of several outputs (null: the only output is the result), what raises where
+; a check has failed, what serves other calls; None, the types of tuples and of errors for want of
+; memory
+%caller = type {{ ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr }}
+
 declare ptr @PyLong_AsVoidPtr(ptr)
+declare i64 @PyTuple_Size(ptr)
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare ptr @PyObject_CallObject(ptr, ptr)
+declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
+declare i32 @PyErr_ExceptionMatches(ptr)
+declare void @PyErr_Clear()
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
 declare ptr @PyLong_FromLong(i64)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
@@ -100,6 +161,7 @@ declare i32 @memcmp(ptr, ptr, i64)
 
 {python_method("serving", "serve", "serve")}
 {python_method("running", "run", "run")}
+{python_method("calling", "serve", "call")}
 
 ; the arrays of a call are `arguments`; `self` is the address of a frame
 define ptr @serve(ptr %self, ptr %arguments, i64 %count) uwtable {{
@@ -155,6 +217,176 @@ end:
   %status = phi i64 [ {OTHER}, %start ], [ %ran, %choose ]
   %result = call ptr @PyLong_FromLong(i64 %status)
   ret ptr %result
+}}
+
+; a call with a tuple of inputs, and an array or None for the outputs; `self` is the address of a
+; caller. A frame serves one call at a time: another call that comes meanwhile is left to what
+; serves other calls, as is all that does not fit
+define ptr @call(ptr %self, ptr %arguments, i64 %count) uwtable {{
+start:
+  %caller_at = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %caller = load %caller, ptr %caller_at
+  %frame_at = extractvalue %caller %caller, 0
+  %busy_at = getelementptr %caller, ptr %caller_at, i64 0, i32 {_BUSY}
+  %makers = extractvalue %caller %caller, 2
+  %result = extractvalue %caller %caller, 3
+  %failed = extractvalue %caller %caller, 4
+  %otherwise = extractvalue %caller %caller, 5
+  %none = extractvalue %caller %caller, 6
+  %tuple = extractvalue %caller %caller, 7
+  %shortage = extractvalue %caller %caller, 8
+  %frame = load %frame, ptr %frame_at
+  %inputs = extractvalue %frame %frame, 3
+  %all = extractvalue %frame %frame, 4
+  %written = sub i64 %all, %inputs
+  %arrays = alloca ptr, i64 %all
+  %outputs = getelementptr ptr, ptr %arrays, i64 %inputs
+  %two = icmp eq i64 %count, 2
+  br i1 %two, label %read, label %leave
+read:
+  %given = load ptr, ptr %arguments
+  %target_at = getelementptr ptr, ptr %arguments, i64 1
+  %target = load ptr, ptr %target_at
+  %kind_at = getelementptr i8, ptr %given, i64 {KIND}
+  %kind = load ptr, ptr %kind_at
+  %is_tuple = icmp eq ptr %kind, %tuple
+  br i1 %is_tuple, label %measure, label %leave
+measure:
+  %size = call i64 @PyTuple_Size(ptr %given)
+  %complete = icmp eq i64 %size, %inputs
+  br i1 %complete, label %next_input, label %leave
+next_input:
+  %i = phi i64 [ 0, %measure ], [ %following, %input ]
+  %more = icmp slt i64 %i, %inputs
+  br i1 %more, label %input, label %choose
+input:
+  %array = call ptr @PyTuple_GetItem(ptr %given, i64 %i)
+  %array_at = getelementptr ptr, ptr %arrays, i64 %i
+  store ptr %array, ptr %array_at
+  %following = add i64 %i, 1
+  br label %next_input
+choose:
+  %passed = icmp eq ptr %makers, null
+  %fresh = icmp eq ptr %target, %none
+  %mixed = icmp eq i1 %passed, %fresh
+  br i1 %mixed, label %leave, label %decide
+decide:
+  br i1 %fresh, label %next_output, label %take
+take:
+  %single = icmp eq i64 %written, 1
+  br i1 %single, label %hold, label %leave
+hold:
+  call void @Py_IncRef(ptr %target)
+  store ptr %target, ptr %outputs
+  br label %enter
+next_output:
+  %j = phi i64 [ 0, %decide ], [ %after, %keep ]
+  %lacks = icmp slt i64 %j, %written
+  br i1 %lacks, label %make, label %enter
+make:
+  %maker_at = getelementptr ptr, ptr %makers, i64 %j
+  %maker = load ptr, ptr %maker_at
+  %made = call ptr @PyObject_CallObject(ptr %maker, ptr null)
+  %has_none = icmp eq ptr %made, null
+  br i1 %has_none, label %lost, label %keep
+keep:
+  %output_at = getelementptr ptr, ptr %outputs, i64 %j
+  store ptr %made, ptr %output_at
+  %after = add i64 %j, 1
+  br label %next_output
+lost:
+  call void @drop(ptr %outputs, i64 %j)
+  %short = call i32 @PyErr_ExceptionMatches(ptr %shortage)
+  %is_short = icmp ne i32 %short, 0
+  br i1 %is_short, label %clear, label %raise
+clear:
+  call void @PyErr_Clear()
+  br label %leave
+enter:
+  ; no code of Python runs from here on until the frame is free again, or the kernel runs
+  %busy = load i64, ptr %busy_at
+  %idle = icmp eq i64 %busy, 0
+  br i1 %idle, label %ask, label %refuse
+ask:
+  %may = call i1 @may_run(%frame %frame, i64 %all)
+  br i1 %may, label %look, label %refuse
+look:
+  store i64 1, ptr %busy_at
+  %same = call i1 @admit(%frame %frame, ptr %arrays, i64 %all)
+  br i1 %same, label %run, label %free
+free:
+  store i64 0, ptr %busy_at
+  br label %refuse
+refuse:
+  call void @drop(ptr %outputs, i64 %written)
+  br label %leave
+run:
+  %status = call i64 @perform(%frame %frame)
+  %fails = icmp eq i64 %status, {FAILED}
+  br i1 %fails, label %tell, label %finish
+tell:
+  %told = call ptr @PyObject_CallObject(ptr %failed, ptr null)
+  %raised = icmp eq ptr %told, null
+  br i1 %raised, label %undo, label %forget
+forget:
+  call void @Py_DecRef(ptr %told)
+  br label %return
+undo:
+  call void @drop(ptr %outputs, i64 %written)
+  br label %raise
+raise:
+  ret ptr null
+finish:
+  store i64 0, ptr %busy_at
+  br label %return
+return:
+  %alone = icmp eq ptr %result, null
+  br i1 %alone, label %only, label %several
+only:
+  %first = load ptr, ptr %outputs
+  ret ptr %first
+several:
+  %joined = call ptr @PyTuple_New(i64 %written)
+  %failing = icmp eq ptr %joined, null
+  br i1 %failing, label %undo, label %next_result
+next_result:
+  %k = phi i64 [ 0, %several ], [ %next, %put ]
+  %another = icmp slt i64 %k, %written
+  br i1 %another, label %put, label %wrap
+put:
+  %result_at = getelementptr ptr, ptr %outputs, i64 %k
+  %its_array = load ptr, ptr %result_at
+  %status_of_put = call i32 @PyTuple_SetItem(ptr %joined, i64 %k, ptr %its_array)
+  %next = add i64 %k, 1
+  br label %next_result
+wrap:
+  %wrapped = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %result, ptr %joined, ptr null)
+  call void @Py_DecRef(ptr %joined)
+  ret ptr %wrapped
+leave:
+  %first_argument = load ptr, ptr %arguments
+  %second_at = getelementptr ptr, ptr %arguments, i64 1
+  %second = load ptr, ptr %second_at
+  %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %otherwise, ptr %first_argument,
+                                                              ptr %second, ptr null)
+  ret ptr %answer
+}}
+
+define internal void @drop(ptr %objects, i64 %count) {{
+start:
+  br label %next
+next:
+  %i = phi i64 [ 0, %start ], [ %following, %one ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %end
+one:
+  %object_at = getelementptr ptr, ptr %objects, i64 %i
+  %object = load ptr, ptr %object_at
+  call void @Py_DecRef(ptr %object)
+  %following = add i64 %i, 1
+  br label %next
+end:
+  ret void
 }}
 
 ; whether a call with `count` arguments may run now

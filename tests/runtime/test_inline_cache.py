@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -58,18 +60,22 @@ def repeating(text: str, *inputs: Any, outputs: Any = None, backend: str = "numb
 def served(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Grows by whether an entry served a call."""
     seen: list[bool] = []
-    call = inline_cache.CacheEntry.serve
+    new = functions.new_entry
 
-    def noting(self: inline_cache.CacheEntry, inputs: tuple[Any, ...], outputs: Any) -> Any:
+    def noting(entry: inline_cache.CacheEntry, inputs: tuple[Any, ...], outputs: Any) -> Any:
         try:
-            result = call(self, inputs, outputs)
+            result = entry.serve(inputs, outputs)
         except tc.TCError:
             seen.append(True)
             raise
         seen.append(result is not None)
         return result
 
-    monkeypatch.setattr(inline_cache.CacheEntry, "serve", noting)
+    def noted(*arguments: Any) -> Any:
+        entry = new(*arguments)
+        return entry and replace(entry, serve=partial(noting, entry))
+
+    monkeypatch.setattr(functions, "new_entry", noted)
     return seen
 
 
@@ -208,8 +214,8 @@ def test_outputs_without_memory_go_the_usual_way(
     def refuse(*_: object) -> None:
         raise MemoryError
 
+    monkeypatch.setattr(inline_cache, "_maker", lambda *_: refuse)
     function = repeating(ADD, A, B)
-    monkeypatch.setattr(inline_cache, "new_output", refuse)
     assert_computes(ADD, [A, B], function(A, B), A + 2 * B)
     assert served == [False]
 
@@ -222,9 +228,11 @@ def test_without_memory_for_one_more_call_the_usual_way_is_taken(
     def refuse(*_: object) -> None:
         raise MemoryError
 
-    function = repeating(ADD, A, B)
+    function = tc.compile(ADD)
+    function(A, B)
     monkeypatch.setattr("tc.backends.numba.backend.CallMemory", refuse)
     monkeypatch.setattr("tc.backends.clike.backend.CallMemory", refuse)
+    function(A, B)
     assert_computes(ADD, [A, B], function(A, B), A + 2 * B)
     assert served == [False]
 
@@ -449,6 +457,82 @@ def test_arrays_are_not_kept() -> None:
     assert sys.getrefcount(a) == before
 
 
+def test_results_belong_to_the_caller_alone() -> None:
+    """Also where a call is not served after all, or fails."""
+    out, small = np.zeros((4, 6), np.float32), np.zeros((3, 6), np.float32)
+    fresh, given = repeating(ADD, A, B), repeating(ADD, A, B, outputs=out)
+    several, take = repeating(TWO, A[0]), repeating(TAKE, A[0], np.zeros(3, np.int32))
+    kept = [None, A, B, out, small]
+    before = [sys.getrefcount(each) for each in kept]
+    for _ in range(100):
+        assert sys.getrefcount(fresh(A, B)) == sys.getrefcount(object())
+        results = several(A[0])
+        assert {sys.getrefcount(results[0]), sys.getrefcount(results[1])} == {2}
+        del results
+        assert given(A, B, outputs=out) is out
+        with pytest.raises(tc.AccessError):
+            take(A[0], np.full(3, 99, np.int32))
+        with pytest.raises(tc.InputError):
+            given(A, B, outputs=small)
+        with pytest.raises(tc.InputError):
+            fresh(A, B, B)
+    assert all(abs(sys.getrefcount(each) - n) < 20 for each, n in zip(kept, before, strict=True))
+
+
+def test_outputs_of_the_other_kind_are_not_served(served: list[bool]) -> None:
+    out = np.zeros((4, 6), np.float32)
+    given, fresh = repeating(ADD, A, B, outputs=out), repeating(ADD, A, B)
+    for _ in range(2):
+        assert given._entry is not None
+        assert fresh._entry is not None
+        assert given._entry.serve((A, B), None) is None
+        assert fresh._entry.serve((A, B), out) is None
+        assert fresh._entry.serve((A, B), ()) is None
+        assert fresh._entry.serve((A, B, out), None) is None
+        assert given._entry.serve((A,), out) is None
+        assert given._entry.serve((A, B), A) is None
+    assert not any(served)
+    assert given._entry.serve((A, B), [out]) is out
+
+
+def test_a_failure_whose_error_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next call neither fails nor waits."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    x, rows = floats(30), np.arange(30, dtype=np.int32)
+    function = repeating(TAKE, x, rows)
+    with monkeypatch.context() as patch:
+        patch.setattr(inline_cache, "access_error", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            function(x, rows + 30)
+    assert (function(x, rows) == x).all()
+    with pytest.raises(tc.AccessError):
+        function(x, rows + 30)
+
+
+def test_a_call_within_a_call() -> None:
+    """By a finaliser that the call itself runs."""
+    big = np.ones((600, 600), np.float32)
+    function = repeating(ADD, big, big)
+
+    class Last:
+        def __del__(self) -> None:
+            found.append(function(big, big))
+
+    found: list[Any] = []
+    for _ in range(3):
+        cycle: Any = Last()
+        cycle.itself = cycle
+        del cycle
+        results = [function(big, big) for _ in range(300)]
+        assert all((result == 3).all() for result in results[::50])
+    gc.collect()
+    assert all((result == 3).all() for result in found)
+    assert found
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_functions_are_whole_until_the_process_ends(backend: str) -> None:
     """What `sys` refers to outlives the modules of tc."""
@@ -464,7 +548,7 @@ for _ in range(3):
     add(np.ones(3, np.float32))
 
 class Last:
-    def __del__(self, serve=add._entry.frames.pool.idle[0].serve, write=os.write):
+    def __del__(self, serve=add._entry.serve, write=os.write):
         write(1, serve.__name__.encode())
 
 sys.last = Last(), tc

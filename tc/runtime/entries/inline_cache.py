@@ -9,8 +9,9 @@ the usual way, with its messages.
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,12 +20,23 @@ import numpy as np
 
 from tc.dtypes import Array
 from tc.errors import BackendError, InputError
+from tc.kernel.ir import Failure
 from tc.process.object_pool import ObjectPool
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
-from tc.runtime.guards import ADMITTED, DONE, FAILED, OTHER, CallGuard, GuardFrame, guard_of
+from tc.runtime.guards import (
+    ADMITTED,
+    DONE,
+    FAILED,
+    OTHER,
+    CallGuard,
+    GuardFrame,
+    Server,
+    Shape,
+    guard_of,
+)
 from tc.runtime.guards_llvm import frame_kind
 from tc.runtime.loaded import CompiledKernel, MachineKernel
-from tc.runtime.specialisation import Specialisation, access_error, new_output
+from tc.runtime.specialisation import LARGE_BYTES, Specialisation, access_error, new_output
 
 _MAX_IDLE_FRAMES = 4
 """Calls at the same time whose memory is kept."""
@@ -65,6 +77,10 @@ class CallFrames:
         elif status == FAILED and frame.direct:
             failure = frame.direct.take_failure()
         self.pool.give_back(frame)
+        self.fail(failure)
+
+    def fail(self, failure: Failure | None) -> None:
+        """Raises AccessError for a check that has failed."""
         if failure is not None:
             raise access_error(self.special.shaped, self.runner.kernel, failure)
 
@@ -84,26 +100,22 @@ class CallFrames:
 
 
 @dataclass(frozen=True, slots=True)
-class CacheEntry:
-    """A specialisation, for calls with numpy arrays that have the layout of those of an earlier
-    call, or with numbers in place of arrays of rank 0.
+class ArrayCalls:
+    """Calls with numpy arrays that have the layout of those of an earlier call, or with numbers in
+    place of arrays of rank 0, which are the `scalars` with their places.
 
-    `given` says that outputs were passed, `result` is the type of several results. `scalars` are
-    the inputs of rank 0 with their places.
+    `given` says that outputs were passed; `makers` make others. `result` is the type of several
+    results.
     """
 
-    special: Specialisation
     scalars: tuple[tuple[int, Parameter], ...]
     given: bool
+    makers: tuple[Callable[[], Array], ...]
     result: Any
     frames: CallFrames
 
     def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any:
-        """The results, or None where the arrays have another layout or memory is short: then
-        nothing has run.
-
-        Raises AccessError where a check fails (G7).
-        """
+        """A `Server`; raises AccessError where a check fails (G7)."""
         frames = self.frames
         if len(inputs) != frames.guard.inputs:
             return None
@@ -145,6 +157,33 @@ class CacheEntry:
                 arrays[place] = read_number(parameter, value)
         return tuple(arrays)
 
+    def _fresh(self) -> list[Array] | None:
+        """Arrays for the outputs; None where there is no memory, which the usual path reports if
+        it needs as much memory."""
+        try:
+            return [make() for make in self.makers]
+        except MemoryError:
+            return None
+
+    def server(self) -> Server:
+        """What serves these calls in the least time."""
+        frame = self.frames.new()
+        if frame is None:
+            return self.serve
+        result = None if self.result is None else partial(tuple.__new__, self.result)
+        return frame.server(self.makers, result, self.frames.fail, self.serve)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """A specialisation for calls like an earlier one. `serve` serves them; `given` says that
+    outputs were passed."""
+
+    special: Specialisation
+    given: bool
+    frames: CallFrames
+    serve: Server
+
     def expects(
         self, special: Specialisation, inputs: Sequence[Array], outputs: Sequence[Array]
     ) -> bool:
@@ -154,14 +193,6 @@ class CacheEntry:
         guard = self.frames.guard
         dtypes = guard.dtypes if self.given else guard.dtypes[: len(inputs)]
         return all(map(operator.is_, dtypes, (array.dtype for array in (*inputs, *outputs))))
-
-    def _fresh(self) -> list[Array] | None:
-        """Arrays for the outputs; None where there is no memory, which the usual path reports if
-        it needs as much memory."""
-        try:
-            return [new_output(shape, dtype) for _, shape, dtype in self.special.outputs]
-        except MemoryError:
-            return None
 
 
 def new_entry(
@@ -182,4 +213,12 @@ def new_entry(
     guard = guard_of(inputs, written)
     scalars = tuple((i, p) for i, p in enumerate(signature.inputs) if not p.rank)
     frames = CallFrames(special, special.runner, threads, guard)
-    return CacheEntry(special, scalars, bool(outputs), result, frames)
+    makers = () if outputs else tuple(_maker(*space) for space in written)
+    calls = ArrayCalls(scalars, bool(outputs), makers, result, frames)
+    return CacheEntry(special, bool(outputs), frames, calls.server())
+
+
+def _maker(shape: Shape, dtype: np.dtype[Any]) -> Callable[[], Array]:
+    """What makes an output as `new_output` does."""
+    small = math.prod(shape) * dtype.itemsize < LARGE_BYTES
+    return partial(np.empty if small else new_output, shape, dtype)
