@@ -41,6 +41,7 @@ from tc.runtime.device_calls import CopyingKernel, common_place, run_on_device
 from tc.runtime.entries.device_entry import DeviceEntry, is_entry_of, new_device_entry
 from tc.runtime.entries.host_entry import HostEntry, new_host_entry
 from tc.runtime.entries.inline_cache import CacheEntry, new_entry
+from tc.runtime.guards import Server
 from tc.runtime.outputs import (
     bind_outputs,
     check_initial,
@@ -68,9 +69,10 @@ _NO_TARGETS: Mapping[str, Any] = {}
 
 
 class Entry(Protocol):
-    """What is asked first by a call: the results, or None where it does not serve such calls."""
+    """What is asked first by a call."""
 
-    def serve(self, inputs: tuple[Any, ...], outputs: Any) -> Any: ...
+    @property
+    def serve(self) -> Server: ...
 
 
 _FUNCTIONS: weakref.WeakValueDictionary[int, Compiled] = weakref.WeakValueDictionary()
@@ -140,6 +142,7 @@ class Compiled:
     """Whether compiled code checks reads and divisions that may fail (G7, Y4)."""
 
     __signature__ = PerInstance("_python_signature")
+    _numba_type_ = PerInstance("_numba_type")
 
     def __init__(
         self,
@@ -171,6 +174,7 @@ class Compiled:
         self._reported = self._told_copies = False
         self._last: Specialisation | None = None
         self._entry: Entry | None = None
+        self._serve: Server | None = None  # of the entry: a call takes less time than by the entry
         self._inline_cache: CacheEntry | HostEntry | DeviceEntry | None = None
         self._framework_adapters: dict[str, Any] = {}
         self._dispatcher: Entry | None = None
@@ -180,11 +184,12 @@ class Compiled:
         """The name of the backend."""
         return self._backend.name
 
-    def __getattr__(self, name: str) -> Any:
-        """There are no more attributes. Numba asks a value that code of `@njit` names for its
-        `_numba_type_`, and tells users of a ValueError."""
-        if name != "_numba_type_":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name != "_numba_type_"]
+
+    def _numba_type(self) -> Any:
+        """Numba asks a value that code of `@njit` names for its type, and tells users of a
+        ValueError."""
         result = ", ".join(
             f"{field}='{parameter.dtype.name}[{', '.join([':'] * parameter.rank)}]'"
             if parameter.rank
@@ -212,9 +217,9 @@ class Compiled:
     @followed_by_torch
     def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
         try:
-            entry = self._entry
-            if entry is not None and not named:
-                results = entry.serve(inputs, outputs)
+            serve = self._serve
+            if serve is not None and not named:
+                results = serve(inputs, outputs)
                 if results is not None:
                     return results
             few = len(inputs) != len(self._signature.inputs)
@@ -313,12 +318,17 @@ class Compiled:
         still comes first."""
         self._inline_cache = cache
         if self._dispatcher is None:
-            self._entry = cache
+            self._install(cache)
 
     def _install_dispatcher(self, dispatcher: Entry) -> None:
         """Calls ask `dispatcher` first from here on; the dispatcher asks `_inline_cache` where a
         call wants nothing but numbers."""
-        self._entry = self._dispatcher = dispatcher
+        self._dispatcher = dispatcher
+        self._install(dispatcher)
+
+    def _install(self, entry: Entry | None) -> None:
+        self._entry = entry
+        self._serve = None if entry is None else entry.serve
 
     @ends_at_caller
     def infer(self, /, *inputs_or_sizes: Any, **named: Any) -> dict[str, TensorInfo]:

@@ -265,14 +265,14 @@ class Function:
     def __call__(self, /, *inputs: Any, outputs: Any = None, **named: Any) -> Any:
         usual = self._usual
         if usual is not None:
-            entry = usual.compiled._entry
+            serve = usual.compiled._serve
             if named or self._is_expression:
                 given = self._in_order(inputs, named)
             else:
                 given = inputs
-            if entry is not None and given is not None and usual.has_alike(given):
+            if serve is not None and given is not None and usual.has_alike(given):
                 try:
-                    results = entry.serve(given, outputs)
+                    results = serve(given, outputs)
                 except TCError:
                     results = None  # told in the words of SaC below
                 if results is not None:
