@@ -373,18 +373,11 @@ class NativePool:
     is_ready: bool = False
     starting: Any = field(default_factory=threading.RLock)
 
-    def launch(
-        self,
-        region: int,
-        arguments: int,
-        failures: int,
-        width: int,
-        parts: int,
-        work: int = ALWAYS,
-    ) -> bool:
-        """A `Launch`; it runs nothing where it does not pay, or too many are under way."""
+    def launch(self, *call: int) -> bool:
+        """A `Launch`, as that of a `ThreadPool`, which runs nothing where too many are under way,
+        either."""
         self._start()
-        return bool(self.code.launch(region, arguments, failures, width, parts, work))
+        return bool(self.code.launch(*call[:5], *(call[5:] or (ALWAYS,))))
 
     def perform(
         self, regions: Regions, arguments: int, failures: int, width: int, parts: int
