@@ -39,6 +39,10 @@ are half as wide."""
 LINE_BYTES = 64
 """Bytes that caches and memory exchange at a time, where nothing else is known."""
 
+PAGE_BYTES = 4096
+"""Bytes within which hardware prefetches, and by which a core first compares a load with the stores
+before it: a load waits for a store whose address has the same rest (4K aliasing)."""
+
 FMA_PER_CYCLE = 2
 """Multiply-adds that a core is assumed to begin in a cycle."""
 
@@ -83,7 +87,7 @@ class Device:
     l3: int = 8 << 20
     l3_caches: int = 1
     line: int = LINE_BYTES
-    page: int = 4096
+    page: int = PAGE_BYTES
     l2_bytes_per_cycle: float = L2_BYTES_PER_CYCLE
     l3_bytes_per_cycle: float = 24.0
     memory_bytes_per_cycle: float = 6.0

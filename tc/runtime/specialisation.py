@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.device import LINE_BYTES
+from tc.device import LINE_BYTES, PAGE_BYTES
 from tc.dtypes import Array
 from tc.errors import AccessError, BackendError, InternalError, is_strict
 from tc.kernel.ir import Buffer, Failure, Kernel
@@ -26,7 +26,12 @@ OutputSpace: TypeAlias = tuple[str, tuple[int, ...], np.dtype[Any]]
 """Name, shape and dtype of an array to allocate."""
 
 LARGE_BYTES = 1 << 20
-"""Outputs of this many bytes or more start with a line of the caches."""
+"""Outputs of this many bytes or more start with a page.
+
+So kernels may write them past the caches; and loads do not wait for stores: a kernel that walks
+from one array to another takes up to a quarter longer where its output starts, but for whole pages,
+64 to 256 bytes behind its input, as neighbours in memory do; large arrays that others make start
+close behind the start of a page."""
 
 _MAX_SPARE = 4  # calls whose temporaries are kept
 
@@ -89,10 +94,9 @@ def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[OutputSpace, 
 
 
 def new_output(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> Array:
-    """An array that is aligned to `alignment` bytes; a large array at least to a cache line, so
-    that kernels may write it past the caches."""
+    """An array that is aligned to `alignment` bytes; a large array at least to a page."""
     if math.prod(shape) * dtype.itemsize >= LARGE_BYTES:
-        alignment = max(alignment, LINE_BYTES)
+        alignment = max(alignment, PAGE_BYTES)
     return empty(shape, dtype, alignment)
 
 

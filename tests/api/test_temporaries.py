@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.device import LINE_BYTES
+from tc.device import PAGE_BYTES
 from tc.dtypes import FLOAT32
 from tc.kernel.ir import Buffer
 from tc.runtime.specialisation import LARGE_BYTES, Temporaries, new_output
@@ -75,7 +75,7 @@ def test_calls_at_the_same_time() -> None:
     run_at_once(partial(work, seed) for seed in range(6))
 
 
-# --- Large results start with a line of the caches, so that kernels may write them past these.
+# --- Large results start with a page: kernels may write them past the caches, and read apart.
 
 
 TWICE = "def twice(float(N) I) -> (O) { O(n) = 2 * I(n) }"
@@ -87,7 +87,7 @@ def test_alignment(alignment: int, dtype: Any) -> None:
     kind = np.dtype(dtype)
     for length in (LARGE_BYTES - kind.itemsize, LARGE_BYTES, LARGE_BYTES + 12, 40 * LARGE_BYTES):
         arrays = [new_output((2, length // kind.itemsize // 2), kind, alignment) for _ in range(4)]
-        least = max(alignment, LINE_BYTES) if arrays[0].nbytes >= LARGE_BYTES else alignment
+        least = max(alignment, PAGE_BYTES) if arrays[0].nbytes >= LARGE_BYTES else alignment
         for array in arrays:
             assert array.ctypes.data % least == 0
             assert array.dtype == kind
@@ -102,5 +102,5 @@ def test_results() -> None:
         ones = np.ones(length, np.float32)
         results = [twice(ones) for _ in range(3)]
         for result in results:
-            assert result.ctypes.data % LINE_BYTES == 0
+            assert result.ctypes.data % PAGE_BYTES == 0
             np.testing.assert_array_equal(result, 2 * ones)

@@ -81,10 +81,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> n
     """A row-major array with no particular contents, aligned to `alignment` bytes."""
     if alignment <= dtype.itemsize:
         return np.empty(shape, dtype)
-    length = math.prod(shape) * dtype.itemsize
-    raw = np.empty(length + alignment, np.uint8)
-    start = -raw.ctypes.data % alignment
-    return raw[start : start + length].view(dtype).reshape(shape)
+    raw = np.empty(math.prod(shape) * dtype.itemsize + alignment, np.uint8)
+    return np.ndarray(shape, dtype, raw, -address(raw) % alignment)  # type: ignore[arg-type]
 
 
 def overlaps(left: np.ndarray, right: np.ndarray) -> bool:
