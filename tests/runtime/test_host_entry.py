@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import tc
+from tc.device import PAGE_BYTES
 from tc.runtime.arrays.torch_private import private_parts
 from tc.runtime.entries.host_entry import HostEntry
+from tc.runtime.specialisation import LARGE_BYTES
 from tests.runtime.test_torch_layout_check import ODD
 from tests.support.threads import run_at_once
 
@@ -180,3 +182,31 @@ def test_arrays_of_numpy_are_left_to_their_own_entry(torch: Any) -> None:
     array = np.ones((2, 3), np.float32)
     assert serve((array, array), None) is None
     assert serve((x, array), None) is None
+
+
+def test_large_results_start_with_a_page(torch: Any) -> None:
+    x = torch.arange(2.0 * LARGE_BYTES // 4).reshape(2, -1)
+    function = tc.compile(
+        "def two(float(N,M) X) -> (S, D) { S(i,j) = X(i,j) + 1  D(i) +=! X(i,j) }"
+    )
+    warm(function, x)
+    for _ in range(3):
+        found = function(x)
+        assert found.S.data_ptr() % PAGE_BYTES == 0
+        assert torch.equal(found.S, x + 1)
+        assert found.D.shape == (2,)
+        found.S.zero_()  # what the caller has is the caller's
+
+
+def test_a_lack_of_memory_is_told(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    x = torch.ones(LARGE_BYTES)
+    function = tc.compile("def two(float(N) X) -> (S) { S(i) = X(i) + 1 }")
+    warm(function, x)
+    with monkeypatch.context() as patch:
+        patch.setattr("tc.runtime.entries.host_entry.new_output", refuse)
+        with pytest.raises(tc.BackendError, match="memory"):
+            function(x)
+    assert torch.equal(function(x), x + 1)

@@ -81,9 +81,10 @@ class Family:
     they make one; `touch` tells the library that an array is being written to, where it wants to
     know. `layout_check` is how arrays are found to be like those of an earlier call, and `maker`,
     where the library's own memory is as good, gives what makes small results of a shape and type
-    for such calls, with their addresses. `to_host` is how users copy an array to the processor's
-    memory, and `devices` what the library does elsewhere. `mark` gives the context in which a call
-    of a name is to run, for the library's profiler; None where nobody looks.
+    for such calls, with their addresses; `wrap` then asks nothing of its second argument. `to_host`
+    is how users copy an array to the processor's memory, and `devices` what the library does
+    elsewhere. `mark` gives the context in which a call of a name is to run, for the library's
+    profiler; None where nobody looks.
     """
 
     name: str

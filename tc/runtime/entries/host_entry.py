@@ -7,15 +7,18 @@ later calls with arrays of that layout. Every other call is left to the usual pa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from tc.dtypes import Array
 from tc.errors import InputError
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
 from tc.runtime.arrays import address
-from tc.runtime.arrays.family import Family
+from tc.runtime.arrays.family import Family, Maker
 from tc.runtime.arrays.layout_check import ArrayLayoutCheck, CallCheck, OverlapRange, overlap_ranges
 from tc.runtime.entries.inline_cache import CallFrames
 from tc.runtime.guards import DONE, GuardFrame, guard_of
@@ -29,8 +32,8 @@ class HostEntry:
     these. `check` takes all arrays that are passed, with arrays of numpy in the places of
     `numbers`. `overlaps` are the ranges of overlap of each output with the arrays before it. `like`
     is the place of an input that is an array, `result` the type of several results. `fast_path`
-    serves calls without numbers whose outputs are small and made by the library itself, while the
-    library is plain (`ArrayLayoutCheck.is_plain`).
+    serves calls without numbers and outputs, where the library makes small results itself, while
+    the library is plain (`ArrayLayoutCheck.is_plain`).
     """
 
     special: Specialisation
@@ -152,10 +155,9 @@ def new_host_entry(
         return None
     frames = CallFrames(special, special.runner, threads, guard)
     fast_path = None
-    is_small = sum(space.above for space in guard.specs[few:]) < LARGE_BYTES
     # what makes results is made now, by the library's functions
-    if family.maker is not None and is_small and not (outputs or numbers) and found.is_plain():
-        makers = tuple(family.maker(shape, dtype) for shape, dtype in made)
+    if family.maker is not None and not (outputs or numbers) and found.is_plain():
+        makers = tuple(_maker(family, family.maker, shape, dtype) for shape, dtype in made)
         fast_path = _fast_path(few, check, makers, result, frames)
     return HostEntry(
         special,
@@ -171,6 +173,21 @@ def new_host_entry(
         frames,
         fast_path,
     )
+
+
+def _maker(
+    family: Family, small: Maker, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Callable[[], tuple[Any, int]]:
+    """What makes a result of the library, with its address: a large one in memory of numpy's."""
+    if math.prod(shape) * dtype.itemsize < LARGE_BYTES:
+        return small(shape, dtype)
+    wrap = family.wrap
+
+    def make() -> tuple[Any, int]:
+        array = new_output(shape, dtype)
+        return wrap(array, None), address(array)
+
+    return make
 
 
 def _fast_path(
@@ -199,13 +216,16 @@ def _fast_path(
         if frame is None:
             return None
         results: Any
-        if first is not None:
-            results, pointer = first()
-            pointers.append(pointer)
-        else:
-            made = [make() for make in makers]
-            results = tuple.__new__(result, [array for array, _ in made])
-            pointers += [pointer for _, pointer in made]
+        try:
+            if first is not None:
+                results, pointer = first()
+                pointers.append(pointer)
+            else:
+                made = [make() for make in makers]
+                results = tuple.__new__(result, [array for array, _ in made])
+                pointers += [pointer for _, pointer in made]
+        except MemoryError as error:
+            raise out_of_memory(frames.special.shaped) from error
         status = frame.run(*pointers)
         if status == DONE and not idle:
             idle.append(frame)
