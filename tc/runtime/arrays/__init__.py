@@ -82,7 +82,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> n
     if alignment <= dtype.itemsize:
         return np.empty(shape, dtype)
     raw = np.empty(math.prod(shape) * dtype.itemsize + alignment, np.uint8)
-    return np.ndarray(shape, dtype, raw, -address(raw) % alignment)  # type: ignore[arg-type]
+    array: np.ndarray = np.ndarray(shape, dtype, raw, -address(raw) % alignment)
+    return array
 
 
 def overlaps(left: np.ndarray, right: np.ndarray) -> bool:
