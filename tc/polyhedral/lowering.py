@@ -38,6 +38,7 @@ from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.row_blocks import share_rows
 from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
+from tc.polyhedral.rewrite.symmetric_sums import halve
 from tc.polyhedral.schedule import Node, in_order, leaves
 from tc.polyhedral.scop.dependences import Dependences, compute_dependences
 from tc.polyhedral.scop.scop import Scop, build_scop
@@ -149,8 +150,8 @@ def _rewrite(
 ) -> tuple[ShapedProgram, Strides]:
     """The program without temporaries that equal another tensor or are cheaper to compute again
     where they are read, with sums in place of what they become, and without lone terms, factored,
-    long reductions split, and adjacent dimensions joined; in any case with sums of halves in
-    floats."""
+    one half of symmetric sums computed, long reductions split, and adjacent dimensions joined; in
+    any case with sums of halves in floats."""
     if not options.schedule.rewrite:
         return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
@@ -159,7 +160,7 @@ def _rewrite(
     if wanted.factor is not False:
         order = limits.factoring_all().order if wanted.factor else limits.order
         shaped = factor(shaped, order)
-    shaped = divide_last(shaped)
+    shaped = halve(divide_last(shaped), limits)
     if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
         shaped = share_rows(shaped, limits, strides)
         shaped = split(shaped, limits.splitting_all() if wanted.split else limits, strides)

@@ -28,6 +28,11 @@ PACKED_BYTES = 4 << 30
 """Memory for a tensor that is packed before a part begins."""
 
 
+STRIPS = 4
+"""The most strips of rows of a symmetric sum: 5 of 8 parts of the products are left. Twice as many
+would leave 9 of 16, and take twice as long to compile."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CpuTarget(Target):
     """A processor; `costs` are those of its chooser."""
@@ -79,6 +84,7 @@ def cpu_target(device: Device) -> CpuTarget:
             columns=streamed_row(device),
             stored=stored_operations(device),
             rows=streamed_size(device),
+            mirrored=STRIPS,
         ),
         fusion_bytes=device.l2 // 2,
         passes=PASSES,

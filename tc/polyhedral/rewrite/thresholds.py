@@ -20,7 +20,8 @@ class Thresholds:
     or more do so together, row by row. For linear subscripts, a range is cut into at most
     `pieces` (0: no statement is changed for that), or into periods of at least `period`; or a
     statement becomes up to `classes`, one for each residue by periods of at most `residues`. Sums
-    of at most `short` terms may share loops with others. `stored` has numbers of bytes, least
+    of at most `short` terms may share loops with others. A sum whose indices may
+    be swapped becomes up to `mirrored` strips and copies. `stored` has numbers of bytes, least
     first, and the operations in the time of which an element among so much data is stored and read
     again."""
 
@@ -39,6 +40,7 @@ class Thresholds:
     residues: int = 4
     classes: int = 32
     short: int = SHORT
+    mirrored: int = 0
     stored: tuple[tuple[float, float], ...] = ()
 
     def stored_operations(self, size: int) -> float:

@@ -269,7 +269,8 @@ def _zero_fills(
         begun = (w.places for w in writes.get(s.write.tensor, ()) if 0 not in w.steps)
         is_begun = s.accumulates and (s.position == started or s.write.places in begun)
         reads = s.reads[1:] if is_begun else s.reads  # not the accumulator's
-        needed |= {a.tensor for a in reads if a.tensor in unwritten}
+        unwritten_reads = (a for a in reads if a.tensor in unwritten)
+        needed |= {a.tensor for a in unwritten_reads if not all_written(a.bounds, writes[a.tensor])}
         for access in s.accesses:
             first.setdefault(access.tensor, s.position)
         target = s.write.tensor

@@ -8,6 +8,7 @@ from math import prod
 from tc.errors import BackendError
 from tc.kernel.ir import row_major
 from tc.polyhedral.rewrite.splitting import name_of_partial
+from tc.polyhedral.rewrite.symmetric_sums import is_mirrored
 from tc.polyhedral.rewrite.zero_factors import is_of_zeros
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
@@ -22,6 +23,7 @@ def worthwhile(
     the other stays there too. Partial reductions and what combines them share no loops: these are
     over the few elements, and would stand around the many parts, which are for threads. Nor do the
     few terms that are 0 with the sums that start from what they add (`zero_factors`). Nor do
+    copies of one half of a symmetric tensor to the other with anything (`symmetric_sums`). Nor do
     products that have nothing to do with each other, but happen to have equal sizes: each has a
     tile, packed operands and an order of loops that suit it. Nor do statements of as many
     instances, none of which touches what another writes, and of which one would go along the lines
@@ -36,6 +38,8 @@ def worthwhile(
         if any(map(is_of_zeros, first.statements)):
             return False
         names = (*first.statements, *second.statements)
+        if any(map(is_mirrored, names)):
+            return False
         if first.outer:  # there operands that have nothing in common are in the cache
             apart = any(_loses_reuse(scop.statement(n), first.outer, columns) for n in names)
         else:
