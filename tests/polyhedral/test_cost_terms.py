@@ -25,7 +25,9 @@ from tc.polyhedral.cpu import (
     transposes,
 )  # fmt: skip
 from tc.polyhedral.cpu.cpu_target import CpuTarget, cpu_target
+from tc.polyhedral.rewrite import inlining, row_blocks, zero_factors
 from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.polyhedral.target import Decisions
 from tc.semantics.ranges.range_inference import infer_ranges
 from tests.support.sizes_of_call import program_of, shape
 
@@ -62,6 +64,24 @@ CHOICE = """def c(float(500,500) X, float(500,500) Y) -> (o) {
 }"""
 REVERSED = "def r(float(71,34,14,12) x) -> (o) { o(d,c,b,a) = x(a,b,c,d) }"
 COLUMNS = "def m(float(1500,1100) x) -> (o) { o(j) max=! x(i,j) }"
+BOTH_WAYS = """def f(float(I,J) A, float(J) p, float(I) q) -> (x, y) {
+  x(i) +=! A(i,j) * p(j)
+  y(j) +=! A(i,j) * q(i)
+}"""
+EVERY_OTHER = """def f(float(N,8,H,H) x, float(8,8,3,3) w) -> (r) {
+  r(n,o,y,z) +=! ((y+1-k) % 2 == 0 && (z+1-l) % 2 == 0 ? pad(x(n,c,(y+1-k)/2,(z+1-l)/2), 0) : 0)
+    * w(c,o,k,l) where y in 0:2*H, z in 0:2*H
+}"""
+BLURRED = """def f(float(N,N) x) -> (o) {
+  a(i,j) = x(i,j) + x(i,j+1) + x(i,j+2)
+  b(i,j) = a(i,j) + a(i+1,j) + a(i+2,j)
+  o(i,j) = b(i,j) + b(i+1,j) + b(i,j+1) + b(i+1,j+1)
+}"""
+PLACES = " + ".join(f"d(i+1,j+2,k+3,l+{n})" for n in range(40))
+MANY_PLACES = f"""def f(float(N,N,N,N) x) -> (o) {{
+  d(i,j,k,l) = x(i+1,j+1,k+1,l+1) - x(i,j,k,l)
+  o(i,j,k,l) = {PLACES}
+}}"""
 TRANSPOSES = "def t(float(B,N,M) x) -> (o) { o(b,j,i) = x(b,i,j) }"
 
 
@@ -104,6 +124,37 @@ def test_costs(term: str, nothing: float, program: str, device: Device) -> None:
     assert plan(program, without) != plan(program, target)
 
 
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize(
+    ("term", "times", "program", "device"),
+    [
+        ("issue_slots", 4, "tmm 128x32x256", WIDE),
+        ("issue_slots", 1 / 4, "tmm 128x32x256", WIDE),
+        ("masked_factor", 1 / 4, "c3 128x1024x1000", SMALL),
+        ("masked_gather_factor", 1 / 4, REVERSED, NARROW_UNITS),
+        ("packing_slots", 4, "MLP1 127x1999x131", SMALL),
+        ("packing_slots", 1 / 4, "tmm 128x1024x1024", WIDE),
+        ("transposing_slots", 4, "sum_log 1000x1000", WIDE),
+        ("staged_slots", 4, "conv2d 8x64x56x56,64x64x3x3", SMALL),
+        ("staged_slots", 1 / 4, "tmm 128x32x256", WIDE),
+        ("scattered_slots", 1 / 4, SHUFFLED, WIDE),
+        ("combining_slots", 1 / 4, "tbmm 500x26x72x26", SMALL),
+        ("spilled_factor", 1 / 4, "MLP1 127x1999x131", SIXTEEN_REGISTERS),
+        ("tie_factor", 4, "conv2d 8x64x56x56,64x64x3x3", WIDE),
+        ("tie_factor", 1 / 4, "conv2d_pad 8x64x56x56,64x64x3x3", WIDE),
+        ("interleaved_factor", 4, CHOICE, WIDE),
+        ("unprefetched_factor", 1 / 4, MM, LARGE_L2),
+        ("stream_switch_slots", 4, COLUMNS, WIDE),
+        ("packing_reads", 4, SIDE_BY_500, NARROW_UNITS),
+    ],
+)
+def test_four_times_the_cost(term: str, times: float, program: str, device: Device) -> None:
+    """Or a quarter of it."""
+    target = cpu_target(device)
+    changed = replace(target.costs, **{term: times * getattr(target.costs, term)})
+    assert plan(program, replace(target, costs=changed)) != plan(program, target)
+
+
 @pytest.mark.parametrize(
     ("field", "other", "program", "device"),
     [
@@ -142,6 +193,50 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (transposes, "READ", 1 << 40, TRANSPOSE, WIDE, {"N": 61, "M": 600007}),
         (transposes, "WRITTEN", 1 << 40, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
         (transposes, "MIN_STRETCH_LINES", 0, TRANSPOSES, WIDE, {"B": 100003, "N": 5, "M": 19}),
+        # four times as many, and a quarter
+        (register_tiles, "MAX_VECTORS", 32, "layernorm 1021x1019", WIDE, {}),
+        (register_tiles, "COMBINED", 16, PRODUCT, WIDE, {"M": 500, "K": 64, "N": 4}),
+        (
+            register_tiles,
+            "MIN_VECTORS_BEFORE_SHORT",
+            16,
+            PRODUCT,
+            NARROW_UNITS,
+            {"M": 64, "K": 64, "N": 52},
+        ),
+        (
+            register_tiles,
+            "MIN_VECTORS_BEFORE_SHORT",
+            1,
+            PRODUCT,
+            NARROW_UNITS,
+            {"M": 64, "K": 64, "N": 34},
+        ),
+        (buffers, "PARTS", 16, "conv2d_pad 3x13x53x53,17x13x3x3", WIDE, {}),
+        (buffers, "WIDENED", 32, "conv2d_pad 8x64x56x56,64x64x3x3", WIDE, {}),
+        (buffers, "WIDENED", 2, "conv2d_pad 3x13x53x53,17x13x3x3", WIDE, {}),
+        (buffers, "MIN_PARTS", 2, "tmm 128x32x256", WIDE, {}),
+        (chooser, "NEST_ROWS", 64, "MLP3 128x128x64x32x2", NARROW_UNITS, {}),
+        (chooser, "NEST_ROWS", 4, "MLP3 128x128x64x32x2", NARROW_UNITS, {}),
+        (chooser, "MOST_ROWS", 32, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
+        (chooser, "MOST_ROWS", 2, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
+        (transposes, "READ", 1 << 14, TRANSPOSE, WIDE, {"N": 61, "M": 600007}),
+        (transposes, "READ", 1 << 10, TRANSPOSE, WIDE, {"N": 61, "M": 600007}),
+        (transposes, "WRITTEN", 1 << 13, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
+        (transposes, "WRITTEN", 1 << 9, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
+        (transposes, "MIN_STRETCH_LINES", 64, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
+        (row_blocks, "BLOCKS", 256, BOTH_WAYS, WIDE, {"I": 40000, "J": 500}),
+        (row_blocks, "BLOCKS", 16, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
+        (row_blocks, "LEAST_ROWS", 256, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
+        (row_blocks, "LEAST_ROWS", 16, BOTH_WAYS, NARROW_UNITS, {"I": 700, "J": 3000}),
+        (row_blocks, "LEAST_BLOCKS", 32, BOTH_WAYS, NARROW_UNITS, {"I": 700, "J": 3000}),
+        (row_blocks, "LEAST_BLOCKS", 2, BOTH_WAYS, NARROW_UNITS, {"I": 400, "J": 3000}),
+        (row_blocks, "STEP", 32, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
+        (row_blocks, "STEP", 2, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
+        (zero_factors, "LEAST_SHARE", 32, EVERY_OTHER, WIDE, {"N": 1, "H": 4}),
+        (zero_factors, "LEAST_SHARE", 2, EVERY_OTHER, WIDE, {"N": 1, "H": 2}),
+        (inlining, "MAX_NODES", 1 << 8, BLURRED, WIDE, {"N": 4000}),
+        (inlining, "MAX_NODES", 1 << 12, MANY_PLACES, WIDE, {"N": 80}),
     ],
 )
 def test_limits(
@@ -156,6 +251,13 @@ def test_limits(
     before = plan(program, cpu_target(device), **sizes)
     monkeypatch.setattr(module, name, other)
     assert plan(program, cpu_target(device), **sizes) != before
+
+
+@pytest.mark.parametrize(("steps", "may_be"), [(64, True), (65, False)])
+def test_sums_that_a_search_may_unroll(steps: int, may_be: bool) -> None:
+    decisions = Decisions({})
+    plan(PRODUCT, replace(cpu_target(WIDE), decider=decisions), M=64, K=steps, N=64)
+    assert any("reduction unrolled" in name for name in decisions.asked) == may_be
 
 
 def test_rows_that_read_the_same_places_share_them() -> None:
