@@ -110,6 +110,13 @@ def test_a_lone_sum_of_columns() -> None:
         assert share_rows(shaped, Thresholds(rows=1, few=6)) is shaped
 
 
+def test_sums_of_columns_are_short_chains() -> None:
+    """A lone sum of 100,000 rows has more blocks, each of at most about 256 rows."""
+    shaped = share_rows(program("x(j) +=! A(i,j)", rows=100_000)[0], ALONE)
+    sums = next(s for s in shaped.statements if s.statement.target == "x.p0")
+    assert sums.ranges["i"].extent <= 320
+
+
 def test_few_rows_are_not_cut() -> None:
     shaped, _ = program(CUT["rows and columns"], rows=383)
     assert share_rows(shaped, LARGE) is shaped

@@ -26,6 +26,10 @@ BLOCKS = 32
 LEAST_ROWS = 64
 """A block has about so many rows, or more: of the memory that they take, a row is little."""
 
+MOST_ROWS = 256
+"""A block of a lone sum has about so many rows at most: each of its sums is a chain of as many
+terms, whose error grows with their number (`kernel.passes.blocked_sums`)."""
+
 LEAST_BLOCKS = 8
 
 STEP = 8
@@ -69,10 +73,11 @@ def share_rows(
 @dataclass(frozen=True)
 class _Walk:
     """A statement each of whose instances touches another element of a matrix, in whose rows the
-    statement's variable `row` counts."""
+    statement's variable `row` counts; `most_rows` of them, if not None, are a block at most."""
 
     shaped: ShapedStatement
     row: str
+    most_rows: int | None = None
 
     @property
     def sums_columns(self) -> bool:
@@ -123,6 +128,7 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
             is_sum = is_sum_of_columns(group[0].shaped, shaped.program, strided)
             if not is_sum or prod(shape) // shape[0] <= limits.few:
                 continue
+            group = [replace(group[0], most_rows=MOST_ROWS)]
         if any(each.sums_columns for each in group):
             met |= {id(each.shaped) for each in group}
             yield from group
@@ -196,7 +202,7 @@ def _in_blocks(each: _Walk, rewriting: Rewriting) -> list[ShapedStatement] | Non
     """A statement over blocks of rows, and what is left of it behind the last of them."""
     old, row = each.shaped, each.row
     extent = old.ranges[row].extent
-    length = block_rows(extent)
+    length = block_rows(extent, each.most_rows)
     number, end = extent // length, extent // length * length
     if number < LEAST_BLOCKS:
         return None
@@ -214,12 +220,13 @@ def _in_blocks(each: _Walk, rewriting: Rewriting) -> list[ShapedStatement] | Non
     return rewriting.pieces(old, [(cut, ranges), (old.statement, left)])
 
 
-def block_rows(extent: int) -> int:
-    """How many of so many rows are a block: as many as leave the fewest behind the last block.
+def block_rows(extent: int, most: int | None = None) -> int:
+    """How many of so many rows are a block: as many as leave the fewest behind the last block, and
+    about `most` where these are fewer.
 
-    >>> block_rows(4096), block_rows(5500), block_rows(1_000_000)
-    (128, 152, 31248)
+    >>> block_rows(4096), block_rows(5500), block_rows(1_000_000), block_rows(1_000_000, 256)
+    (128, 152, 31248, 288)
     """
-    usual = max(LEAST_ROWS, extent // BLOCKS) // STEP
+    usual = max(LEAST_ROWS, min(extent // BLOCKS, most or extent)) // STEP
     sizes = range(STEP * (usual * 3 // 4), STEP * (usual * 5 // 4) + 1, STEP)
     return min(sizes, key=lambda size: (extent % size * 4 // size, abs(size - STEP * usual)))
