@@ -11,11 +11,11 @@ from typing import Any
 import halide as hl
 
 from bench.cpu_kernels.kernel import Case
-from bench.peers import halide_layers, halide_pointwise, halide_products
+from bench.peers import halide_images, halide_layers, halide_pointwise, halide_products
 from bench.peers.halide_language import TABLE, Algorithm, Builder
 from bench.peers.peer import Form, Run
 
-ALGORITHMS = (halide_layers, halide_pointwise, halide_products)
+ALGORITHMS = (halide_images, halide_layers, halide_pointwise, halide_products)
 """The modules that fill the table."""
 
 PLUGINS = Path(hl.__file__).parent / "lib64"

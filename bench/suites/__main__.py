@@ -3,7 +3,8 @@
 Each SOURCE is a checkout, or a bare git directory, of HPAC/tccg, spcl/npbench or
 ScalingIntelligence/KernelBench: equations, references, inputs and sizes are read there, and only
 the texts of tc stand here. `--contractions 40 --seed 1` adds contractions that the seed draws,
-`--products` products of matrices of m x k x n. With `--records FILE.jsonl` a program is written as
+`--products` products of matrices of m x k x n, `--images` chains of stencils beside Halide's. With
+`--records FILE.jsonl` a program is written as
 soon as it is measured, and what the file has is not measured again; no program starts later than
 `--minutes` after the first. With `--one-thread` each library has one thread, and
 the time of the processor is taken. `--save` writes the tables of all records into `bench/results`.
@@ -54,6 +55,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the contractions")
     parser.add_argument("--types", default="float,double", help="of the contractions: half, int8")
     parser.add_argument("--products", action="store_true")
+    parser.add_argument("--images", action="store_true", help="chains, beside Halide's")
     parser.add_argument("--seconds", type=float, default=4.0, help="of taking turns, a program")
     parser.add_argument("--minutes", type=float, default=30.0, help="no program starts later")
     parser.add_argument(

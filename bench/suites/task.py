@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 from bench.cpu import words
-from bench.suites import drawn, kernelbench, npbench, products, tccg
+from bench.suites import drawn, images, kernelbench, npbench, products, tccg
 from bench.suites.apart import measured_apart
 from bench.suites.contraction import Contraction, Peers, einsum_peers, measured, product_peers
 from bench.suites.record import Record
@@ -30,6 +32,8 @@ def tasks(roots: Mapping[str, Path], chosen: argparse.Namespace) -> Iterator[Tas
         yield from of_drawn(chosen)
     if chosen.products:
         yield from of_products(chosen)
+    if chosen.images:
+        yield from of_images(chosen)
     if "tccg" in roots:
         yield from of_tccg(roots["tccg"], chosen)
     if "npbench" in roots:
@@ -59,6 +63,15 @@ def of_products(chosen: argparse.Namespace) -> Iterator[Task]:
     del chosen
     for name, contraction in products.products().items():
         yield _contraction("products", name, contraction, product_peers)
+
+
+def of_images(chosen: argparse.Namespace) -> Iterator[Task]:
+    del chosen
+    if not images.has_halide():
+        print("--images: Halide is not installed (pip install halide), and nothing is measured")
+        return
+    for name, size in product(images.MARGINS, images.SIZES):
+        yield Task(images.SUITE, images.title(name, size), partial(images.measured, name, size))
 
 
 def of_npbench(root: Path, chosen: argparse.Namespace) -> Iterator[Task]:

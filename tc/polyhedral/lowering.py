@@ -34,6 +34,7 @@ from tc.polyhedral.rewrite.factoring import divide_last, factor
 from tc.polyhedral.rewrite.half_sums import accumulate_in_float
 from tc.polyhedral.rewrite.inlining import inline
 from tc.polyhedral.rewrite.lone_terms import without_lone_terms
+from tc.polyhedral.rewrite.overlapped_tiles import tile_chains
 from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.row_blocks import share_rows
 from tc.polyhedral.rewrite.splitting import split
@@ -155,7 +156,8 @@ def _rewrite(
     if not options.schedule.rewrite:
         return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
-    shaped = sum_in_place(inline(without_equal_temporaries(shaped), limits))
+    shaped = tile_chains(inline(without_equal_temporaries(shaped), limits), limits)
+    shaped = sum_in_place(shaped)
     shaped = linearise(without_lone_terms(shaped), limits)
     if wanted.factor is not False:
         order = limits.factoring_all().order if wanted.factor else limits.order

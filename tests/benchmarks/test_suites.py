@@ -16,8 +16,8 @@ import pytest
 import tc
 from bench import timing
 from bench.suites import __main__ as suites
-from bench.suites import apart, contraction, drawn, kernelbench, npbench, products, tccg
-from bench.suites.compiled_texts import TEXTS, Compared
+from bench.suites import apart, contraction, drawn, images, kernelbench, npbench, products, tccg
+from bench.suites.compiled_texts import TEXTS, Compared, elements_beyond
 from bench.suites.contraction import Contraction
 from bench.suites.npbench_programs import SMALL
 from bench.suites.npbench_recurrences import SMALL_RECURRENCES
@@ -116,6 +116,24 @@ def test_drawn_contractions_are_what_they_are_said_to_be() -> None:
         elements = [np.prod([c.sizes[i] for i in t]) for t in (c.left, c.right, c.result)]
         assert max(elements) <= drawn.MOST_ELEMENTS
     assert found == drawn.drawn_contractions(60, seed=5) != drawn.drawn_contractions(60, seed=6)
+
+
+@pytest.mark.parametrize("name", images.MARGINS)
+def test_chains_on_images(name: str) -> None:
+    case = images.kernel_of(name, 19, 26).case()
+    function = tc.compile(case.kernel.text)
+    wanted = tc.interpret(case.kernel.text, *case.inputs)
+    bound = tc.error_bound(case.kernel.text, *case.inputs)
+    function(*case.inputs, outputs=case.outputs[0])
+    assert elements_beyond(case.outputs[0], wanted, bound) == 0
+
+
+def test_without_halide_no_chain_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(images, "has_halide", lambda: False)
+    suites.main(["--images"])
+    assert "Halide is not installed" in capsys.readouterr().out
 
 
 def test_products_stand_both_ways_round() -> None:

@@ -85,6 +85,7 @@ def cpu_target(device: Device) -> CpuTarget:
             stored=stored_operations(device),
             rows=streamed_size(device),
             mirrored=STRIPS,
+            tile_bytes=device.l2 // 2,
         ),
         fusion_bytes=device.l2 // 2,
         passes=PASSES,

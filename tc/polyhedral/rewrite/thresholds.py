@@ -23,7 +23,8 @@ class Thresholds:
     of at most `short` terms may share loops with others. A sum whose indices may
     be swapped becomes up to `mirrored` strips and copies. `stored` has numbers of bytes, least
     first, and the operations in the time of which an element among so much data is stored and read
-    again."""
+    again. In a tile, the temporaries of a chain of stencils take at most `tile_bytes` (0: there are
+    no tiles)."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
@@ -42,6 +43,7 @@ class Thresholds:
     short: int = SHORT
     mirrored: int = 0
     stored: tuple[tuple[float, float], ...] = ()
+    tile_bytes: int = 0
 
     def stored_operations(self, size: int) -> float:
         """The operations in the time of which an element is stored and read again, where that

@@ -51,6 +51,9 @@ def worthwhile(
         parts = ([scop.statement(n) for n in c.statements] for c in (first, second))
         if apart or (len(walks) > 1 and not _give(*parts)):
             return False
+        before = {w for n in large for w in _walks(scop, n, first.outer, known)}
+        if first.outer and walks == {"across"} and "along" in before:
+            return False  # only outermost loops along lines are cut, for vectors
         reread: dict[str, int] = {}
         for name in names:
             statement = scop.statement(name)
