@@ -208,6 +208,21 @@ ROWS = "def f(float(L,N,I,M) X, float(K,M,J,N) Y) -> (O) { O(l,k,j,i) +=! X(l,n,
 ROW_SIZES = {"I": 48, "J": 44, "K": 44, "L": 44, "M": 48, "N": 48}
 
 
+ROW_SUMS = "def mv(float(M,K) A, float(K) x) -> (y) { y(i) +=! A(i,k) * x(k) }"
+
+
+@pytest.mark.parametrize(("steps", "rows"), [(4096, 8), (4100, 8), (4112, 14)])
+def test_rows_of_a_sum_stay_in_the_first_cache(steps: int, rows: int) -> None:
+    """Lines of rows that lie 16 KiB apart, or little more, are in one set, of eight ways."""
+    assert f"band [i div {rows} parallel *]" in tree(ROW_SUMS, M=500, K=steps)
+
+
+def test_short_rows_are_summed_along() -> None:
+    """Vectors across 4096 rows of 17 would be gathered; those of several rows are combined while
+    others are summed."""
+    assert "band [k div 24 unroll]" in tree(ROW_SUMS, M=4096, K=17)
+
+
 def test_threads_share_the_rows_of_few_panels() -> None:
     """One panel of 64 columns, whose target is staged: each of two threads has half of the rows."""
     found = tree(

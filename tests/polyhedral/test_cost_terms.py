@@ -179,7 +179,7 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
     [
         (register_tiles, "MAX_VECTORS", 4, "tbmm 500x26x72x26", SMALL, {}),
         (register_tiles, "MAX_COLUMNS", 1, MM_OF_4, WIDE, {}),
-        (register_tiles, "COMBINED", 1, PRODUCT, WIDE, {"M": 500, "K": 64, "N": 4}),
+        (register_tiles, "COMBINED", 1, PRODUCT, WIDE, {"M": 500, "K": 64, "N": 5}),
         (register_tiles, "MAX_ROWS", 2, "tmm 128x32x256", WIDE, {}),
         (costs, "SHORT", 0, "conv2d 8x64x56x56,64x64x3x3", WIDE, {}),
         (nest_plan, "SHORT", 0, "maxpool2x2 32x64x112x112", WIDE, {}),
