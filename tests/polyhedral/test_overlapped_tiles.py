@@ -16,6 +16,7 @@ from tc.polyhedral.cpu import cpu_target
 from tc.polyhedral.rewrite import overlapped_tiles
 from tc.polyhedral.rewrite.overlapped_tiles import tile_chains
 from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.polyhedral.schedule import to_text
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
@@ -258,3 +259,27 @@ def test_chains_of_stencils(backend: str, seed: int) -> None:
         *(r if isinstance(r, tuple) else (r,) for r in (found, wanted)), strict=True
     ):
         np.testing.assert_array_equal(one, other)
+
+
+ALONG_LINES = {
+    "the outermost shared loops": " { a(i,j) = exp(x(i,j) + x(i,j+1))  o(i,j) = SUM }",
+    "loops inside of a tile": (
+        " { a(i,j) = exp(x(i,j))  b(i,j) = SUM  o(i,j) = b(i,j) * b(i,j+1) - b(i,j+2) * b(i,j+3) }"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALONG_LINES)
+def test_in_a_tile_statements_go_along_lines(name: str) -> None:
+    """Statements that depend on each other along the lines alone could share the loop along these,
+    inside of which each would go across them."""
+    device = tc.Device(vector_bits=256, l2=1 << 18, l3=1 << 20, threads=2)
+    text = "def f(float(N,M) x) -> (o)" + ALONG_LINES[name]
+    text = text.replace("SUM", " + ".join(f"{n}.5 * a(i+{n},j)" for n in range(9)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lowering, "inline", lambda shaped, _: shaped)
+        lowered = tc.explain(text, {"N": 600, "M": 600}, device=device).trace.lowering
+    tree = to_text(lowered.mapped.tree)
+    assert "band [i_tile parallel *]" in tree
+    assert "j mod 8 vector" in tree
+    assert "i mod" not in tree

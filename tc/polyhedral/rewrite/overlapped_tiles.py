@@ -32,6 +32,9 @@ from tc.semantics.affine import linear_form
 from tc.semantics.program import ShapedProgram, ShapedStatement
 from tc.semantics.size_values import KnownSizes
 
+TILE = "tile"
+"""Behind the names of statements and temporaries: what is of a tile."""
+
 LEAST_TILES = 16
 """A chain has at least so many tiles, which threads share."""
 
@@ -63,6 +66,15 @@ def tile_chains(shaped: ShapedProgram, limits: Thresholds) -> ShapedProgram:
         made[id(shaped.statements[max(chain.rows)])] = _tiled(chain, rewriting, finder)
         gone |= chain.temporaries
     return without(gone, rewriting.program(lambda old: made.get(id(old)))) if made else shaped
+
+
+def is_of_tile(name: str) -> bool:
+    """Whether a statement computes the temporary of a tile, by its name.
+
+    >>> is_of_tile("S0.tile"), is_of_tile("S0.rest"), is_of_tile("S0")
+    (True, False, False)
+    """
+    return name.endswith(f".{TILE}")
 
 
 @dataclass(frozen=True)
@@ -102,7 +114,7 @@ class _Chain:
         behind = self.first + number * self.size
         if self.first:
             yield "head", _Part(Form(0, {}), self.first)
-        yield "tile", _Part(Form(self.first, {block: self.size}), self.size, number)
+        yield TILE, _Part(Form(self.first, {block: self.size}), self.size, number)
         if behind < self.extent:
             yield REST, _Part(Form(behind, {}), self.extent - behind)
 

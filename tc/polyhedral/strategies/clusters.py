@@ -29,6 +29,7 @@ from itertools import pairwise
 from math import prod
 from typing import TypeAlias
 
+from tc.polyhedral.rewrite.overlapped_tiles import is_of_tile
 from tc.polyhedral.rewrite.thresholds import SHORT
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
@@ -135,6 +136,10 @@ class Fusion:
                 if len(before.statements) + len(cluster.statements) > MOST_FUSED:
                     continue
                 matches = self._matches(before, cluster)
+                if any(map(is_of_tile, before.statements)) and not allowed(
+                    before, cluster, matches
+                ):
+                    matches = matches[:1]  # the loop over tiles
                 if matches and self._are_classes_of_sums(before, cluster):
                     continue
                 if matches and self._are_two_products(before, cluster):

@@ -7,6 +7,7 @@ from math import prod
 
 from tc.errors import BackendError
 from tc.kernel.ir import row_major
+from tc.polyhedral.rewrite.overlapped_tiles import is_of_tile
 from tc.polyhedral.rewrite.splitting import name_of_partial
 from tc.polyhedral.rewrite.symmetric_sums import is_mirrored
 from tc.polyhedral.rewrite.zero_factors import is_of_zeros
@@ -27,9 +28,10 @@ def worthwhile(
     products that have nothing to do with each other, but happen to have equal sizes: each has a
     tile, packed operands and an order of loops that suit it. Nor do statements of as many
     instances, none of which touches what another writes, and of which one would go along the lines
-    of memory inside of the shared loops, and another across them. Inside of shared loops, a
-    product keeps the loops of its tile: only of the outermost ones are some iterations given to
-    tiles. Inputs with `strides` are not row-major."""
+    of memory inside of the shared loops, and another across them; nor do any that would go across
+    them where they share a loop over tiles. Inside of shared loops, a product keeps the loops of
+    its tile: only of the outermost ones are some iterations given to tiles. Inputs with `strides`
+    are not row-major."""
     known = strides or {}
 
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
@@ -52,8 +54,9 @@ def worthwhile(
         if apart or (len(walks) > 1 and not _give(*parts)):
             return False
         before = {w for n in large for w in _walks(scop, n, first.outer, known)}
-        if first.outer and walks == {"across"} and "along" in before:
-            return False  # only outermost loops along lines are cut, for vectors
+        is_held = first.outer or any(map(is_of_tile, first.statements))
+        if is_held and walks == {"across"} and "along" in before:
+            return False  # what one gives to the other is in the cache already
         reread: dict[str, int] = {}
         for name in names:
             statement = scop.statement(name)
