@@ -12,7 +12,7 @@ and returns the results; whatever else a call may be is left to a function in Py
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ _WORDS = 15
 _READY = 6
 """Where among them `Direct.ready` stands; behind it are the function and its arguments."""
 
-_CALLER_WORDS = 9
+_CALLER_WORDS = 10
 _BUSY = 1
 """Words of a caller, and which of them says that a call is under way."""
 
@@ -105,10 +105,22 @@ class NativeGuardFrame(GuardFrame):
         words: Any = (ctypes.c_int64 * _CALLER_WORDS)(
             *(ctypes.addressof(self.words), 0, ctypes.addressof(objects) if makers else 0),
             *(0 if result is None else id(result), id(failed), id(otherwise)),
-            *(id(None), id(tuple), id(MemoryError)),
+            *(id(None), id(tuple), id(list), id(MemoryError)),
         )
         keeps = (self, words, objects, makers, result, failed, otherwise)
         return python_function(_methods()[2], ctypes.addressof(words), keeps)
+
+
+_DOUBLE, _FLOAT, _LONG, _INT = range(1, 5)
+_FLOAT_MAX = float(np.finfo(np.float32).max)
+
+_NUMBERS: Mapping[np.dtype[Any], tuple[int, type, type]] = {
+    np.dtype(np.float64): (_DOUBLE, float, np.float64),
+    np.dtype(np.float32): (_FLOAT, float, np.float32),
+    np.dtype(np.int64): (_LONG, int, int),
+    np.dtype(np.int32): (_INT, int, int),
+}
+"""How numbers of two types stand for an array of rank 0, where its type holds them."""
 
 
 def _record(spec: ArraySpec) -> tuple[int, ...]:
@@ -116,7 +128,9 @@ def _record(spec: ArraySpec) -> tuple[int, ...]:
     strides = spec.strides or ()
     flags = ALIGNED if spec.strides is not None else ALIGNED | CONTIGUOUS | WRITABLE
     start = (id(spec.dtype), len(spec.shape), flags, spec.below, spec.above, len(strides))
-    return (*start, *spec.shape, *strides)
+    known = _NUMBERS.get(spec.dtype) if spec.strides == () else None
+    number = (0, 0, 0) if known is None else (known[0], id(known[1]), id(known[2]))
+    return (*start, *number, 0, *spec.shape, *strides)
 
 
 @Lazy
@@ -131,20 +145,26 @@ CODE = f"""
 ; records, words per record, type, inputs, arrays | where addresses go, a word that is 0 while
 ; nothing may run, what to run, its arguments
 %frame = type {{ ptr, i64, ptr, i64, i64, ptr, ptr, ptr, [7 x i64] }}
-; dtype, rank, flags, bytes below the address, bytes above it, strides to compare | shape, strides
-%record = type {{ ptr, i64, i64, i64, i64, i64 }}
+; dtype, rank, flags, bytes below the address, bytes above it, strides to compare | how a number
+; stands for the array (0: not at all), of which types, and its value | shape, strides
+%record = type {{ ptr, i64, i64, i64, i64, i64, i64, ptr, ptr, i64 }}
 ; an array as `numpy_records` has it: counts, type | data, rank, shape, strides, base, dtype, flags
 %array = type {{ [{KIND} x i8], ptr, i64, i32, ptr, ptr, ptr, ptr, i32 }}
 
 ; frame, whether it is in use, what makes each of the outputs (null: they are passed) | what makes
 ; the result of a tuple of several outputs (null: the only output is the result), what raises where
-; a check has failed, what serves other calls; None, the types of tuples and of errors for want of
-; memory
-%caller = type {{ ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr }}
+; a check has failed, what serves other calls; None, the types of tuples, lists, and errors for want
+; of memory
+%caller = type {{ ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr }}
 
 declare ptr @PyLong_AsVoidPtr(ptr)
+declare double @PyFloat_AsDouble(ptr)
+declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
+declare double @llvm.fabs.f64(double)
 declare i64 @PyTuple_Size(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
+declare i64 @PySequence_Size(ptr)
+declare ptr @PySequence_GetItem(ptr, i64)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare ptr @PyObject_CallObject(ptr, ptr)
@@ -171,7 +191,7 @@ start:
   %may = call i1 @may_run(%frame %words, i64 %count)
   br i1 %may, label %look, label %end
 look:
-  %same = call i1 @admit(%frame %words, ptr %arguments, i64 %count)
+  %same = call i1 @admit(%frame %words, ptr %arguments, i64 %count, i1 false)
   br i1 %same, label %choose, label %end
 choose:
   %ran = call i64 @perform(%frame %words)
@@ -219,7 +239,7 @@ end:
   ret ptr %result
 }}
 
-; a call with a tuple of inputs, and an array or None for the outputs; `self` is the address of a
+; a call with a tuple of inputs, and the outputs as they are passed; `self` is the address of a
 ; caller. A frame serves one call at a time: another call that comes meanwhile is left to what
 ; serves other calls, as is all that does not fit
 define ptr @call(ptr %self, ptr %arguments, i64 %count) uwtable {{
@@ -234,7 +254,8 @@ start:
   %otherwise = extractvalue %caller %caller, 5
   %none = extractvalue %caller %caller, 6
   %tuple = extractvalue %caller %caller, 7
-  %shortage = extractvalue %caller %caller, 8
+  %list = extractvalue %caller %caller, 8
+  %shortage = extractvalue %caller %caller, 9
   %frame = load %frame, ptr %frame_at
   %inputs = extractvalue %frame %frame, 3
   %all = extractvalue %frame %frame, 4
@@ -273,6 +294,33 @@ choose:
 decide:
   br i1 %fresh, label %next_output, label %take
 take:
+  %target_kind_at = getelementptr i8, ptr %target, i64 {KIND}
+  %target_kind = load ptr, ptr %target_kind_at
+  %in_list = icmp eq ptr %target_kind, %list
+  %in_tuple = icmp eq ptr %target_kind, %tuple
+  %listed = or i1 %in_list, %in_tuple
+  br i1 %listed, label %measure_targets, label %take_one
+measure_targets:
+  %targets = call i64 @PySequence_Size(ptr %target)
+  %as_many = icmp eq i64 %targets, %written
+  br i1 %as_many, label %next_target, label %leave
+next_target:
+  %t = phi i64 [ 0, %measure_targets ], [ %t_after, %hold_target ]
+  %left = icmp slt i64 %t, %written
+  br i1 %left, label %take_target, label %enter
+take_target:
+  %item = call ptr @PySequence_GetItem(ptr %target, i64 %t)
+  %missing = icmp eq ptr %item, null
+  br i1 %missing, label %lose_targets, label %hold_target
+lose_targets:
+  call void @drop(ptr %outputs, i64 %t)
+  br label %raise
+hold_target:
+  %item_at = getelementptr ptr, ptr %outputs, i64 %t
+  store ptr %item, ptr %item_at
+  %t_after = add i64 %t, 1
+  br label %next_target
+take_one:
   %single = icmp eq i64 %written, 1
   br i1 %single, label %hold, label %leave
 hold:
@@ -312,7 +360,7 @@ ask:
   br i1 %may, label %look, label %refuse
 look:
   store i64 1, ptr %busy_at
-  %same = call i1 @admit(%frame %frame, ptr %arrays, i64 %all)
+  %same = call i1 @admit(%frame %frame, ptr %arrays, i64 %all, i1 true)
   br i1 %same, label %run, label %free
 free:
   store i64 0, ptr %busy_at
@@ -419,8 +467,9 @@ end:
 }}
 
 ; Whether `count` objects are arrays as in the frame's records, of which those from `inputs` on
-; overlap no other; then their addresses are where the frame wants them.
-define internal i1 @admit(%frame %words, ptr %objects, i64 %count) {{
+; overlap no other, or `numbers` that stand for inputs; then their addresses are where the frame
+; wants them.
+define internal i1 @admit(%frame %words, ptr %objects, i64 %count, i1 %numbers) {{
 start:
   %records = extractvalue %frame %words, 0
   %width = extractvalue %frame %words, 1
@@ -438,11 +487,21 @@ look:
   %kind_at = getelementptr %array, ptr %object, i64 0, i32 1
   %kind = load ptr, ptr %kind_at
   %known = icmp eq ptr %kind, %type
-  br i1 %known, label %array, label %no
-array:
-  %held = load %array, ptr %object
   %skipped = mul i64 %i, %width
   %record = getelementptr i64, ptr %records, i64 %skipped
+  br i1 %known, label %array, label %other_kind
+other_kind:
+  br i1 %numbers, label %number, label %no
+number:
+  %fits = call i1 @read_number(ptr %record, ptr %object, ptr %kind)
+  br i1 %fits, label %held_apart, label %no
+held_apart:
+  %value_at = getelementptr %record, ptr %record, i64 0, i32 9
+  %own_address_at = getelementptr i64, ptr %addresses, i64 %i
+  store ptr %value_at, ptr %own_address_at
+  br label %apart
+array:
+  %held = load %array, ptr %object
   %like = load %record, ptr %record
   %dtype = extractvalue %array %held, 7
   %wanted_dtype = extractvalue %record %like, 0
@@ -502,6 +561,62 @@ apart:
   %following = add i64 %i, 1
   br label %next
 yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+
+; Whether a number of a kind stands for the array of a record, which then has its value
+define internal i1 @read_number(ptr %record_at, ptr %object, ptr %kind) {{
+start:
+  %overflow_at = alloca i32
+  %record = load %record, ptr %record_at
+  %how = extractvalue %record %record, 6
+  %one = extractvalue %record %record, 7
+  %other = extractvalue %record %record, 8
+  %value_at = getelementptr %record, ptr %record_at, i64 0, i32 9
+  %is_one = icmp eq ptr %kind, %one
+  %is_other = icmp eq ptr %kind, %other
+  %known = or i1 %is_one, %is_other
+  br i1 %known, label %choose, label %no
+choose:
+  switch i64 %how, label %no [
+    i64 {_DOUBLE}, label %floating
+    i64 {_FLOAT}, label %floating
+    i64 {_LONG}, label %integer
+    i64 {_INT}, label %integer
+  ]
+floating:
+  %real = call double @PyFloat_AsDouble(ptr %object)
+  %is_double = icmp eq i64 %how, {_DOUBLE}
+  br i1 %is_double, label %store_double, label %narrow
+store_double:
+  store double %real, ptr %value_at
+  ret i1 true
+narrow:
+  %size = call double @llvm.fabs.f64(double %real)
+  %too_large = fcmp ogt double %size, {_FLOAT_MAX:.16e}
+  %finite = fcmp olt double %size, 0x7FF0000000000000
+  %lost = and i1 %too_large, %finite
+  br i1 %lost, label %no, label %store_float
+store_float:
+  %single = fptrunc double %real to float
+  store float %single, ptr %value_at
+  ret i1 true
+integer:
+  %whole = call i64 @PyLong_AsLongLongAndOverflow(ptr %object, ptr %overflow_at)
+  %overflow = load i32, ptr %overflow_at
+  %within = icmp eq i32 %overflow, 0
+  br i1 %within, label %measure, label %no
+measure:
+  %is_long = icmp eq i64 %how, {_LONG}
+  %short = trunc i64 %whole to i32
+  %extended = sext i32 %short to i64
+  %is_short = icmp eq i64 %extended, %whole
+  %held = or i1 %is_long, %is_short
+  br i1 %held, label %store_integer, label %no
+store_integer:
+  store i64 %whole, ptr %value_at  ; the first four bytes are the integer of 32 bits
   ret i1 true
 no:
   ret i1 false

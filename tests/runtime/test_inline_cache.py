@@ -426,6 +426,52 @@ def test_numbers_that_do_not_fit(numbers: tuple[Any, Any]) -> None:
     )
 
 
+LARGEST = float(np.finfo(np.float32).max)
+EDGES = [
+    *(0.0, -0.0, 1e-46, 0.1, LARGEST, -LARGEST, np.nextafter(LARGEST, 1e39), LARGEST * (1 + 2e-8)),
+    *(1e39, -1e39, float("inf"), -float("inf"), float("nan"), 5e-324),
+    *(0, -1, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1),
+    *(True, np.float32(1.5), np.float64(0.1), np.float64(1e300), np.int32(-5), np.int64(2**40)),
+    *(np.array(3, np.float32), np.array(3, np.int64), None, "1", 1 + 0j),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "int32", "int64"])
+def test_any_number_is_taken_or_refused_as_ever(dtype: str) -> None:
+    text = f"def moved({dtype}(N) X, {dtype} s) -> (Y) {{ Y(i) = X(i) + s }}"
+    x = np.zeros(3, {"float": np.float32, "double": np.float64}.get(dtype, dtype))
+    first: Any = 1.5 if x.dtype.kind == "f" else 2
+    function, *others = [tc.compile(text) for _ in (None, *EDGES)]  # messages name the line
+    for _ in range(2):
+        function(x, first)
+    for value, other in zip(EDGES, others, strict=True):
+        expected = outcome(other, (x, value), None)
+        assert repr(outcome(function, (x, value), None)) == repr(expected)
+    assert (function(x, first) == first).all()
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_several_outputs_of_a_call(served: list[bool], kind: Any) -> None:
+    a = floats(7)
+    given = [np.empty(7, np.float32), np.empty(7, np.float32)]
+    function = repeating(TWO, a, outputs=kind(given))
+    before = list(map(sys.getrefcount, given))
+    for _ in range(5):
+        result = function(a + 1, outputs=kind(given))
+        assert result.S is given[0]
+        assert result.D is given[1]
+        assert (2 * (a + 1) == result.S).all()
+        del result
+    assert list(map(sys.getrefcount, given)) == before
+    assert served == [True] * 5
+    for wrong in (given[:1], [*given, given[0]], [given[0]] * 2, [given[0], None], [], given[0]):
+        outputs = wrong if isinstance(wrong, np.ndarray) else kind(wrong)
+        assert function._entry is not None
+        assert function._entry.serve((a,), outputs) is None
+    del wrong, outputs
+    assert list(map(sys.getrefcount, given)) == before
+
+
 def test_numbers_alone(served: list[bool]) -> None:
     function = repeating("def sum(float a, float b) -> (c) { c = a + b }", 1, 2.5)
     assert function(3, 4.5) == function(np.array(3, np.float32), 4.5) == 7.5
