@@ -136,8 +136,9 @@ def _record(spec: ArraySpec) -> tuple[int, ...]:
 @Lazy
 def _methods() -> tuple[int, int, int]:
     """The addresses of the objects that functions of Python refer to. The functions may outlive
-    this module, so the addresses are in the memory of the code, which is never freed."""
-    serve, run, call = lasting_code(CODE, "serving", "running", "calling")
+    this module, so the addresses are in the memory of the code, which is never freed. By code of
+    level 0 a call takes 50 ns longer, and the first of a process 20 ms less."""
+    serve, run, call = lasting_code(CODE, "serving", "running", "calling", level=0)
     return serve, run, call
 
 
