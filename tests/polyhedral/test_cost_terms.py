@@ -146,6 +146,7 @@ def test_costs(term: str, nothing: float, program: str, device: Device) -> None:
         ("unprefetched_factor", 1 / 4, MM, LARGE_L2),
         ("stream_switch_slots", 4, COLUMNS, WIDE),
         ("packing_reads", 4, SIDE_BY_500, NARROW_UNITS),
+        ("copying_multiply_adds", 1 / 4, "conv2d_pad 3x13x53x53,17x13x3x3", SIXTEEN_REGISTERS),
     ],
 )
 def test_four_times_the_cost(term: str, times: float, program: str, device: Device) -> None:
@@ -225,8 +226,8 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (transposes, "WRITTEN", 1 << 13, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
         (transposes, "WRITTEN", 1 << 9, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
         (transposes, "MIN_STRETCH_LINES", 64, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
-        (row_blocks, "BLOCKS", 256, BOTH_WAYS, WIDE, {"I": 40000, "J": 500}),
-        (row_blocks, "BLOCKS", 16, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
+        (row_blocks, "BLOCKS", 128, BOTH_WAYS, WIDE, {"I": 40000, "J": 500}),
+        (row_blocks, "BLOCKS", 8, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
         (row_blocks, "LEAST_ROWS", 256, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
         (row_blocks, "LEAST_ROWS", 16, BOTH_WAYS, NARROW_UNITS, {"I": 700, "J": 3000}),
         (row_blocks, "LEAST_BLOCKS", 32, BOTH_WAYS, NARROW_UNITS, {"I": 700, "J": 3000}),

@@ -45,7 +45,7 @@ def check(
 
 
 def test_plans(tmp_path: Path) -> None:
-    check(160, {"numba": 4, "c": 10}, tmp_path, TESTED_CASE_SECONDS)
+    check(120, {"numba": 4, "c": 10}, tmp_path, TESTED_CASE_SECONDS)
 
 
 def test_plans_for_gpus(tmp_path: Path) -> None:
