@@ -49,7 +49,11 @@ class Parts:
         """The expression with reads of parts, which the statements in `made` compute, so that its
         gradient is not much longer than the expression. The expression is evaluated where all
         `conditions` hold."""
-        if not expr.dtype.is_float or not carries(expr) or _is_leaf(expr):
+        if not expr.dtype.is_float or not carries(expr):
+            return expr
+        if self._is_opened(expr):
+            expr = _opened(expr)
+        if _is_leaf(expr):
             return expr
         operands = [self.of(operand, (*conditions, *more)) for operand, more in _operands(expr)]
         new = _with_operands(expr, operands)
@@ -57,7 +61,7 @@ class Parts:
             isinstance(new, p.Binary) and new.op in ("+", "-")
         ):
             return new
-        while gradient_length(new) > max(FEWEST_NODES, MOST_TIMES_AS_LONG * length(new)):
+        while is_long(new):
             lengths = [0 if _is_short(x) else gradient_length(x) for x in operands]
             if not any(lengths):
                 break
@@ -89,6 +93,13 @@ class Parts:
             name, tuple(places.values()), compute_dtype(made.rhs.dtype), -1, span=e.NO_SPAN
         )
 
+    def _is_opened(self, expr: p.Expr) -> bool:
+        """Whether a pad is to be a choice by the conditions that the pad stands for, so that its
+        first argument may have parts: where its gradient would be long, and the ranges of the
+        statement are written, as the reads of a choice bound ranges, and those of a pad do not."""
+        is_pad = isinstance(expr, p.Select) and expr.padded
+        return is_pad and self.bounded >= {*self.variables} and is_long(expr)
+
     def _place(self, variable: str) -> p.Expr:
         """The subscript of a part at which the value for an index variable stands."""
         index, begin = e.index(variable), self.begins.get(variable)
@@ -112,6 +123,11 @@ class Parts:
 def is_short(rhs: p.Expr) -> bool:
     """Whether a right side and its gradient are short, so that it has no parts."""
     return gradient_length(rhs) <= FEWEST_NODES
+
+
+def is_long(expr: p.Expr) -> bool:
+    """Whether the gradient of an expression would be much longer than the expression."""
+    return gradient_length(expr) > max(FEWEST_NODES, MOST_TIMES_AS_LONG * length(expr))
 
 
 def length(expr: p.Expr) -> int:
@@ -226,6 +242,19 @@ def _operands(expr: p.Expr) -> Iterator[tuple[p.Expr, tuple[p.Expr, ...]]]:
 def _with_operands(expr: p.Expr, operands: list[p.Expr]) -> p.Expr:
     condition = (expr.condition,) if isinstance(expr, p.Select) else ()
     return p.with_children(expr, (*condition, *operands))
+
+
+def _opened(pad: p.Expr) -> p.Expr:
+    """A pad as a choice by the conditions that the pad stands for."""
+
+    def plain(node: p.Expr) -> p.Expr | None:
+        if not isinstance(node, p.Read):
+            return None
+        subscripts = tuple(e.rebuilt(s, plain) for s in node.subscripts)
+        return replace(node, subscripts=subscripts, bare_only=False, late=False)
+
+    assert isinstance(pad, p.Select)
+    return e.rebuilt(replace(pad, padded=False), plain)
 
 
 def _is_leaf(expr: p.Expr) -> bool:
