@@ -88,10 +88,11 @@ fuzz-gpu-plans: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz.plans --gpus --count 1000000 --minutes $(MINUTES) --seed $(SEED) \
 		--log build/fuzz-gpu-plans/log.jsonl --found build/fuzz-gpu-plans
 
-# all verbs with all programs of the table; generated programs, tuned for a moment each; processes,
+# all verbs with all programs of the table; all texts for NVIDIA's GPUs on a machine for PTX; generated programs, tuned for a moment each; processes,
 # threads, forks, kills, signals and full disks on one directory of kernels
 soak: $(VENV)/.installed
-	$(BIN)/python -m pytest -q --slow $(PARALLEL) tests/verbs tests/outside_check/test_wrong_tuner.py
+	$(BIN)/python -m pytest -q --slow $(PARALLEL) tests/verbs tests/outside_check/test_wrong_tuner.py \
+		tests/support/test_ptx_texts.py
 	$(BIN)/python -m tests.soak.tunings --minutes $(MINUTES) --seed $(SEED)
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --log build/soak/log.txt
 

@@ -42,9 +42,11 @@ def is_installed() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CompiledText:
-    """A text that was compiled: the `cubin` to load, and what the compilers said."""
+    """A text that was compiled: the `cubin` to load, the `ptx` of which it was made, and what the
+    compilers said."""
 
     cubin: bytes = field(repr=False)
+    ptx: str = field(repr=False)
     log: str
 
 
@@ -137,6 +139,9 @@ def _compiled(library: ctypes.CDLL, source: str, arch: str) -> CompiledText:
         library.nvrtcGetCUBINSize(program, ctypes.byref(size))
         cubin = ctypes.create_string_buffer(size.value)
         library.nvrtcGetCUBIN(program, cubin)
+        library.nvrtcGetPTXSize(program, ctypes.byref(size))
+        ptx = ctypes.create_string_buffer(size.value + 1)
+        library.nvrtcGetPTX(program, ptx)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
     text = log.value.decode(errors="replace")
@@ -146,7 +151,7 @@ def _compiled(library: ctypes.CDLL, source: str, arch: str) -> CompiledText:
             repair="choose an architecture that it knows, such as sm_90, or pip install --upgrade "
             + _PACKAGES[0],
         )
-    return CompiledText(cubin.raw, text)
+    return CompiledText(cubin.raw, ptx.value.decode(), text)
 
 
 def _load() -> ctypes.CDLL | None:

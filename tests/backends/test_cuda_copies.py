@@ -117,7 +117,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
 
     def compile_now(source: str, arch: str) -> CompiledText:
         asked.append(arch)
-        return CompiledText(f"\x7fELF {arch} {len(asked)} {source}".encode(), "")
+        return CompiledText(f"\x7fELF {arch} {len(asked)} {source}".encode(), "", "")
 
     monkeypatch.setattr(nvrtc, "version", lambda: "13.0")
     monkeypatch.setattr(nvrtc, "compiled", compile_now)

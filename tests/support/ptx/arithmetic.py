@@ -1,0 +1,280 @@
+"""What instructions compute: functions of arrays, which have one element for each thread."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tests.support.ptx.memory import Array
+from tests.support.ptx.parse import TYPES, Instruction, Unreadable
+
+F64 = np.dtype(np.float64)
+Computes = Callable[..., Array]
+
+# --- rounding ---------------------------------------------------------------------------------
+
+
+def odd_sum(a: Array, b: Array) -> Array:
+    """The sum of doubles; one that is not exact becomes the neighbour whose last bit is one, so
+    that rounding it again, to a shorter type, is as if it were rounded once."""
+    total = np.asarray(a + b)
+    back = total - a
+    error = (a - (total - back)) + (b - back)
+    bits = total.view(np.int64)
+    inexact = (error != 0) & (bits & 1 == 0) & np.isfinite(total)
+    toward_zero = (error < 0) == (total > 0)
+    return np.asarray(bits + np.where(inexact, np.where(toward_zero, -1, 1), 0)).view(F64)
+
+
+def rounded(exact: Array, dtype: np.dtype[Any], mode: str = "rn") -> Array:
+    """Doubles of `odd_sum` as numbers of a shorter type: to the nearest, toward zero (rz),
+    -infinity (rm) or infinity (rp)."""
+    result = exact.astype(dtype)
+    if mode == "rn":
+        return result
+    down = exact > 0 if mode == "rz" else mode == "rm"
+    beyond = np.where(down, result > exact, result < exact)
+    limit = np.where(down, -np.inf, np.inf).astype(dtype)
+    return np.where(beyond, np.nextafter(result, limit), result)
+
+
+def multiply_add(x: Array, y: Array, z: Array, mode: str = "rn") -> Array:
+    """x * y + z, rounded once. (Of doubles, what the product and the sum lost is added to the sum,
+    which may miss the last bit.)"""
+    product = np.asarray(x.astype(F64) * y)
+    if x.dtype != F64:
+        total = product + z
+        if mode == "rn" and (np.asarray(total).view(np.int64) & 0x0FFFFFFF).all():
+            return total.astype(x.dtype)  # not in the middle of two numbers, even subnormal ones
+        return rounded(odd_sum(product, z.astype(F64)), x.dtype, mode)
+    (high_x, low_x), (high_y, low_y) = _halves(x), _halves(y)
+    lost = ((high_x * high_y - product) + high_x * low_y + low_x * high_y) + low_x * low_y
+    total = product + z
+    back = total - product
+    exact = total + ((product - (total - back)) + (z - back) + lost)
+    return np.where(np.isfinite(exact), exact, total)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """A double as a sum of two of at most 26 bits (Dekker)."""
+    high = x * 134217729.0
+    high = high - (high - x)
+    return high, x - high
+
+
+def approximate(function: Computes) -> Computes:
+    """A function of floats that hardware approximates is rounded once here."""
+    return lambda x: function(x.astype(F64)).astype(x.dtype)
+
+
+def flushed(x: Array) -> Array:
+    """Zero in the place of subnormal numbers."""
+    return np.where(np.abs(x) < np.finfo(x.dtype).tiny, np.copysign(np.zeros_like(x), x), x)
+
+
+def from_bf16(bits: Array) -> Array:
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+# --- conversions ------------------------------------------------------------------------------
+
+WHOLE: Mapping[str, Computes] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+
+
+def converted(x: Array, dtype: np.dtype[Any], modifiers: frozenset[str]) -> Array:
+    """As cvt does."""
+    for name in modifiers & WHOLE.keys():
+        x = WHOLE[name](x)
+    if x.dtype.kind == "f" and dtype.kind != "f":
+        return _clamped(x, dtype)
+    if "sat" in modifiers:
+        low, high = (0, 1) if dtype.kind == "f" else _common_bounds(x.dtype, dtype)
+        x = np.fmin(np.fmax(x, x.dtype.type(low)), x.dtype.type(high))
+    for mode in modifiers & {"rz", "rm", "rp"}:
+        return rounded(x.astype(F64), dtype, mode)
+    return x.astype(dtype)
+
+
+def _clamped(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Whole numbers as integers: the nearest that there is. NaN is 0 where neither type has 64
+    bits, else the highest bit alone."""
+    bounds, wide = np.iinfo(dtype), x.astype(F64)
+    low, high = wide <= float(bounds.min), wide >= float(bounds.max)
+    has_none = x.dtype != F64 and bounds.bits < 64
+    of_nan = np.uint64(0 if has_none else 1 << bounds.bits - 1).astype(dtype)
+    inside = np.where(low | high | np.isnan(wide), 0, wide).astype(dtype)
+    inside = np.where(low, dtype.type(bounds.min), np.where(high, dtype.type(bounds.max), inside))
+    return np.where(np.isnan(wide), of_nan, inside)
+
+
+def _common_bounds(a: np.dtype[Any], b: np.dtype[Any]) -> tuple[int, int]:
+    one, other = np.iinfo(a), np.iinfo(b)
+    return max(one.min, other.min), min(one.max, other.max)
+
+
+# --- operations -------------------------------------------------------------------------------
+
+COMPARISONS: Mapping[str, Computes] = {
+    "eq": operator.eq, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "ne": lambda x, y: (x < y) | (x > y), "num": lambda x, y: (x == x) & (y == y),
+    "equ": lambda x, y: ~((x < y) | (x > y)), "neu": operator.ne, "ltu": lambda x, y: ~(x >= y),
+    "leu": lambda x, y: ~(x > y), "gtu": lambda x, y: ~(x <= y), "geu": lambda x, y: ~(x < y),
+    "nan": lambda x, y: (x != x) | (y != y),
+}  # fmt: skip
+"""Those of floating-point numbers that end in u hold for NaN, too."""
+
+
+def extreme(choose: Computes, of_equal: Computes) -> Computes:
+    """The greater or the lesser of two; equal floating-point numbers differ in the sign of zero at
+    most, which is a bit. A number comes before NaN."""
+
+    def chosen(x: Array, y: Array) -> Array:
+        if x.dtype.kind != "f":
+            return choose(x, y)
+        x, y = (a.copy() for a in np.broadcast_arrays(x, y))
+        bits = f"u{x.itemsize}"
+        return np.where(x == y, of_equal(x.view(bits), y.view(bits)).view(x.dtype), choose(x, y))
+
+    return chosen
+
+
+def or_nan(choose: Computes) -> Computes:
+    return lambda x, y: np.where((x != x) | (y != y), x.dtype.type(np.nan), choose(x, y))
+
+
+def divided(x: Array, y: Array) -> Array:
+    """Integers toward zero; PTX does not say what one divided by zero is."""
+    if x.dtype.kind == "f":
+        return x / y
+    safe = np.where(y == 0, y.dtype.type(1), y)
+    quotient = x // safe
+    return quotient + ((quotient * safe != x) & ((x < 0) != (safe < 0))).astype(x.dtype)
+
+
+def inserted(field: Array, into: Array, start: Array, length: Array) -> Array:
+    """A field of bits in the place of others (bfi)."""
+    start, length = ((v & np.uint32(255)).astype(field.dtype) for v in (start, length))
+    mask = ~(~field.dtype.type(0) << length) << start
+    return into & ~mask | field << start & mask
+
+
+def permuted(x: Array, y: Array, selector: Array) -> Array:
+    """Four bytes of eight, or their signs (prmt)."""
+    both, result = x.astype(np.uint64) | y.astype(np.uint64) << np.uint64(32), np.uint64(0)
+    for byte in range(4):
+        control = (selector >> np.uint32(4 * byte)).astype(np.uint64)
+        value = both >> (control & np.uint64(7)) * np.uint64(8) & np.uint64(255)
+        sign = (value >> np.uint64(7)) * np.uint64(255)
+        value = np.where(control & np.uint64(8), sign, value)
+        result = result | value << np.uint64(8 * byte)
+    return result.astype(np.uint32)
+
+
+def dot_of_bytes(x: Array, y: Array, z: Array) -> Array:
+    """A sum of four products (dp4a)."""
+    kind = f"{z.dtype.kind}1"
+    rows = (np.atleast_1d(a)[:, None].view(kind).astype(np.int64) for a in (x, y))
+    return np.asarray(operator.mul(*rows).sum(axis=1) + z).astype(z.dtype)
+
+
+BINARY: Mapping[str, Computes] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": divided,
+    "rem": lambda x, y: x - divided(x, y) * y, "and": operator.and_, "or": operator.or_,
+    "xor": operator.xor, "min": extreme(np.fmin, np.bitwise_or),
+    "max": extreme(np.fmax, np.bitwise_and), "copysign": lambda x, y: np.copysign(y, x),
+}  # fmt: skip
+UNARY: Mapping[str, Computes] = {
+    "neg": operator.neg, "abs": np.abs, "not": operator.invert, "sqrt": np.sqrt,
+    "rcp": lambda x: 1 / x, "rsqrt": approximate(lambda x: 1 / np.sqrt(x)),
+    "ex2": approximate(np.exp2), "lg2": approximate(np.log2), "sin": approximate(np.sin),
+    "cos": approximate(np.cos), "tanh": approximate(np.tanh),
+}  # fmt: skip
+LONGER = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
+_BOOLEAN: Mapping[str, Computes] = {name: BINARY[name] for name in ("and", "or", "xor")}
+_UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+_KNOWN = {*TYPES, *WHOLE, *COMPARISONS, *_BOOLEAN, *_UNSIGNED} | set(
+    "rn rz rm rp lo hi wide approx full ftz sat NaN b32".split()  # noqa: SIM905
+)
+
+
+def high_product(x: Array, y: Array) -> Array:
+    bits = 8 * x.dtype.itemsize
+    product = np.asarray(x).astype(object) * np.asarray(y).astype(object)
+    return np.asarray(product >> bits).astype(x.dtype)
+
+
+def meaning(i: Instruction) -> tuple[Computes, str, list[str]]:
+    """What an instruction computes, the type of its result, and those of its sources."""
+    modifiers = frozenset(i.modifiers)
+    if not modifiers <= _KNOWN or not i.modifiers or i.type not in TYPES:
+        raise Unreadable(i.text)
+    mode = next(iter(modifiers & {"rz", "rm", "rp"}), "rn")
+    if mode != "rn" and not (i.name == "cvt" or (i.type == "f32" and i.name in _DIRECTED)):
+        raise Unreadable(i.text)
+    compute, result, sources = _meaning(i, i.type, modifiers, mode)
+    if "ftz" in modifiers and i.name != "cvt":
+        exact = compute
+        compute = lambda *given: flushed(exact(*(flushed(x) for x in given)))  # noqa: E731
+    if "sat" in modifiers and i.name != "cvt":
+        whole = compute
+        compute = lambda *given: converted(whole(*given), TYPES[result], modifiers)  # noqa: E731
+    return compute, result, sources
+
+
+_DIRECTED: Mapping[str, Computes] = {
+    "add": odd_sum, "sub": lambda x, y: odd_sum(x, -y), "mul": operator.mul, "fma": multiply_add,
+}  # fmt: skip
+
+
+def _meaning(
+    i: Instruction, t: str, modifiers: frozenset[str], mode: str
+) -> tuple[Computes, str, list[str]]:
+    name, first = i.name, i.modifiers[0]
+    if name == "cvt":
+        target = i.modifiers[-2]
+        return lambda x: converted(x, TYPES[target], modifiers), target, [t]
+    if name == "setp":
+        compare = COMPARISONS[_UNSIGNED.get(first, first)]
+        if i.modifiers[1] in _BOOLEAN:
+            join = _BOOLEAN[i.modifiers[1]]
+            return lambda x, y, p: join(compare(x, y), p), "pred", [t, t, "pred"]
+        return compare, "pred", [t, t]
+    if name == "selp":
+        return lambda x, y, p: np.where(p, x, y), t, [t, t, "pred"]
+    if name in ("mul", "mad") and "wide" in modifiers:
+        longer = TYPES[LONGER[t]]
+        multiply = lambda x, y, z=0: x.astype(longer) * y.astype(longer) + z  # noqa: E731
+        return multiply, LONGER[t], [t, t, LONGER[t]][: len(i.operands) - 1]
+    if name == "mul" and "hi" in modifiers:
+        return high_product, t, [t, t]
+    if name in ("fma", "mad") and t.startswith("f"):
+        return lambda x, y, z: multiply_add(x, y, z, mode), t, [t] * 3
+    if name == "mad" and "lo" in modifiers:
+        return lambda x, y, z: x * y + z, t, [t] * 3
+    if name in ("shl", "shr"):
+        shift = operator.lshift if name == "shl" else operator.rshift
+        return lambda x, k: shift(x, np.minimum(k, 64).astype(x.dtype)), t, [t, "u32"]
+    if name == "bfi":
+        return inserted, t, [t, t, "u32", "u32"]
+    if name == "prmt" and i.modifiers == ("b32",):
+        return permuted, "u32", ["u32"] * 3
+    if name == "dp4a" and first == t:
+        return dot_of_bytes, t, ["u32", "u32", t]
+    if name in UNARY:
+        return UNARY[name], t, [t]
+    if name in BINARY:
+        compute = BINARY[name]
+        if "NaN" in modifiers:
+            compute = or_nan(compute)
+        if mode != "rn":
+            exact = _DIRECTED[name]
+            return (
+                lambda x, y: rounded(exact(x.astype(F64), y.astype(F64)), x.dtype, mode),
+                t,
+                [t, t],
+            )
+        return compute, t, [t, t]
+    raise Unreadable(i.text)
