@@ -29,6 +29,7 @@ LISTED = {
     "this machine runs no code for haswell": "of the processor",
     "the instructions are those of x86|these are instruction sets of x86-64": "of the processor",
     "no machine code (for pools )?here": "of the processor",
+    "nvdisasm is not installed": "NVIDIA has it for few systems",
     "test_vectors.py runs these": "the same test stands elsewhere",
     "before torch 2.10 tensors lie a word further": "Python asks there, which is tested, too",
     "could not import 'tomllib'.*": "Python 3.10 has none",

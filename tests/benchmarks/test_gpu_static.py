@@ -1,0 +1,81 @@
+"""What `bench.gpu_static` counts, against what a text says, and machine code by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tc
+from bench.gpu_static import counts_of, sectors, wavefronts
+from tc.backends import nvrtc, sass
+from tc.errors import BackendError
+
+TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(i,j) +=! A(i,k) * B(j,k) }"
+OPTIONS = tc.Options(gpu=tc.GpuOptions(tile=[4, 32], threads=[1, 32]))
+
+LISTING = """
+.text.f:
+        /*0000*/                   MOV R1, c[0x0][0x28] ;
+.L_x_1:
+        /*0010*/                   LDG.E R2, [R4.64] ;
+.L_x_0:
+        /*0020*/                   LDS.128 R8, [R3] ;
+        /*0030*/                   FFMA R0, R8, R9, R0 ;
+        /*0040*/                   FFMA R0, R10, R11, R0 ;
+        /*0050*/               @P0 BRA `(.L_x_0) ;
+        /*0060*/              @!P1 BRA `(.L_x_1) ;
+        /*0070*/                   EXIT ;
+.L_x_2:
+        /*0080*/                   BRA `(.L_x_2);
+        /*0090*/                   NOP;
+"""
+
+
+def test_loops_of_machine_code() -> None:
+    code = sass.instructions_of(LISTING)["f"]
+    outer, inner = sass.loops_of(code)
+    assert (outer.first, outer.last, outer.counts) == (1, 6, {"LDG.32": 1, "BRA": 1})
+    assert inner.counts == {"LDS.128": 1, "FFMA": 2, "BRA": 1}
+    assert sass.hottest(code) == inner
+    assert inner.share("FFMA") == 0.5
+    assert sass.hottest(code[:2]).counts == {"MOV": 1, "LDG.32": 1}
+
+
+def test_without_nvdisasm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sass, "_program", lambda: None)
+    with pytest.raises(BackendError, match="there is no nvdisasm\nrepair: pip install nvidia-cuda"):
+        sass.disassembled(b"")
+
+
+def test_machine_code_of_a_text() -> None:
+    if not sass.is_installed():
+        pytest.skip("nvdisasm is not installed")
+    text = tc.emit(TMM, {"M": 128, "K": 32, "N": 256}, backend="cuda", options=OPTIONS)
+    code = sass.disassembled(nvrtc.compiled(str(text), "sm_90").cubin)
+    assert set(code) == {"tmm_0"}
+    assert sum(i.kind == "FFMA" for i in code["tmm_0"]) % 4 == 0
+    assert sass.hottest(code["tmm_0"]).counts["FFMA"] > 0
+
+
+def test_counts_of_a_block() -> None:
+    """A block computes 4 x 32 of C: reads 4 and 32 rows of 32 numbers, and writes its tile."""
+    text = tc.emit(TMM, {"M": 128, "K": 32, "N": 256}, backend="cuda", options=OPTIONS)
+    (row,) = counts_of(text, {}, tc.Gpu.named("sm_90"))
+    assert (row["blocks"], row["threads"], row["spills"], row["stack"]) == (256, 32, 0, 0)
+    for block in (row["interior block"], row["last block"]):
+        assert block["barriers"] == 1
+        assert block["bytes first touched"] == (4 * 32 + 32 * 32 + 4 * 32) * 4
+        loads = block["accesses"]["global loads, 32 bits"]
+        assert (loads["warps"], loads["parts"], loads["least"]) == (36, 144, 144)
+        stores = block["accesses"]["shared stores, 32 bits"]
+        assert stores["parts"] == stores["least"] == 36
+
+
+def test_accesses_of_warps() -> None:
+    """Columns of rows of 33 words lie in different banks, of 32 in one; half a warp has less."""
+    lanes = np.arange(64)
+    assert wavefronts(33 * 4 * lanes, 4, lanes)[0] == 2
+    assert wavefronts(32 * 4 * lanes, 4, lanes)[0] == 64
+    assert wavefronts(8 * lanes, 8, lanes) == (4, 4)
+    assert sectors(4 * lanes + 4, 4, lanes) == (10, 8)
+    assert sectors(16 * lanes[:16], 16, lanes[:16]) == (8, 8)
