@@ -25,7 +25,7 @@ from tc.polyhedral.cpu import (
     transposes,
 )  # fmt: skip
 from tc.polyhedral.cpu.cpu_target import CpuTarget, cpu_target
-from tc.polyhedral.rewrite import inlining, row_blocks, zero_factors
+from tc.polyhedral.rewrite import inlining, overlapped_tiles, row_blocks, zero_factors
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.target import Decisions
 from tc.semantics.ranges.range_inference import infer_ranges
@@ -64,6 +64,12 @@ CHOICE = """def c(float(500,500) X, float(500,500) Y) -> (o) {
 }"""
 REVERSED = "def r(float(71,34,14,12) x) -> (o) { o(d,c,b,a) = x(a,b,c,d) }"
 COLUMNS = "def m(float(1500,1100) x) -> (o) { o(j) max=! x(i,j) }"
+NO_L3 = replace(NARROW_UNITS, l3=0)
+_NINE = " + ".join(f"{n}.5 * a(i+{n % 3},j+{n})" for n in range(9))
+TWO_SUMS = f"""def f(float(N,M) x) -> (o) {{
+  a(i,j) = x(i,j) * x(i,j+1) - x(i,j+2) * x(i,j+3)  o(i,j) = {_NINE}
+}}"""
+
 BOTH_WAYS = """def f(float(I,J) A, float(J) p, float(I) q) -> (x, y) {
   x(i) +=! A(i,j) * p(j)
   y(j) +=! A(i,j) * q(i)
@@ -238,6 +244,8 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (zero_factors, "LEAST_SHARE", 2, EVERY_OTHER, WIDE, {"N": 1, "H": 2}),
         (inlining, "MAX_NODES", 1 << 8, BLURRED, WIDE, {"N": 4000}),
         (inlining, "MAX_NODES", 1 << 12, MANY_PLACES, WIDE, {"N": 80}),
+        (overlapped_tiles, "LEAST_TILES", 64, TWO_SUMS, NO_L3, {"N": 50, "M": 20000}),
+        (overlapped_tiles, "LEAST_TILES", 4, TWO_SUMS, NO_L3, {"N": 14, "M": 20000}),
     ],
 )
 def test_limits(
