@@ -102,9 +102,10 @@ def store_whole_lines(kernel: ir.Kernel, cache: int) -> ir.Kernel:
     """
     names, flat, scope = LocalNames(kernel), _rows_apart(kernel), Scope(assigned(kernel))
     joined: set[str] = set()
+    read = frozenset[str]().union(*map(loaded_in, kernel.regions if cache else ()))
 
     def region_of(region: Stmts) -> Stmts:
-        past = _past_caches(region, kernel, cache)
+        past = _past_caches(region, kernel, read, cache)
         stores = _Stores(kernel, names, scope, flat, past, joined)
         return scope.map_inside_out(region, lambda block: stores.past_caches(stores.joint(block)))
 
@@ -448,26 +449,28 @@ def flat_index(indices: Sequence[ir.Expr], strides: Sequence[int]) -> ir.Expr:
 # --- what is stored past the caches -----------------------------------------------------------
 
 
-def _past_caches(region: Stmts, kernel: ir.Kernel, cache: int) -> frozenset[str]:
-    """The outputs of a region that caches of `cache` bytes need not keep."""
+def _past_caches(
+    region: Stmts, kernel: ir.Kernel, read: frozenset[str], cache: int
+) -> frozenset[str]:
+    """The outputs of a region that caches of `cache` bytes need not keep, of a kernel that has
+    `read` some buffers."""
     if not cache:
         return frozenset()
     used = loaded_in(region) | stored_in(region)
     touched = sum(buffer.bytes for buffer in kernel.arguments if buffer.name in used)
     if touched <= PART_OF_CACHES * cache:
         return frozenset()
-    outputs = map(kernel.buffer, _unread(region, kernel))
+    outputs = map(kernel.buffer, _written_here(region, kernel) - read)
     return frozenset(b.name for b in outputs if b.bytes * OUTPUT_SHARE_DIVISOR >= touched)
 
 
-def _unread(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> frozenset[str]:
-    """The outputs that this region alone writes, but for a few elements, and that nothing reads."""
-    read = frozenset[str]().union(*map(loaded_in, kernel.regions))
+def _written_here(region: Stmts, kernel: ir.Kernel) -> frozenset[str]:
+    """The outputs that this region alone writes, but for a few elements."""
     others = [stmt for other in kernel.regions if other is not region for stmt in other]
     elsewhere = _stored_bytes(others, 1)
     few = {b.name for b in kernel.buffers if elsewhere[b.name] * OTHER_WRITES_DIVISOR <= b.bytes}
     outputs = {b.name for b in kernel.buffers if b.role == "output"}
-    return frozenset((outputs & stored_in(region) & few) - read)
+    return frozenset(outputs & stored_in(region) & few)
 
 
 def _stored_bytes(stmts: Iterable[ir.Stmt], times: float) -> dict[str, float]:
