@@ -108,6 +108,28 @@ def contraction(body: Body) -> None:
         _epilogue(body, draft.target, [replace(v, inferred=True) for v in draft.outer])
 
 
+def with_itself(body: Body) -> None:
+    """A product of a matrix, or of several, with itself."""
+    scope = body.scope
+    rng = scope.rng
+    rows, depth = rng.randint(1, 200), rng.randint(1, 30)
+    i, j, k = (
+        Variable(n, 0, size, True) for n, size in zip("ijk", (rows, rows, depth), strict=True)
+    )
+    several = [Variable("l", 0, rng.choice((2, 3)), True)] if scope.chance(0.2) else []
+    pieces = rng.sample([*several, i, k], len(several) + 2)
+    name = scope.new_input(tuple(map(len, pieces)))
+    left, right = (
+        read(name, *(var(v.name if v != i else row) for v in pieces)) for row in ("i", "j")
+    )
+    draft = Draft(body.fresh_name(), [*several, i, j], [k], covered=[*several, i, j, k])
+    draft.op = rng.choice(("+=!", "+=!", "+=!", "+=", "max=!"))
+    value = binary("*", left, right)
+    if scope.chance(0.2):
+        value = binary("*", value, read(scope.new_input((depth,)), var("k")))
+    finish(body, draft, value)
+
+
 def of_one_operand(body: Body) -> None:
     """A copy with its dimensions in another order, or sums over some."""
     scope = body.scope
@@ -353,6 +375,7 @@ def stencils(body: Body) -> None:
 
 MAKERS: Mapping[Maker, int] = {
     contraction: 8,
+    with_itself: 2,
     of_one_operand: 2,
     matrices: 5,
     transposed_convolution: 3,
