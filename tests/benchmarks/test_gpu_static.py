@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import tc
-from bench.gpu_static import counts_of, sectors, wavefronts
+from bench.gpu_static import counts_of, kernel_counts, sectors, wavefronts
 from tc.backends import nvrtc, sass
 from tc.errors import BackendError
 
@@ -79,3 +82,27 @@ def test_accesses_of_warps() -> None:
     assert wavefronts(8 * lanes, 8, lanes) == (4, 4)
     assert sectors(4 * lanes + 4, 4, lanes) == (10, 8)
     assert sectors(16 * lanes[:16], 16, lanes[:16]) == (8, 8)
+
+
+COUNTERS = Path(__file__).parents[2] / "bench" / "results" / "gpu-counters-nvidia-h200.json"
+
+
+@pytest.mark.parametrize("name", ["tmm 128x32x256", "MLP3 128x128x64x32x2"])
+def test_counts_are_those_of_a_gpu(name: str) -> None:
+    """All blocks of these kernels do the same, so one stands for all."""
+    (row,) = kernel_counts(name)
+    counted = next(
+        launch
+        for launch in json.loads(COUNTERS.read_text())["launches"]
+        if (launch["kernel"], launch["by"], launch["options"]) == (name, "tc", "defaults")
+    )
+    if any(row[key] != counted[key] for key in ("registers", "blocks", "threads")):
+        pytest.skip("the GPU has counted for another text")
+    parts = {"global read sectors": 0, "global write sectors": 0, "shared read wavefronts": 0}
+    for access, found in row["interior block"]["accesses"].items():
+        memory, kind, *_ = access.replace(",", "").split()
+        part = "sectors" if memory == "global" else "wavefronts"
+        key = f"{memory} {'read' if kind == 'loads' else 'write'} {part}"
+        parts[key] = parts.get(key, 0) + found["parts"] * row["blocks"]
+    for key in parts:
+        assert parts[key] == counted[key], key

@@ -30,6 +30,7 @@ LISTED = {
     "the instructions are those of x86|these are instruction sets of x86-64": "of the processor",
     "no machine code (for pools )?here": "of the processor",
     "nvdisasm is not installed": "NVIDIA has it for few systems",
+    "the GPU has counted for another text": "texts change between visits to a GPU",
     "test_vectors.py runs these": "the same test stands elsewhere",
     "before torch 2.10 tensors lie a word further": "Python asks there, which is tested, too",
     "could not import 'tomllib'.*": "Python 3.10 has none",
