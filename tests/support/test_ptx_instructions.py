@@ -1,5 +1,7 @@
 """Each instruction of the PTX machine against Python's integers, fractions and numpy, at the edges
-of all types; each error of the machine once."""
+of all types; each error of the machine once.
+
+Long because it is one table of instructions, types and edges."""
 
 from __future__ import annotations
 
