@@ -61,13 +61,14 @@ class CallFreeDef:
 
     def only_extent(self, line: Comprehension, variable: str) -> p.Expr | None:
         """The extent of the dimensions over which a variable runs; None unless the variable always
-        stands alone in a subscript, and these dimensions have one extent."""
+        stands alone in a subscript, but for those in `pad`, which bound no ranges, and these
+        dimensions have one extent."""
         found = set()
         for read in line.all_reads:
             for axis, subscript in enumerate(read.subscripts):
                 if subscript == e.index(variable):
                     found.add(self.extent(read.tensor, axis))
-                elif variable in p.index_names(subscript):
+                elif variable in p.index_names(subscript) and not read.bare_only:
                     return None
         return found.pop() if len(found) == 1 else None
 
@@ -350,7 +351,7 @@ class PairedRanges:
             open_variables = self._open_variables(line, access, read, bare)
             if not open_variables:
                 continue
-            plain = self._plain_ranges(line, open_variables)
+            plain = self.plain_ranges(line, open_variables)
             if plain is None:
                 exists.append(_for_ranges(access))
                 read |= accesses(exists[-1], {})
@@ -389,7 +390,7 @@ class PairedRanges:
     def _extent(self, tensor: str, axis: int) -> p.Expr:
         return self.program.extent(tensor, axis)
 
-    def _plain_ranges(
+    def plain_ranges(
         self, line: Comprehension, variables: list[str]
     ) -> dict[str, ExprBounds] | None:
         """The ranges of variables that all reads bound by one extent; None where a read or the

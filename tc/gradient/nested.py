@@ -285,6 +285,8 @@ def in_parts(program: CallFreeDef) -> CallFreeDef:
         if not isinstance(line, Comprehension) or is_short(line.rhs):
             steps.append(line)
             continue
+        if any(isinstance(n, p.Select) and n.padded and is_long(n) for n in p.walk(line.rhs)):
+            line = _with_ranges(line, paired)
         terms = stored_terms(program, line, program.steps[:place])
         whole = terms.line
         clauses = frozenset(line.where if line.clauses is None else line.clauses)
@@ -303,3 +305,13 @@ def in_parts(program: CallFreeDef) -> CallFreeDef:
             steps.append(made)
         steps.append(replace(line, rhs=rhs))
     return replace(program, steps=tuple(steps), dtypes=dtypes, ranks=ranks, inferred=inferred)
+
+
+def _with_ranges(line: Comprehension, paired: PairedRanges) -> Comprehension:
+    """The statement with the ranges of all its variables written, where they are known."""
+    if paired.program.found is not None:
+        return replace(line, clauses=None)
+    plain = paired.plain_ranges(line, [v for v in line.variables if v not in line.where])
+    if plain is None:
+        return line
+    return replace(line, where={**line.where, **plain}, clauses=None)
