@@ -254,7 +254,8 @@ def _opened(pad: p.Expr) -> p.Expr:
         return replace(node, subscripts=subscripts, bare_only=False, late=False)
 
     assert isinstance(pad, p.Select)
-    return e.rebuilt(replace(pad, padded=False), plain)
+    once = dict.fromkeys(p.conjuncts(pad.condition))  # several reads of one element ask the same
+    return e.rebuilt(replace(pad, condition=e.conjunction([*once]), padded=False), plain)
 
 
 def _is_leaf(expr: p.Expr) -> bool:

@@ -118,7 +118,7 @@ def test_ten_choices_in_one_another(backend: str) -> None:
 def test_choices_in_one_another_inside_of_a_pad(outer: str) -> None:
     """0.11, next door: a pad was derived as a whole, 14,443 characters for 131."""
     inner = "x(i)"
-    for _ in range(6):
+    for _ in range(20):
         inner = f"max(abs({inner}), y(i+1))"
     outer, without, _ = outer.partition(" without where")
     value = f"pad({inner}, {outer}){'' if without else ' where i in 0:M'}"
