@@ -63,7 +63,7 @@ CHOICE = """def c(float(500,500) X, float(500,500) Y) -> (o) {
   o(h,w) = w % 2 == 0 ? X(h,w/2) : Y(h,w/2) where w in 0:1000
 }"""
 REVERSED = "def r(float(71,34,14,12) x) -> (o) { o(d,c,b,a) = x(a,b,c,d) }"
-COLUMNS = "def m(float(1500,1100) x) -> (o) { o(j) max=! x(i,j) }"
+COLUMNS = "def m(float(1500,5000) x) -> (o) { o(j) max=! x(i,j) }"
 NO_L3 = replace(NARROW_UNITS, l3=0)
 _NINE = " + ".join(f"{n}.5 * a(i+{n % 3},j+{n})" for n in range(9))
 TWO_SUMS = f"""def f(float(N,M) x) -> (o) {{
@@ -150,7 +150,7 @@ def test_costs(term: str, nothing: float, program: str, device: Device) -> None:
         ("tie_factor", 1 / 4, "conv2d_pad 8x64x56x56,64x64x3x3", WIDE),
         ("interleaved_factor", 4, CHOICE, WIDE),
         ("unprefetched_factor", 1 / 4, MM, LARGE_L2),
-        ("stream_switch_slots", 4, COLUMNS, WIDE),
+        ("stream_switch_slots", 0.25, COLUMNS, WIDE),
         ("packing_reads", 4, SIDE_BY_500, NARROW_UNITS),
         ("copying_multiply_adds", 1 / 4, "conv2d_pad 3x13x53x53,17x13x3x3", SIXTEEN_REGISTERS),
     ],
@@ -188,6 +188,8 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (register_tiles, "MAX_COLUMNS", 1, MM_OF_4, WIDE, {}),
         (register_tiles, "COMBINED", 1, PRODUCT, WIDE, {"M": 500, "K": 64, "N": 5}),
         (register_tiles, "MAX_ROWS", 2, "tmm 128x32x256", WIDE, {}),
+        (register_tiles, "FEW_TILES", 16, PRODUCT, WIDE, {"M": 300, "K": 200, "N": 30}),
+        (register_tiles, "FEW_TILES", 1, PRODUCT, WIDE, {"M": 17, "K": 1000, "N": 4}),
         (costs, "SHORT", 0, "conv2d 8x64x56x56,64x64x3x3", WIDE, {}),
         (nest_plan, "SHORT", 0, "maxpool2x2 32x64x112x112", WIDE, {}),
         (nest_plan, "LEAST_STEPS", 1 << 40, WEIGHTS, WIDE, WEIGHTS_SIZES),
@@ -232,7 +234,7 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (transposes, "WRITTEN", 1 << 13, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
         (transposes, "WRITTEN", 1 << 9, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
         (transposes, "MIN_STRETCH_LINES", 64, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),
-        (row_blocks, "BLOCKS", 128, BOTH_WAYS, WIDE, {"I": 40000, "J": 500}),
+        (row_blocks, "BLOCKS", 128, BOTH_WAYS, WIDE, {"I": 60000, "J": 500}),
         (row_blocks, "BLOCKS", 8, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
         (row_blocks, "LEAST_ROWS", 256, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
         (row_blocks, "LEAST_ROWS", 16, BOTH_WAYS, NARROW_UNITS, {"I": 700, "J": 3000}),

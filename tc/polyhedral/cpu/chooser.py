@@ -96,6 +96,7 @@ class _Chooser:
             self.costs,
             written,
             elsewhere - within,
+            shared=outermost,
         )
         planner = NestPlanner(
             self.draft,

@@ -46,6 +46,9 @@ MAX_VECTORS = 8
 COMBINED = 4
 """The partial sums of so many vectors of a tile with columns are combined in the time of one."""
 
+FEW_TILES = 4
+"""Tiles for each thread of which one more or less is weighed: of as many it is a fifth."""
+
 MAX_COLUMNS = 8
 """Iterations of a loop that may all be columns of a tile."""
 
@@ -87,14 +90,18 @@ def choose_tile(
     costs: TileCosts,
     written: frozenset[str],
     elsewhere: frozenset[str],
+    *,
+    shared: bool,
 ) -> RegisterTile | None:
     """The cheapest register tile, or the one that the decisions of the draft leave; None where
-    nothing can be a vector.
+    nothing can be a vector. Threads may have `shared` the tiles.
 
     Tensors `written` by the cluster are not packed, nor tensors that other nests of the cluster
     read, `elsewhere`, where these may need another order.
     """
-    search = _Search(nest, device_of(draft, options), options, costs, written, elsewhere)
+    device = device_of(draft, options)
+    threads = device.threads if shared and options.parallel else 1
+    search = _Search(nest, device, options, costs, written, elsewhere, threads)
     candidates = list(search.candidates())
     best = _best(candidates, costs)
     if best is None or not draft.target.decider.searches:
@@ -156,6 +163,7 @@ class _Search:
     costs: TileCosts
     written: frozenset[str]
     elsewhere: frozenset[str]
+    threads: int
 
     def candidates(self) -> Iterator[RegisterTile]:
         nest = self.nest
@@ -258,6 +266,9 @@ class _Model:
         self.height = 1 if row is None else nest.extent(row)
         self.span = 1 if column is None else nest.extent(column)
         self.depth = prod(map(nest.extent, nest.main.reduction))
+        self.threads = search.threads
+        own = (vector, row, column)
+        self.others = prod(nest.extent(m) for m in nest.members if m not in own)
         self.packed = tuple(r.access for r in self.reads if r.packing_slots and not r.blocked)
         self.blocked = tuple(r.access for r in self.reads if r.blocked)
         self.staged = self._may_stage()
@@ -314,6 +325,10 @@ class _Model:
             cost *= costs.masked_gather_factor if gathers else costs.masked_factor
         if self.staged and self.packed and self.panel * vectors > device.l2 // 2:
             cost *= costs.spilled_factor
+        panels = 1 if self.reduced else -(-self.width // width)
+        tiles = panels * -(-self.height // rows) * self.others
+        if tiles < FEW_TILES * self.threads:  # else, no thread has much more to do than another
+            cost *= -(-tiles // self.threads) * self.threads / tiles
         return RegisterTile(
             self.vector,
             lanes,
