@@ -159,3 +159,21 @@ def test_chains_of_stencils(seed: int) -> None:
     wanted = tc.interpret(text, [x])
     found = tc.compile(text, backend="c")(x)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "d(j,i) = x(i,j)  o = concat(d, d, d)",
+        "d(i,j) = x(i,j)  o = concat(d, d)",
+        "d(i,j) = x(i,j+1) * 2  e(j,i) = x(i,j)  c(i,j) = e(j,i)  o = concat(d, c, d)",
+    ],
+)
+def test_pieces_of_a_concat_stand_where_they_stood(statements: str) -> None:
+    """The places of pieces are sums of sizes, of temporaries that are gone, too."""
+    text = f"def f(double(N,M) x) -> (o) {{ {statements} }}"
+    x = np.arange(15.0).reshape(5, 3)
+    expected = tc.interpret(text, [x])
+    for fusion in ("auto", "max", "min"):
+        options = tc.Options(schedule=tc.ScheduleOptions(fusion=fusion))
+        np.testing.assert_array_equal(tc.compile(text, options=options)(x), expected)

@@ -51,12 +51,32 @@ def statement_text(statement: p.Statement) -> str:
 
 
 def without(names: Container[str], shaped: p.ShapedProgram) -> p.ShapedProgram:
-    """A program that has no temporaries of these names any more, which no statement of it has."""
+    """A program that has no temporaries of these names any more, which no statement of it has.
+    Their sizes, by which the pieces of a concat begin behind one another, are numbers."""
+
+    def number(node: p.Expr) -> p.Expr:
+        if isinstance(node, p.Extent) and node.tensor in names:
+            return p.Literal(shaped.shapes[node.tensor][node.axis], node.dtype, span=node.span)
+        return node
+
+    def placed(statement: p.Statement) -> p.Statement:
+        subscripts = tuple(rewrite(s, number) for s in statement.subscripts)
+        is_same = subscripts == statement.subscripts
+        return statement if is_same else replace(statement, subscripts=subscripts)
+
     left = {name: t for name, t in shaped.program.tensors.items() if name not in names}
     temporaries = tuple(name for name in shaped.program.temporaries if name in left)
     return replace(
         shaped,
-        program=replace(shaped.program, tensors=left, temporaries=temporaries),
+        program=replace(
+            shaped.program,
+            tensors=left,
+            temporaries=temporaries,
+            statements=tuple(map(placed, shaped.program.statements)),
+        ),
+        statements=tuple(
+            replace(each, statement=placed(each.statement)) for each in shaped.statements
+        ),
         shapes={name: shaped.shapes[name] for name in left},
     )
 
