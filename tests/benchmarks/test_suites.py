@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -35,19 +34,6 @@ else:
     testcases_ccsd = [ "ij-ik-kj" , "ij-ikl-ljk" ]
 testcases_intensli = ["abj-bka-kj"]
 """
-
-
-@pytest.fixture(autouse=True)
-def _settings_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """What a measuring process sets for itself: where kernels are kept, PyTorch's gradients, JAX's
-    types."""
-    monkeypatch.setenv("TC_CACHE_DIR", str(tmp_path / "kernels"))
-    monkeypatch.setenv("TC_TUNE", "0")
-    yield
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_grad_enabled(True)
-    if "jax" in sys.modules:
-        sys.modules["jax"].config.update("jax_enable_x64", False)
 
 
 @pytest.fixture
