@@ -179,7 +179,7 @@ class _Chooser:
             self.draft.order((*members, *points), statements)
         parts = groups(child, self.info)
         before, self.around = self.around, (*self.around, *members)
-        for part in parts if points and len(parts) > 1 else ():
+        for part in parts[:-1] if points else ():  # the last one is what is left
             self.draft.separate(points, statements, tuple(leaves(part)))
         for part in parts:
             self._part(part, points)
