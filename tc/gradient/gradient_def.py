@@ -41,9 +41,9 @@ class Derivation:
     Of the program: `steps` make its versions, `given` are versions of the caller with their
     tensors, `save` says which versions are saved: "outputs", "all", "none" (D17), or EACH_VERSION.
     `redone` are the steps by which versions are computed again; `terms` are the tensors in which
-    they store terms of maxima, with their types (D11). Of the gradient: `cotangents` of the caller
-    by output, `results` by the tensor whose gradient they are, the statements `written`, and the
-    `shapes` of all tensors of these.
+    terms of maxima, and products of terms, are stored, with their types (D11, D12). Of the
+    gradient: `cotangents` of the caller by output, `results` by the tensor whose gradient they are,
+    the statements `written`, and the `shapes` of all tensors of these.
     """
 
     program: CallFreeDef
@@ -200,7 +200,9 @@ class Derivation:
         kept = self._kept(body, tail)
         head = [self._declared(n, n) for n in program.inputs if n in kept]
         shown = {n: o for o, n in cotangents.items()} | {v: v for v in (*given, *saved)}
-        versions = {w.target for w in again}
+        versions = {w.target for w in again} | {
+            w.target for w in self.written if w.target in self.terms
+        }
         return self._written(suffix, [*head, *tail], returns, statements, shown, versions)
 
     def forward(self, suffix: str) -> WrittenDef:

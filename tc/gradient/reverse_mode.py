@@ -7,10 +7,10 @@ versions of the forward program -> its statements in reverse
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import FLOAT16, FLOAT64, DType
+from tc.dtypes import FLOAT16, FLOAT64, DType, compute_dtype
 from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution, branches, check_derived, contributions, merged
@@ -134,7 +134,7 @@ class _Reverse:
     redone: list[VersionStep] = field(init=False)
     """The steps as a gradient makes versions again."""
     counts: dict[str, str] = field(default_factory=dict)  # of the largest terms, by version
-    terms: dict[str, DType] = field(default_factory=dict)  # of maxima, that are stored (D11)
+    terms: dict[str, DType] = field(default_factory=dict)  # that are stored (D11, D12)
 
     def __post_init__(self) -> None:
         program, steps = self.program, self.steps
@@ -194,7 +194,7 @@ class _Reverse:
         old = step.previous if step.previous in self.active else None
         line = step.line
         reads = [c.read.tensor for c in contributions(line.rhs, e.ZERO)]
-        adjoint, guard = self._adjoint(step, cotangent)
+        adjoint, guard = self._adjoint(step, cotangent, self.active.intersection(reads))
         in_place = old is not None and old not in reads and self.cotangents.is_owned(cotangent)
         if old is not None and not in_place:
             self._carry(step, old, cotangent)
@@ -260,9 +260,11 @@ class _Reverse:
         """A read of the element of a tensor at the place that a statement writes."""
         return self.cotangents.read(tensor, line.left)
 
-    def _adjoint(self, step: VersionStep, cotangent: str) -> tuple[p.Expr, tuple[p.Expr, ...]]:
-        """The adjoint of a statement's right side, and the conditions under which the right side
-        gets the adjoint."""
+    def _adjoint(
+        self, step: VersionStep, cotangent: str, reads: Collection[str]
+    ) -> tuple[p.Expr, tuple[p.Expr, ...]]:
+        """The adjoint of a statement's right side, for `reads` of tensors with gradients, and the
+        conditions under which the right side gets the adjoint."""
         adjoint: p.Expr = self._read(cotangent, step.line)
         match step.line.operator:
             case "min" | "max" if self.ties == "first":
@@ -270,7 +272,7 @@ class _Reverse:
             case "min" | "max":
                 equal = self._is_extreme(step)
                 return e.binary("/", adjoint, self._count(step, equal)), (equal,)
-            case "*":
+            case "*" if reads:
                 return e.product(adjoint, self._others(step)), ()
         return adjoint, ()
 
@@ -312,9 +314,16 @@ class _Reverse:
         line = step.line
         if not line.reduction:
             return line.rhs
-        name = self.names.fresh(f"y_{step.version}")
+        name = self._factors("y", step)
         self._temporary(Comprehension(name, line.indices, "*=!", line.rhs, line.where))
         return self._read(name, line)
+
+    def _factors(self, kind: str, step: VersionStep) -> str:
+        """A new name for products of the terms of a statement, which have the type of its product:
+        the type of the terms, of integers or of narrower floats, may not hold them."""
+        name = self.names.fresh(f"{kind}_{step.version}")
+        self.terms[name] = compute_dtype(self.cotangents.types[step.version])
+        return name
 
     def _before_and_after(self, step: VersionStep) -> tuple[p.Read, p.Read]:
         """Reads of the element that a statement changes, in the previous version and in its own."""
@@ -399,7 +408,7 @@ class _Reverse:
             factor, _ = self._before_and_after(step)
         if not line.reduction:
             return factor
-        name = self.names.fresh(f"x_{step.version}")
+        name = self._factors("x", step)
         made, read = other_terms(line, name, self.names.fresh)
         self._temporary(made)
         return e.product(read, factor)
