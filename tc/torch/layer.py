@@ -430,8 +430,11 @@ class Layer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
                 repair=f"module({', '.join(self._taken)})",
             )
         held = [name for name in self.function.declared_types if name not in self._taken]
-        values = {name: getattr(self, name) for name in held}
-        values |= {**dict(zip(self._taken, inputs, strict=False)), **named}
+        values = {  # in one: torch 2.7 does not trace `|=` of dicts
+            **{name: getattr(self, name) for name in held},
+            **dict(zip(self._taken, inputs, strict=False)),
+            **named,
+        }
         return self.function(dict(zip(values, self._as_cast([*values.values()]), strict=True)))
 
     def _bound(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
