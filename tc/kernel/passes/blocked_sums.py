@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from tc.dtypes import INT64, DType
 from tc.kernel import ir
 from tc.kernel.folding import binary, constant, integer
-from tc.kernel.intervals import Bounds, loop_interval
+from tc.kernel.intervals import loop_interval
 from tc.kernel.rebuild import (
     LocalNames,
     Scope,
@@ -30,12 +30,18 @@ BLOCK = 128
 """Terms of a block: enough that what each block costs, a sum and a constant for each of the loop's
 accumulators, is little beside its terms."""
 
+GROUP = 32
+"""Blocks whose sums are added up for themselves, from twice as many on: there a chain of as many
+sums adds about as much to the error as the chains of the blocks."""
+
 
 def sum_in_blocks(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with loops that add many terms to locals as loops over blocks of their iterations.
 
-    A block begins its own locals at zero, and adds them at its end to those that were there. What
-    is reported of checks, and all that is no sum, stays as it is.
+    A block begins its own locals at zero, and adds them at its end to those that were there. Where
+    a local continues a sum that is held in memory, as that of the steps of a packed panel does, the
+    blocks of the loop are a sum of their own, which is added to it. What is reported of checks, and
+    all that is no sum, stays as it is.
 
     >>> from tc.dtypes import FLOAT32, INT64
     >>> from tc.kernel.printer import to_text
@@ -56,33 +62,55 @@ def sum_in_blocks(kernel: ir.Kernel) -> ir.Kernel:
     """
     names, scope = LocalNames(kernel), Scope(assigned(kernel))
 
-    def each(stmt: ir.Stmt) -> tuple[ir.Stmt]:
+    def each(stmt: ir.Stmt) -> Stmts:
         new = scope.map_inside(stmt, each)
-        return (_in_blocks(new, names, scope.bounds) if isinstance(new, ir.For) else new,)
+        return _in_blocks(new, names, scope, BLOCK) if isinstance(new, ir.For) else (new,)
 
     return map_regions(kernel, lambda region: scope.map(region, each))
 
 
-def _in_blocks(loop: ir.For, names: LocalNames, bounds: Bounds) -> ir.For:
+def _in_blocks(loop: ir.For, names: LocalNames, scope: Scope, size: int = BLOCK) -> Stmts:
     """The loop, whose inner loops are done, over blocks of its iterations if it may add many
-    terms."""
+    terms: at least two times `size`, those of a block. Many blocks are in groups."""
     sums = accumulators(loop.body)
     terms = max((_additions(loop.body, name) for name in sums), default=0)
-    first, last = loop_interval(loop.begin, loop.end, bounds)
-    if loop.parallel or loop.mark or (last - first + 1) * terms < 2 * BLOCK:
-        return loop
-    length = -(-BLOCK // terms)
-    number = ir.Var(names.fresh(f"{loop.var}_block"), INT64)
+    first, last = loop_interval(loop.begin, loop.end, scope.bounds)
+    if loop.parallel or loop.mark or (last - first + 1) * terms < 2 * size:
+        return (loop,)
+    length = -(-size // terms)
+    what = "block" if size == BLOCK else "group"
+    number = ir.Var(names.fresh(f"{loop.var.removesuffix('_block')}_{what}"), INT64)
     begin = binary("+", loop.begin, binary("*", number, integer(length)))
     end = binary("min", binary("+", begin, integer(length)), loop.end)
-    parts = {name: ir.Var(names.fresh(f"{name}_block"), sums[name]) for name in sums}
-    body: Stmts = (
-        *(ir.Let(part.name, constant(0.0, part.dtype)) for part in parts.values()),
-        changed(loop, begin=begin, end=end, body=_renamed(loop.body, parts)),
-        *(ir.Set(n, ir.Binary("+", ir.Var(n, p.dtype), p, p.dtype)) for n, p in parts.items()),
+
+    def locals_for(what: str, sums: Mapping[str, DType]) -> dict[str, ir.Var]:
+        return {n: ir.Var(names.fresh(f"{n}_{what}"), dtype) for n, dtype in sums.items()}
+
+    whole = {name: ir.Var(name, dtype) for name, dtype in sums.items()}
+    continued = {n: t for n, t in sums.items() if isinstance(scope.values.get(n), ir.Load)}
+    of_loop = locals_for("sum", continued)
+    around, parts = whole | of_loop, locals_for(what, sums)
+    block = changed(loop, begin=begin, end=end, body=_renamed(loop.body, parts))
+    count = binary("+", binary("-", loop.end, loop.begin), integer(length - 1))
+    blocks = ir.For(
+        number.name,
+        integer(0),
+        binary("/", count, integer(length)),
+        _added((block,), parts, around),
     )
-    whole = binary("+", binary("-", loop.end, loop.begin), integer(length - 1))
-    return ir.For(number.name, integer(0), binary("/", whole, integer(length)), body)
+    return _added(_in_blocks(blocks, names, scope, GROUP), of_loop, whole)
+
+
+def _added(stmts: Stmts, own: Mapping[str, ir.Var], around: Mapping[str, ir.Var]) -> Stmts:
+    """Statements that add to locals of their own, which are then added to those around."""
+    return (
+        *(ir.Let(part.name, constant(0.0, part.dtype)) for part in own.values()),
+        *stmts,
+        *(
+            ir.Set(around[name].name, ir.Binary("+", around[name], part, part.dtype))
+            for name, part in own.items()
+        ),
+    )
 
 
 def accumulators(body: Stmts) -> dict[str, DType]:

@@ -14,7 +14,7 @@ from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from tc.kernel import ir
 from tc.kernel.evaluate import evaluate
 from tc.kernel.folding import binary
-from tc.kernel.passes.blocked_sums import BLOCK, sum_in_blocks
+from tc.kernel.passes.blocked_sums import BLOCK, GROUP, sum_in_blocks
 from tc.kernel.verify import verify
 from tests.support.build import dense, integer, loop
 
@@ -132,8 +132,28 @@ def test_no_sum_is_deep(count: int, inner: int) -> None:
     """However the terms are shared out among two loops."""
     kernel = kernel_of(count, inner, FLOAT32, even=False, fused=False)
     assert depths(kernel.regions[0], {})["x"] == count * inner
-    deepest = 2 * BLOCK + count * inner // BLOCK + 8
+    deepest = 4 * BLOCK + 2 * GROUP + count * inner // (BLOCK * GROUP) + 8
     assert depths(sum_in_blocks(kernel).regions[0], {})["x"] <= deepest
+
+
+def test_a_sum_that_continues_one_in_memory_is_added_once() -> None:
+    """As the steps of each panel of packed operands do: however many, they add up what they have
+    first."""
+    first = ir.Store("o", (), ir.Const(0.5, FLOAT32))
+    start = ir.Let("x", ir.Load("o", (), FLOAT32))
+    end = ir.Store("o", (), ir.Var("x", FLOAT32))
+    term = add("x", ir.Load("a", (K,), FLOAT32))
+    buffers = dense("a", FLOAT32, (600,), "input"), dense("o", FLOAT32, (), "output")
+    kernel = ir.Kernel("f", buffers, ((first, start, loop("k", 600, term), end),))
+    new = sum_in_blocks(kernel)
+    verify(new)
+    assert depths(new.regions[0], {})["x"] == BLOCK + 5 + 1
+    changes = [s for s in ir.statements(new.regions[0]) if isinstance(s, ir.Set) and s.var == "x"]
+    assert len(changes) == 1
+    assert changes[0] in new.regions[0]
+    a, o = (np.arange(600) % 7).astype(np.float32), np.empty((), np.float32)
+    evaluate(new, {"a": a, "o": o})
+    assert o == a.sum() + 0.5
 
 
 def changed(*body: ir.Stmt, dtype: DType = FLOAT32, parallel: bool = False) -> bool:
@@ -175,3 +195,23 @@ def test_the_error_of_long_sums(text: str, backend: str) -> None:
     one_by_one = np.add.accumulate(a)[-1]
     assert abs(one_by_one - exact) > 0.5
     assert np.abs(np.asarray(found, float) - exact).max() < 0.02
+
+
+@pytest.mark.parametrize("rows", [16, 64])
+@pytest.mark.parametrize("backend", ["numba", "c"])
+def test_the_error_of_products_of_long_rows(rows: int, backend: str) -> None:
+    """It is well below that of blocks whose sums are added one after the other, both where the
+    steps are cut into panels and where they are not."""
+    numbers, steps = np.random.default_rng(rows), 20_000
+    a = numbers.standard_normal((rows, steps)).astype(np.float32)
+    b = numbers.standard_normal((steps, 64)).astype(np.float32)
+    exact = a.astype(float) @ b.astype(float)
+    total = np.zeros_like(exact, np.float32)
+    for begin in range(0, steps, BLOCK):
+        block = np.zeros_like(total)
+        for k in range(begin, min(begin + BLOCK, steps)):
+            block = (block + np.outer(a[:, k].astype(float), b[k])).astype(np.float32)
+        total += block
+    text = "def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+    found = tc.compile(text, backend=backend)(a, b)
+    assert np.std(found - exact) < 0.85 * np.std(total - exact)
