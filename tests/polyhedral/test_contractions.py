@@ -275,3 +275,13 @@ def test_sums_that_share_an_operand_are_tiled_each_on_its_own() -> None:
     assert "accumulate S0 in o_partial" in to_text(found.tree)
     plan = tc.Options(plan=found.plan)
     assert_computes(text, inputs, tc.compile(text, options=plan)(*inputs))
+
+
+def test_an_operand_that_is_strided_along_a_sum_is_packed() -> None:
+    """X has its rows along the sum, and Y does not: of each line of Y, a vector would read one
+    element, for each tile of rows."""
+    text = "def f(double(F,I,A,C) X, double(C,I) Y) -> (O) { O(f,a) +=! X(f,i,a,c) * Y(c,i) }"
+    found = tree(text, F=36, I=38, A=38, C=152)
+    assert "promote Y to temporary Y_packed[19x38x8]" in found
+    assert "c div 8" in found
+    assert "Y_packed" not in tree(text, F=1, I=38, A=2, C=152)  # used by two rows

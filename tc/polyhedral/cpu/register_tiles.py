@@ -215,9 +215,8 @@ class _Search:
                     continue  # nothing is used again
                 yield model.tile(rows, vectors)
 
-    def operands(self, shape: TileShape, *, packs: bool) -> list[TileOperand]:
-        may_pack = packs and self.options.pack is not False
-        may_block = self.options.pack is not False
+    def operands(self, shape: TileShape) -> list[TileOperand]:
+        may_pack = self.options.pack is not False
         return [
             operand(
                 a,
@@ -226,7 +225,7 @@ class _Search:
                 may_pack=may_pack
                 and a.tensor not in self.written | self.elsewhere
                 and self._reads_alike(a.tensor, shape),
-                unwritten=may_block and is_alone(a, self.nest) and a.tensor not in self.written,
+                unwritten=may_pack and is_alone(a, self.nest) and a.tensor not in self.written,
             )
             for a in self.nest.main.statement.reads
             if a.site >= 0
@@ -259,8 +258,7 @@ class _Model:
         share = device.passes(lanes * nest.element * 8) / cycles
         u = None if row is None else nest.variable(row)
         self.shape = TileShape(nest, device, nest.variable(vector), u, lanes, share, cycles)
-        packs = not self.reduced or column is not None
-        self.reads = search.operands(self.shape, packs=packs)
+        self.reads = search.operands(self.shape)
         self.streamed = sum(is_streamed(r.access, self.shape) for r in self.reads)
         self.width = nest.extent(vector)
         self.height = 1 if row is None else nest.extent(row)
@@ -319,13 +317,13 @@ class _Model:
             work += costs.combining_slots * sums / max(1.0, self.depth / width)
         useful = accumulators * lanes * _fullness(self.width, width)
         cost = work / (useful * _fullness(self.height, rows))
-        cost += self._refetch_cost(vectors) * (-(-self.width // width) - 1)
+        panels = 1 if self.reduced else -(-self.width // width)
+        cost += self._refetch_cost(vectors) * (panels - 1)
         if self.width % width:
             gathers = any(r.gathered for r in self.reads)
             cost *= costs.masked_gather_factor if gathers else costs.masked_factor
         if self.staged and self.packed and self.panel * vectors > device.l2 // 2:
             cost *= costs.spilled_factor
-        panels = 1 if self.reduced else -(-self.width // width)
         tiles = panels * -(-self.height // rows) * self.others
         if tiles < FEW_TILES * self.threads:  # else, no thread has much more to do than another
             cost *= -(-tiles // self.threads) * self.threads / tiles
