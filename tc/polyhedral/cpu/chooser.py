@@ -232,9 +232,12 @@ class _Chooser:
     def _rows_at_once(self, members: tuple[Member, ...], child: Node) -> int:
         """How many iterations of the last of some loops, which nests share and some of them sum
         over, are given to each nest: then so many terms are added to a sum that lies in memory at
-        a time. 0 for none. What a nest touches in these iterations is in the cache for the next."""
+        a time. 0 for none. What a nest touches in these iterations is in the cache for the next.
+        Nests that do not stand in the order of the text, as isl may have them, depend on earlier
+        iterations of later ones."""
         statements, parts = tuple(leaves(child)), groups(child, self.info)
-        if len(parts) == 1 and len(statements) > 1:
+        in_text = [s.name for s in self.info.scop.statements if s.name in statements]
+        if len(parts) == 1 < len(statements) or in_text != [*statements]:
             return 0
         around, most = (*self.around, *members), 1
         for statement in map(self.info.scop.statement, statements):
