@@ -15,7 +15,7 @@ import tc
 from tc.device import Device, host
 from tc.pipeline import target_of
 from tc.plan import Plan
-from tc.polyhedral.cpu import buffers
+from tc.polyhedral.cpu import buffers, costs
 from tc.polyhedral.lowering import trace_lowering
 from tc.polyhedral.schedule import to_text
 from tc.polyhedral.target import Decisions
@@ -131,7 +131,8 @@ def test_the_loop_along_the_memory_of_a_pack_is_inside() -> None:
     assert "band [c *, j div" in found
 
 
-def test_digits_of_a_long_loop_are_whole_lines() -> None:
+def test_digits_of_a_long_loop_are_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "MOST_REGROUPED", 0)
     found = tree(OUTERMOST.replace("B,C", "C").replace("b,c", "c").replace("j,b,a", "j,a"),
                  A=168, C=168, J=24, K=168)  # fmt: skip
     digit = int(found.split("c div ")[1].split()[0])
@@ -170,13 +171,58 @@ def test_the_target_is_written_in_whole_lines() -> None:
 def test_limits(name: str, other: object, monkeypatch: pytest.MonkeyPatch) -> None:
     text = OUTERMOST.replace("B,C", "C").replace("b,c", "c").replace("j,b,a", "j,a")
     sizes = {"A": 168, "C": 168, "J": 24, "K": 168}
+    monkeypatch.setattr(costs, "MOST_REGROUPED", 0)
     before = tree(text, **sizes)
     monkeypatch.setattr(buffers, name, other)
     assert tree(text, **sizes) != before
 
 
-def test_even_parts_of_a_sum() -> None:
+STRIPES = "def f(float(H,C,G) X, float(A,H) Y) -> (O) { O(a,g,c) +=! X(h,c,g) * Y(a,h) }"
+STRIPES_SIZES = {"A": 81, "C": 7, "G": 1104, "H": 102}
+
+
+def test_targets_are_staged_for_a_loop_that_rows_have_not() -> None:
+    """c is contiguous in O, and too short for vectors: those along g are stored by way of a tile
+    that has all c, as the pack of X has."""
+    found = tree(STRIPES, **STRIPES_SIZES)
+    assert "promote X to scratch X_packed[7x1x102x48]" in found
+    staged = found.split("promote O to scratch O_tile[9x7x48]")[1]
+    assert staged.index("band [c *]") < staged.index("promote O to register")
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "device"),
+    [
+        (STRIPES, STRIPES_SIZES | {"H": 520}, ZEN4),  # stores are a small part of long sums
+        (STRIPES, STRIPES_SIZES, replace(ZEN4, l2=48 << 10)),  # no room for packs of all c
+        (STRIPES.replace("A,H) Y", "A,C,H) Y").replace("Y(a,h)", "Y(a,c,h)"),  # both have c
+         STRIPES_SIZES, replace(ZEN4, l2=48 << 10)),
+    ],
+)  # fmt: skip
+def test_targets_that_are_not_staged_for_such_a_loop(
+    text: str, sizes: dict[str, int], device: Device
+) -> None:
+    assert "[c *]" not in tree(text, device, **sizes)
+
+
+@pytest.mark.parametrize("sizes", [(5, 7, 50, 9), (31, 3, 70, 1), (9, 13, 17, 33), (1, 2, 64, 70)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_targets_staged_for_another_loop_than_the_rows(
+    sizes: tuple[int, ...], threads: int
+) -> None:
+    a, c, g, h = sizes
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((h, c, g), np.float32)
+    y = rng.standard_normal((a, h), np.float32)
+    wanted = np.einsum("hcg,ah->agc", x.astype(np.float64), y)
+    out = np.full(wanted.shape, np.nan, np.float32)
+    tc.compile(STRIPES, options=tc.Options(threads=threads))(x, y, outputs={"O": out})
+    assert_computes(STRIPES, [x, y], out, wanted)
+
+
+def test_even_parts_of_a_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 168 steps parts of 64 would leave one of 40, with tests in the copies of its packs."""
+    monkeypatch.setattr(costs, "MOST_REGROUPED", 0)
     text = "def f(float(K,B,A) X, float(J,K) Y) -> (O) { O(a,j,b) +=! X(k,b,a) * Y(j,k) }"
     assert "band [k div 56]" in tree(text, A=168, B=160, J=24, K=168)
     text = "def f(float(I,L,M,K) X, float(M,J,L) Y) -> (O) { O(i,j,k) +=! X(i,l,m,k) * Y(m,j,l) }"

@@ -64,6 +64,12 @@ CHOICE = """def c(float(500,500) X, float(500,500) Y) -> (o) {
 }"""
 REVERSED = "def r(float(71,34,14,12) x) -> (o) { o(d,c,b,a) = x(a,b,c,d) }"
 COLUMNS = "def m(float(1500,5000) x) -> (o) { o(j) max=! x(i,j) }"
+STRIPES = """def s(float(102,7,1104) X, float(81,102) Y) -> (o) {
+  o(a,g,c) +=! X(h,c,g) * Y(a,h)
+}"""
+SIX_LOOPS = """def s(float(24,12,24,24) X, float(24,12,12,12) Y) -> (o) {
+  o(a,b,c,i,j,k) +=! X(i,j,m,a) * Y(m,k,b,c)
+}"""
 NO_L3 = replace(NARROW_UNITS, l3=0)
 _NINE = " + ".join(f"{n}.5 * a(i+{n % 3},j+{n})" for n in range(9))
 TWO_SUMS = f"""def f(float(N,M) x) -> (o) {{
@@ -113,6 +119,7 @@ def plan(program: str, target: CpuTarget, **sizes: int) -> Plan:
         ("transposing_slots", 100.0, "sum_log 1000x1000", WIDE),
         ("staged_slots", 0.0, "tmm 128x32x256", WIDE),
         ("scattered_slots", 2.0, SHUFFLED, WIDE),
+        ("regrouped_slots", 100.0, STRIPES, WIDE),
         ("stream_switch_slots", 0.0, COLUMNS, WIDE),
         ("unprefetched_factor", 1.0, MM, LARGE_L2),
         ("combining_slots", 0.0, "tbmm 500x26x72x26", SMALL),
@@ -144,6 +151,8 @@ def test_costs(term: str, nothing: float, program: str, device: Device) -> None:
         ("staged_slots", 4, "conv2d 8x64x56x56,64x64x3x3", SMALL),
         ("staged_slots", 1 / 4, "tmm 128x32x256", WIDE),
         ("scattered_slots", 1 / 4, SHUFFLED, WIDE),
+        ("regrouped_slots", 4, STRIPES, WIDE),
+        ("regrouped_slots", 1 / 4, SIX_LOOPS, WIDE),
         ("combining_slots", 1 / 4, "tbmm 500x26x72x26", SMALL),
         ("spilled_factor", 1 / 4, "MLP1 127x1999x131", SIXTEEN_REGISTERS),
         ("tie_factor", 4, "conv2d 8x64x56x56,64x64x3x3", WIDE),

@@ -18,7 +18,7 @@ from tc.plan import PACKED, SCRATCH, Promote
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import Move
 from tc.polyhedral.cpu.analysis import ParallelNest, iterations
-from tc.polyhedral.cpu.costs import TileCosts, device_of, staged_size
+from tc.polyhedral.cpu.costs import TileCosts, device_of, staged_along, staged_size
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between, transfer
 from tc.polyhedral.schedule import Member
@@ -122,16 +122,18 @@ class NestBuffers:
         even = parts >= MIN_PARTS or parts % self.device.threads == 0
         return even and self.panel_bytes(inside) <= self.device.l2 * 3 // 4
 
-    def digits(self, used: Sequence[Member], v_outer: Member, *, in_steps: bool) -> Digits:
+    def digits(
+        self, used: Sequence[Member], v_outer: Member, given: Digits, *, in_steps: bool
+    ) -> Digits:
         """The loops, of those `used`, of which digits run inside of packs, with their iterations:
         so that what a pack reads, and what is written of the target while the pack is used, lies
-        side by side. A line is fetched as often as packs use part of the line. A reduction may run
-        `in_steps` where the panels do not stay in the cache."""
+        side by side. A line is fetched as often as packs use part of the line. The digits `given`
+        are among them. A reduction may run `in_steps` where the panels do not stay in the cache."""
         write = self.nest.main.statement.write
-        found: list[dict[str, int]] = [{}]
+        found: list[dict[str, int]] = [dict(given)]
         for access in (*self.packs, write):
             own = list(map(dict, self._digits_of(access, used)))
-            found += [{**one, **other} for one in found for other in own]
+            found += [{**one, **other, **dict(given)} for one in found for other in own]
         key = partial(self._cycles, used, v_outer, in_steps=in_steps)
         return min((tuple(each.items()) for each in found), key=key)
 
@@ -327,20 +329,24 @@ class NestBuffers:
         """How many elements a padded copy may have."""
         return self.device.l2 // 2 // self.nest.element
 
-    def staged(self, outer: Sequence[Member], u_outer: Member | None) -> Move | None:
+    @cached_property
+    def along(self) -> Member | None:
+        """The member along which a staged target is contiguous; None where no target is staged."""
+        tile, width = self.tile, self.tile.lanes * self.tile.vectors
+        return staged_along(self.nest, self.device, tile.vector, tile.row, self.packs, width)
+
+    def staged(self, outer: Sequence[Member], inner: Member | None) -> Move | None:
         """The move of the target, strided along the vector, to a buffer inside of the loops
-        `outer`: it has all rows of one panel, along which the target is contiguous, lies with the
-        vectors' dimension innermost, and is transposed on the way out. Else, each element of a
-        vector is an access of its own."""
-        nest, write, row = self.nest, self.nest.main.statement.write, self.tile.row
-        if nest.stride(write, self.tile.vector) == 1 or not nest.main.statement.accumulates:
-            return None
-        if row is None or nest.stride(write, row) != 1:
+        `outer`: it has all iterations of one panel for the loop `inner`, along which the target is
+        contiguous, lies with the vectors' dimension innermost, and is transposed on the way out.
+        Else, each element of a vector is an access of its own."""
+        nest, write = self.nest, self.nest.main.statement.write
+        if self.along is None:
             return None
         tensor, users = write.tensor, nest.users(write.tensor)
         if is_rounded_between(tensor, users, nest.info.scop):
             return None
-        below = self.footprint_in(outer, () if u_outer is None else (u_outer,))
+        below = self.footprint_in(outer, () if inner is None else (inner,))
         found, last = below.box(tensor), vector_dimension(self.tile, tensor, users)
         if found is None or last is None or isinstance(transfer(tensor, below), str):
             return None

@@ -172,12 +172,15 @@ class NestPlanner:
         in_steps = self._runs_in_steps and self.options.reduction_tile is None
         if not in_steps and not buffers.packs_locally(used, v_outer):
             return
-        digits = dict(buffers.digits(used, v_outer, in_steps=in_steps))
+        line = self._line_loop if self._staged else None
+        given = () if line not in used else ((line.name, self.nest.extent(line)),)
+        digits = dict(buffers.digits(used, v_outer, given, in_steps=in_steps))
         for member in used:
             whole, own = self.nest.extent(member), digits.get(member.name, 1)
             sizes = [*(2**n for n in range(10) if 2**n < whole), whole]
-            what = f"{self._name(member)} in a pack"
-            size = self.draft.decide(what, names, own, partial(iter, sizes))
+            what, size = f"{self._name(member)} in a pack", own
+            if member is not line:
+                size = self.draft.decide(what, names, own, partial(iter, sizes))
             if size >= whole:
                 self.inside.append(member)
             elif size > 1:
@@ -325,9 +328,15 @@ class NestPlanner:
         """How the target lies in a buffer, contiguous along the vectors."""
         if self.chosen is None or self.chosen.reduced or not self.nest.main.reduction:
             return None
-        u_outer, v_outer, others = self._row_and_others()
-        move = self.buffers.staged((*others, *self.inside, v_outer), u_outer)
+        line, members = self._line_loop, (*self._members(), *self.inside)
+        move = self.buffers.staged([m for m in members if m is not line], line)
         return move.action if move and self.draft.wants(move, self.nest.names) else None
+
+    @property
+    def _line_loop(self) -> Member | None:
+        """The loop inside of a staged target: along it the lines lie to which the target goes."""
+        along = self.buffers.along
+        return along and self.outer.get(along.name, along)
 
     def _loops(self) -> LoopsOfTile:
         """The loops around the tile, outermost first, and between which of them buffers lie."""
@@ -358,8 +367,11 @@ class NestPlanner:
         first, last = ([*used, v_outer], inner) if local else ([], [v_outer, *inner])
         if u_outer is not None and not local and self._writes_most():
             last.reverse()
-        others = [m for m in others if m not in first]
+        if self._staged and self._line_loop is not u_outer:
+            inner = [m for m in (self._line_loop,) if m is not None]
+            last, first = [*last, *inner], [m for m in first if m not in inner]
         others = [*self.inside, *others] if local else [*others, *self.inside]
+        others = [m for m in others if m not in (*first, *last)]
         if local and buffers.panel_bytes() <= device_of(self.draft).l1:
             places = [m.name for m in self.nest.members]  # the order in which the target lies
             others.sort(key=lambda m: places.index(m.name))

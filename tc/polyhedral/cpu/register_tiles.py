@@ -31,6 +31,7 @@ from tc.polyhedral.cpu.costs import (
     is_alone,
     is_streamed,
     operand,
+    staged_along,
     staged_size,
     vectors_of,
 )
@@ -308,7 +309,11 @@ class _Model:
         busy = max(operations * part * self.shape.share, loading) / device.fma_per_cycle
         busy = max(busy, fetched / device.l2_bytes_per_cycle / self.shape.cycles)
         work = max(busy, self.latency) + costs.issue_slots * (loads + operations)
-        store = 0.0 if self.reduced else self._store_cost(vectors) / max(self.depth, 1)
+        store = (
+            0.0
+            if self.reduced
+            else self._store_cost(self._staged_along(rows, vectors)) / max(self.depth, 1)
+        )
         work += (
             self.packing + store
         ) * accumulators + self.streamed * costs.stream_switch_slots * rows
@@ -365,18 +370,17 @@ class _Model:
             found.append(prod(shaped.shapes[access.tensor]) * dtype.bytes)
         return found
 
-    def _store_cost(self, vectors: int) -> float:
-        """Slots for storing a vector of each target, whose rows are staged where that is of use,
-        and those of all `vectors` fit into the cache."""
+    def _store_cost(self, along: Member | None) -> float:
+        """Slots for storing a vector of each target, which is staged `along` a member."""
         total, info, shape, main = 0.0, self.nest.info, self.shape, self.nest.main.statement
-        fits = vectors * self.lanes * self.height * 4 <= staged_size(self.device)
         for item in self.nest.items:
             write, name = item.statement.write, item.statement.name
             step = info.stride(write, self._variable(name, shape.v))
-            staged = main.accumulates and write.tensor == main.write.tensor
-            staged = staged and fits and info.stride(write, self._variable(name, shape.u)) == 1
+            staged = along is not None and write.tensor == main.write.tensor
             scattered = (
                 self.costs.staged_slots * shape.share
+                if staged and along == self.row
+                else self.costs.regrouped_slots * shape.share
                 if staged
                 else self.costs.scattered_slots * shape.lanes
             )
@@ -397,6 +401,19 @@ class _Model:
         write, info = self.nest.main.statement.write, self.nest.info
         along, across = (info.stride(write, x) for x in (self.shape.v, self.shape.u))
         return along not in (0, 1) and across == 1
+
+    def _staged_along(self, rows: int, vectors: int) -> Member | None:
+        """The member along which the target of a tile is staged, where what is staged fits into
+        the cache."""
+        nest, width = self.nest, vectors * self.lanes
+        if self.reduced:
+            return None
+        along = staged_along(nest, self.device, self.vector, self.row, self.packed, width)
+        if along is None:
+            return None
+        height = nest.extent(along) * (1 if along == self.row else rows)
+        fits = width * height * 4 <= staged_size(self.device)
+        return along if fits else None
 
     def _variable(self, name: str, variable: str | None) -> str | None:
         """What a statement calls the variable of the main statement."""
