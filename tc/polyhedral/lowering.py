@@ -165,7 +165,7 @@ def _rewrite(
     shaped = halve(divide_last(shaped), limits)
     if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
         shaped = share_rows(shaped, limits, strides)
-        shaped = split(shaped, limits.splitting_all() if wanted.split else limits, strides)
+        shaped = split(shaped, limits.splitting_all() if wanted.split else limits)
     shaped, strides = coalesce(shaped, strides)
     return accumulate_in_float(shaped), strides
 

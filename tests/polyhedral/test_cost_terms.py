@@ -76,6 +76,7 @@ TWO_SUMS = f"""def f(float(N,M) x) -> (o) {{
   a(i,j) = x(i,j) * x(i,j+1) - x(i,j+2) * x(i,j+3)  o(i,j) = {_NINE}
 }}"""
 
+LONG_COLUMNS = "def f(float(A,I,J) X, float(A,I) p) -> (y) { y(j) +=! X(a,i,j) * p(a,i) }"
 BOTH_WAYS = """def f(float(I,J) A, float(J) p, float(I) q) -> (x, y) {
   x(i) +=! A(i,j) * p(j)
   y(j) +=! A(i,j) * q(i)
@@ -238,6 +239,8 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
         (chooser, "NEST_ROWS", 4, "MLP3 128x128x64x32x2", NARROW_UNITS, {}),
         (chooser, "MOST_ROWS", 32, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
         (chooser, "MOST_ROWS", 2, BOTH_WAYS, WIDE, {"I": 5500, "J": 5500}),
+        (chooser, "UNEVEN", 1, LONG_COLUMNS, NARROW_UNITS, {"A": 286, "I": 156, "J": 156}),
+        (chooser, "UNEVEN", 8, LONG_COLUMNS, NARROW_UNITS, {"A": 286, "I": 159, "J": 156}),
         (transposes, "READ", 1 << 14, TRANSPOSE, WIDE, {"N": 61, "M": 600007}),
         (transposes, "READ", 1 << 10, TRANSPOSE, WIDE, {"N": 61, "M": 600007}),
         (transposes, "WRITTEN", 1 << 13, TRANSPOSE, WIDE, {"N": 6007, "M": 6011}),

@@ -14,6 +14,7 @@ from tc.polyhedral.rewrite.thresholds import Thresholds
 from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
 from tests.support.rewrites import assert_consistent, run_kernel, texts
+from tests.support.sizes_of_call import shape
 
 LARGE = Thresholds(rows=1 << 11)
 """Every matrix counts as large, but none has enough columns for a lone sum."""
@@ -108,6 +109,95 @@ def test_a_lone_sum_of_columns() -> None:
     for statements in ("x(j) +=! A(i,j)  y(j) = x(j) / 2", "y(j,i) = A(i,j)  x(j) +=! y(j,i)"):
         shaped, _ = program(statements)
         assert share_rows(shaped, Thresholds(rows=1, few=6)) is shaped
+
+
+OF_LOOPS = {
+    "of two tensors, and what is the same for all columns": (
+        "def f(float(A,N) X, float(A,N) Y, float(A) m) -> (s) { s(j) +=! Y(i,j) * (X(i,j)-m(i)) }",
+        {"A": 523, "N": 17},
+        [
+            "S0.part: s.p0(i_block, j) +=! Y(64 * i_block + i, j) * (X(64 * i_block + i, j) - "
+            "m(64 * i_block + i))",
+            "S0: s(j) +=! s.p0(i_block, j)",
+            "S0.rest: s(j) += Y(i, j) * (X(i, j) - m(i))",
+        ],
+    ),
+    "loops of many rows are blocks": (
+        "def f(float(A,B,C,N) X, float(B,C,A) p) -> (s) { s(j) +=! X(a,b,c,j) * p(b,c,a) }",
+        {"A": 9, "B": 20, "C": 24, "N": 17},
+        [
+            "S0.part: s.p0(a, j) +=! X(a, b, c, j) * p(b, c, a)",
+            "S0: s(j) +=! s.p0(a, j)",
+        ],
+    ),
+    "loops of too many rows are cut": (
+        "def f(float(A,B,N) X, float(B,A) p) -> (s) { s(j) max=! X(a,b,j) * p(b,a) }",
+        {"A": 13, "B": 779, "N": 17},
+        [
+            "S0.part: s.p0(a, b_block, j) max=! X(a, 256 * b_block + b, j) * "
+            "p(256 * b_block + b, a)",
+            "S0: s(j) max=! s.p0(a, b_block, j)",
+            "S0.rest: s(j) max= X(a, b, j) * p(b, a)",
+        ],
+    ),
+    "those of few rows are cut with what is inside": (
+        "def f(float(A,B,M,N) X) -> (s) { s(k,j) +=! X(a,b,k,j) }",
+        {"A": 203, "B": 60, "M": 3, "N": 17},
+        [
+            "S0.part: s.p0(a_block, k, j) +=! X(3 * a_block + a, b, k, j)",
+            "S0: s(k, j) +=! s.p0(a_block, k, j)",
+            "S0.rest: s(k, j) += X(a, b, k, j)",
+        ],
+    ),
+    "a column's sum that goes on": (
+        "def f(float(A,B,N) X, float(N) z) -> (s) { s(j) = z(j)  s(j) += X(a,b,j) }",
+        {"A": 12, "B": 200, "N": 17},
+        ["S0: s(j) = z(j)", "S1.part: s.p0(a, j) +=! X(a, b, j)", "S1: s(j) += s.p0(a, j)"],
+    ),
+    "not a sum of the last loop": (
+        "def f(float(A,N,B) X) -> (s) { s(j) +=! X(a,j,b) }",
+        {"A": 700, "N": 17, "B": 3},
+        ["S0: s(j) +=! X(a,j,b)"],
+    ),
+    "every second column": (
+        "def f(float(A,B,N) X) -> (s) { s(j) +=! X(a,b,2*j) where j in 0:20 }",
+        {"A": 70, "N": 40, "B": 30},
+        ["S0: s(j) +=! X(a,b,2*j) where j in 0:20"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_LOOPS)
+def test_sums_along_several_loops(name: str) -> None:
+    text, sizes, expected = OF_LOOPS[name]
+    program = shape(text, **sizes)
+    found = share_rows(program, ALONE)
+    assert texts(found) == expected
+    assert_consistent(found)
+    rng = np.random.default_rng(9)
+    arrays = {
+        n: rng.normal(size=program.shapes[n]).astype(np.float32) for n in program.program.inputs
+    }
+    results = run_kernel(program, arrays, {}, ALONE)
+    exact, bounds = (f(text, **arrays) for f in (tc.interpret, tc.error_bound))
+    assert_within(results["s"].reshape(exact.shape), exact, bounds)
+
+
+def test_rows_of_several_loops_are_walked_from_end_to_end() -> None:
+    """A block is an a and a d: of its 156 rows, 6 at once leave none for a last time."""
+    text = "def f(float(J,A,D) A_, float(A,D,J,G) B) -> (C) { C(g) +=! A_(j,a,d) * B(a,d,j,g) }"
+    found = tc.explain(text, {"A": 13, "D": 22, "G": 156, "J": 156}, device=DEVICE)
+    lines = [line.strip() for line in found.stages["mapping"].split("Mapped.")[1].splitlines()]
+    assert "band [a_d parallel *] permutable" in lines
+    assert any(line.startswith("band [j div 6, g div ") for line in lines)
+
+
+def test_loops_that_are_no_blocks_stay() -> None:
+    """The parts of a sum for each e are along j: what lies along e is no block of rows."""
+    text = "def f(double(J,A) X, double(E,A,J) Y) -> (s) { s(e) +=! X(j,a) * Y(e,a,j) }"
+    found = tc.explain(text, {"A": 11063, "E": 2, "J": 52}, device=DEVICE)
+    assert "s.p0(j, e)" in found.stages["rewrite"]
+    assert "band [e parallel *] permutable\n      sequence" not in found.stages["mapping"]
 
 
 def test_sums_of_columns_are_short_chains() -> None:

@@ -38,18 +38,11 @@ EAGER = Thresholds(few=1 << 40, shared=1 << 40, parts=1, left=1, long=1)
 """Whatever may be split is."""
 CUT = Thresholds(few=1 << 40, shared=1 << 40, parts=1, left=1 << 40, long=1, strips=2, strip=2)
 """Whatever may be cut into strips is, with something left of odd numbers."""
-ROWS = Thresholds(rows=1, columns=1 << 40, few=0, parts=1, left=1 << 40, strips=2, strip=2)
-"""Whatever sums columns is cut into strips."""
 EACH = pytest.mark.parametrize("limits", [EAGER, CUT], ids=["split", "cut"])
-ALL = pytest.mark.parametrize("limits", [EAGER, CUT, ROWS], ids=["split", "cut", "columns"])
 
 
 def split_eagerly(program: ShapedProgram, limits: Thresholds = EAGER) -> ShapedProgram:
     return split(program, limits)
-
-
-COLUMNS = Thresholds(columns=64, rows=1 << 12, parts=4, strips=8, strip=8)
-"""Sums of up to 16 columns of float32, of 4 KiB or more."""
 
 
 # --- what is split ----------------------------------------------------------------------------
@@ -134,96 +127,6 @@ def test_split(name: str) -> None:
     found = split(shape(text, **sizes, N=3))
     assert texts(found) == expected
     assert_consistent(found)
-
-
-OF_COLUMNS = {
-    "columns": (
-        "def f(float(A,N) X) -> (s) { s(j) +=! X(i,j) }",
-        [
-            "S0.part: s.p0(i_part, j) +=! X(24 * i_part + i, j)",
-            "S0: s(j) +=! s.p0(i_part, j)",
-            "S0.rest: s(j) += X(i, j)",
-        ],
-    ),
-    "of two tensors, and what is the same for all columns": (
-        "def f(float(B,N) X, float(B,N) Y, float(B) m) -> (s) { s(j) +=! Y(i,j) * (X(i,j)-m(i)) }",
-        [
-            "S0.part: s.p0(i_part, j) +=! Y(24 * i_part + i, j) * (X(24 * i_part + i, j) - "
-            "m(24 * i_part + i))",
-            "S0: s(j) +=! s.p0(i_part, j)",
-        ],
-    ),
-    "two in one loop": (
-        "def f(float(B,N) X) -> (s, q) { s(j) +=! X(i,j)  q(j) += X(i,j) * X(i,j) }",
-        [
-            "S0.part: s.p0(i_part, j) +=! X(24 * i_part + i, j)",
-            "S1.part: q.p0(i_part, j) +=! X(24 * i_part + i, j) * X(24 * i_part + i, j)",
-            "S0: s(j) +=! s.p0(i_part, j)",
-            "S1: q(j) += q.p0(i_part, j)",
-        ],
-    ),
-    "those that are read stay with what reads them": (
-        "def f(float(B,N) X) -> (s, q) { s(j) +=! X(i,j)  q(j) +=! X(i,j) * s(0) }",
-        [
-            "S0: s(j) +=! X(i,j)",
-            "S1.part: q.p0(i_part, j) +=! X(24 * i_part + i, j) * s(0)",
-            "S1: q(j) +=! q.p0(i_part, j)",
-        ],
-    ),
-    "those of what is computed stay with it": (
-        "def f(float(B,N) X) -> (Y, s) { Y(i,j) = exp(X(i,j))  s(j) +=! Y(i,j) }",
-        ["S0: Y(i,j) = exp(X(i,j))", "S1: s(j) +=! Y(i,j)"],
-    ),
-    "two with something left": (
-        "def f(float(A,N) X) -> (s, q) { s(j) +=! X(i,j)  q(j) min=! X(i,j) }",
-        [
-            "S0.part: s.p0(i_part, j) +=! X(24 * i_part + i, j)",
-            "S1.part: q.p0(i_part, j) min=! X(24 * i_part + i, j)",
-            "S0: s(j) +=! s.p0(i_part, j)",
-            "S0.rest: s(j) += X(i, j)",
-            "S1: q(j) min=! q.p0(i_part, j)",
-            "S1.rest: q(j) min= X(i, j)",
-        ],
-    ),
-    "along two variables": (
-        "def f(float(P,B,N) X) -> (s) { s(j) max=! X(p,i,j) }",
-        ["S0.part: s.p0(p, j) max=! X(p, i, j)", "S0: s(j) max=! s.p0(p, j)"],
-    ),
-    "too many columns": (
-        "def f(float(B,M) X) -> (s) { s(j) +=! X(i,j) }",
-        ["S0: s(j) +=! X(i,j)"],
-    ),
-    "too little memory": (
-        "def f(float(L,N) X) -> (s) { s(j) +=! X(i,j) }",
-        ["S0: s(j) +=! X(i,j)"],
-    ),
-    "rows": ("def f(float(N,B) X) -> (s) { s(i) +=! X(i,j) }", ["S0: s(i) +=! X(i,j)"]),
-    "every second column": (
-        "def f(float(B,N) X) -> (s) { s(j) +=! X(i,2*j) where j in 0:8 }",
-        ["S0: s(j) +=! X(i,2*j) where j in 0:8"],
-    ),
-    "a factor for each column": (
-        "def f(float(B,N) X, float(N) g) -> (s) { s(j) +=! X(i,j) * g(j) }",
-        [
-            "S0.part: s.p0(i_part, j) +=! X(24 * i_part + i, j) * g(j)",
-            "S0: s(j) +=! s.p0(i_part, j)",
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", OF_COLUMNS)
-def test_split_columns(name: str) -> None:
-    text, expected = OF_COLUMNS[name]
-    found = split(shape(text, A=193, B=192, L=62, M=17, N=16, P=6), COLUMNS)
-    assert texts(found) == expected
-    assert_consistent(found)
-
-
-def test_columns_of_inputs_that_are_not_row_major_stay() -> None:
-    program = shape(OF_COLUMNS["columns"][0], A=193, N=16)
-    assert split(program, COLUMNS, {"X"}) is program
-    assert split(program, COLUMNS, {"Y"}) is not program
 
 
 NOT_SPLIT: dict[str, tuple[str, dict[str, Any]]] = {
@@ -337,23 +240,6 @@ def test_rule_R5_results(name: str, limits: Thresholds) -> None:
     assert_same_results(program, found, arrays, target)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, (_, found) in OF_COLUMNS.items() if ".part" in found[0]]
-)
-def test_rule_R5_results_of_columns(name: str) -> None:
-    rng = np.random.default_rng(8)
-    program = shape(OF_COLUMNS[name][0], A=7, B=8, N=3, P=4)
-    arrays = {
-        n: rng.normal(size=program.shapes[n]).astype(np.float32) for n in program.program.inputs
-    }
-    found = split_eagerly(program, ROWS)
-    assert found is not program
-    given = program.program.needs_initial
-    target = {n: np.full(program.shapes[n], 100, np.float32) for n in program.program.outputs}
-    assert_same_results(program, found, arrays, {n: target[n] for n in given})
-    assert_same_results(program, found, arrays, target)
-
-
 @EACH
 def test_rows_that_are_not_written_stay(limits: Thresholds) -> None:
     """The target starts at 2, and so does the part of the temporary that is used."""
@@ -416,7 +302,7 @@ def test_table_of_programs() -> None:
     assert "conv2d" in changed_of_table(split_eagerly)
 
 
-@ALL
+@EACH
 @settings(suppress_health_check=list(HealthCheck))
 @given(case=calls())
 def test_rule_R5_generated_programs(limits: Thresholds, case: Call) -> None:

@@ -373,12 +373,6 @@ def staged_along(
     return along if fits and depth <= MOST_REGROUPED else None
 
 
-def streamed_row(device: Device) -> int:
-    """The bytes that sums of columns may take that are accumulated row by row: the first cache
-    holds several such, beside the rows."""
-    return device.l1 // 4
-
-
 def streamed_size(device: Device) -> int:
     """The bytes from which on a matrix is walked row by row: the second caches hold no more."""
     return device.l2 * device.threads

@@ -12,7 +12,7 @@ from tc.options import Options
 from tc.plan import PACKED, PARALLEL, REGISTER, SCRATCH, SERIAL, UNROLL, VECTOR
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.cpu.chooser import choose
-from tc.polyhedral.cpu.costs import TileCosts, stored_operations, streamed_row, streamed_size
+from tc.polyhedral.cpu.costs import TileCosts, stored_operations, streamed_size
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences
@@ -81,7 +81,6 @@ def cpu_target(device: Device) -> CpuTarget:
         ),
         lanes=device.lanes(8),
         rewriting=Thresholds(
-            columns=streamed_row(device),
             stored=stored_operations(device),
             rows=streamed_size(device),
             mirrored=STRIPS,

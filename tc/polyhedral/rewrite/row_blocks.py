@@ -8,8 +8,9 @@ threads, so the bits of the result are too; R5 allows the order, as it allows an
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import prod
 
 from tc.affine.forms import Form
@@ -28,7 +29,8 @@ LEAST_ROWS = 64
 
 MOST_ROWS = 256
 """A block of a lone sum has about so many rows at most: each of its sums is a chain of as many
-terms, whose error grows with their number (`kernel.passes.blocked_sums`)."""
+terms, whose error grows with their number (`kernel.passes.blocked_sums`). Loops of up to twice as
+many rows are a block as they are."""
 
 LEAST_BLOCKS = 8
 
@@ -73,11 +75,18 @@ def share_rows(
 @dataclass(frozen=True)
 class _Walk:
     """A statement each of whose instances touches another element of a matrix, in whose rows the
-    statement's variable `row` counts; `most_rows` of them, if not None, are a block at most."""
+    statement's variables `rows` count, the first of which is `row`: one variable, but for sums of
+    columns, in each row of which `columns` count. The statement has a matrix `alone`, or goes over
+    blocks along `row` as others do."""
 
     shaped: ShapedStatement
-    row: str
-    most_rows: int | None = None
+    rows: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    alone: bool = False
+
+    @property
+    def row(self) -> str:
+        return self.rows[0]
 
     @property
     def sums_columns(self) -> bool:
@@ -126,9 +135,9 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
         group = _group(tensor, shaped, met)
         if len(group) == 1:
             is_sum = is_sum_of_columns(group[0].shaped, shaped.program, strided)
-            if not is_sum or prod(shape) // shape[0] <= limits.few:
+            if not is_sum or prod(shape[len(group[0].rows) :]) <= limits.few:
                 continue
-            group = [replace(group[0], most_rows=MOST_ROWS)]
+            group = [replace(group[0], alone=True)]
         if any(each.sums_columns for each in group):
             met |= {id(each.shaped) for each in group}
             yield from group
@@ -155,7 +164,7 @@ def _group(tensor: str, shaped: ShapedProgram, met: Container[int]) -> list[_Wal
             continue
         is_tied = any(each.touches(statement.target, touched) for each in group)
         if is_tied and not is_late:
-            rows = (_Walk(old, v) for v in statement.outer)
+            rows = (_Walk(old, (v,)) for v in statement.outer)
             if any(all(each.may_precede(row) for each in group) for row in rows):
                 return []
         if is_tied or is_late:
@@ -184,11 +193,15 @@ def _walk(old: ShapedStatement, tensor: str, shaped: ShapedProgram) -> _Walk | N
     fixed = {v for v in statement.variables if old.ranges[v].extent == 1}
     if {*variables} | fixed != {*statement.variables} or extents != shape:
         return None
-    row = variables[0]
-    if row in statement.outer:
-        return _Walk(old, row)
+    if variables[0] in statement.outer:
+        return _Walk(old, variables[:1])
+    rows = tuple(takewhile(lambda v: v in statement.reduction, variables))
     is_rounded = shaped.program.tensors[statement.target].dtype != statement.rhs.dtype
-    return _Walk(old, row) if statement.reduction == (row,) and not is_rounded else None
+    if {*rows} != {*statement.reduction} or is_rounded:
+        return None
+    fixed -= {*variables}  # what has one value stands in front of what lies side by side
+    columns = (*(v for v in statement.outer if v in fixed), *variables[len(rows) :])
+    return _Walk(old, rows, columns)
 
 
 def _names(subscripts: Iterable[object]) -> tuple[str, ...] | None:
@@ -200,33 +213,49 @@ def _names(subscripts: Iterable[object]) -> tuple[str, ...] | None:
 
 def _in_blocks(each: _Walk, rewriting: Rewriting) -> list[ShapedStatement] | None:
     """A statement over blocks of rows, and what is left of it behind the last of them."""
-    old, row = each.shaped, each.row
+    old, names = each.shaped, {*each.shaped.statement.variables, *rewriting.shaped.program.tensors}
+    place, length = _cut_loop([old.ranges[v].extent for v in each.rows], alone=each.alone)
+    row, before = each.rows[place], each.rows[:place]
     extent = old.ranges[row].extent
-    length = block_rows(extent, each.most_rows)
     number, end = extent // length, extent // length * length
-    if number < LEAST_BLOCKS:
+    if number * prod(old.ranges[v].extent for v in before) < LEAST_BLOCKS:
         return None
-    block = unused_name(
-        f"{row}_block", {*old.statement.variables, *rewriting.shaped.program.tensors}
-    )
+    if length == 1:
+        return partials(old, rewriting, (*before, row, *each.columns))
+    block = unused_name(f"{row}_block", names)
     cut = substituted(old.statement, {row: Form(0, {block: length, row: 1})})
     ranges = {**old.ranges, block: Range(0, number), row: Range(0, length)}
     left = {**old.ranges, row: Range(end, extent)}
     if each.sums_columns:
-        made = partials(replace(old, statement=cut, ranges=ranges), rewriting, block, first=True)
+        of_block = replace(old, statement=cut, ranges=ranges)
+        made = partials(of_block, rewriting, (*before, block, *each.columns))
         return [*made, rewriting.apart(old, left)] if end < extent else made
     if end == extent:
         return [rewriting.changed(cut, ranges, old)]
     return rewriting.pieces(old, [(cut, ranges), (old.statement, left)])
 
 
-def block_rows(extent: int, most: int | None = None) -> int:
-    """How many of so many rows are a block: as many as leave the fewest behind the last block, and
-    about `most` where these are fewer.
+def _cut_loop(extents: Sequence[int], *, alone: bool) -> tuple[int, int]:
+    """Which of the loops over rows is cut into blocks, and the length of these: the first one; of
+    those of a lone sum, the innermost one inside of which too few rows are left for a block."""
+    if not alone:
+        return 0, block_rows(extents[0], extents[0] // BLOCKS)
+    place, inside = len(extents) - 1, 1
+    while place and inside * extents[place] <= 2 * MOST_ROWS:
+        inside, place = inside * extents[place], place - 1
+    return place, block_rows(extents[place], min(prod(extents) // BLOCKS, MOST_ROWS), inside)
 
-    >>> block_rows(4096), block_rows(5500), block_rows(1_000_000), block_rows(1_000_000, 256)
-    (128, 152, 31248, 288)
+
+def block_rows(extent: int, about: int, inside: int = 1) -> int:
+    """How many iterations of a loop, with `inside` rows in each, are a block of `about` so many
+    rows: as many as leave the fewest behind the last block.
+
+    >>> block_rows(4096, 128), block_rows(5500, 171), block_rows(1_000_000, 256)
+    (128, 152, 288)
+    >>> block_rows(25, 256, 16), block_rows(25, 256, 400)
+    (12, 1)
     """
-    usual = max(LEAST_ROWS, min(extent // BLOCKS, most or extent)) // STEP
-    sizes = range(STEP * (usual * 3 // 4), STEP * (usual * 5 // 4) + 1, STEP)
-    return min(sizes, key=lambda size: (extent % size * 4 // size, abs(size - STEP * usual)))
+    step = STEP if inside == 1 else 1
+    usual = max(1, max(LEAST_ROWS, about) // (step * inside))
+    sizes = range(step * max(1, usual * 3 // 4), step * (usual * 5 // 4) + 1, step)
+    return min(sizes, key=lambda size: (extent % size * 4 // size, abs(size - step * usual)))

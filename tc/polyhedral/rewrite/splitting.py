@@ -7,9 +7,7 @@ number of values that suits, the longest is cut into strips: `s +=! x(i)` become
 `t(p) +=! x(p * L + i)`, `s +=! t(p)`, and `s += x(i)` for the few that are left.
 
 Where all elements need all of an operand, as in `C(i,j) +=! A(k,i) * B(k,j)`, more of them count as
-few: a strip of the operands stays in the cache for all elements. So do more of those that sum
-columns of an input, as in `s(j) +=! X(i,j)`, of much memory: one after the other, or a few at a
-time, they jump through all of it, and a strip has rows that lie together.
+few: a strip of the operands stays in the cache for all elements.
 """
 
 from __future__ import annotations
@@ -55,11 +53,8 @@ def is_partial(statement: str) -> bool:
     return statement.endswith(f".{_PARTIAL}")
 
 
-def split(
-    shaped: ShapedProgram, thresholds: Thresholds | None = None, strided: Container[str] = ()
-) -> ShapedProgram:
-    """The program with long reductions to few elements split along one variable. Inputs that are
-    `strided` are not row-major.
+def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
+    """The program with long reductions to few elements split along one variable.
 
     The temporaries are new, named after the target ("s.p0"); the statement that combines them
     keeps its name. A program in which nothing is split is returned as it is.
@@ -78,7 +73,7 @@ def split(
     ['s.p0(i_part) +=! x(1536 * i_part + i)', 's +=! s.p0(i_part)', 's += x(i)']
     """
     rewriting, limits = Rewriting(shaped, "split"), thresholds or Thresholds()
-    return rewriting.program(lambda old: _split(old, rewriting, limits, strided), partials_first)
+    return rewriting.program(lambda old: _split(old, rewriting, limits), partials_first)
 
 
 def partials_first(statements: list[ShapedStatement]) -> list[ShapedStatement]:
@@ -113,16 +108,6 @@ def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
     """Whether a reduction is long, and to few elements."""
     most = limits.few if _has_own_reads(old) else limits.shared
     return _elements(old) <= most and _steps(old) >= limits.long
-
-
-def _sums_long_columns(
-    old: ShapedStatement, program: Program, limits: Thresholds, strided: Container[str]
-) -> bool:
-    """Whether it sums columns that are long enough to be read row by row, alone: with what computes
-    the terms, or reads the sums, it would better share loops over columns."""
-    size = _elements(old) * old.statement.rhs.dtype.bytes
-    is_large = size <= limits.columns and 0 < limits.rows <= size * _steps(old)
-    return is_large and is_sum_of_columns(old, program, strided)
 
 
 def is_sum_of_columns(old: ShapedStatement, program: Program, strided: Container[str]) -> bool:
@@ -194,36 +179,36 @@ def _variable(old: ShapedStatement, limits: Thresholds) -> str | None:
 
 
 def _split(
-    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds, strided: Container[str]
+    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds
 ) -> list[ShapedStatement] | None:
-    if old.statement.op == "=" or old.checked or old.is_empty:
-        return None
-    first = _sums_long_columns(old, rewriting.shaped.program, limits, strided)
-    if not (first or _is_long(old, limits)):
+    if old.statement.op == "=" or old.checked or old.is_empty or not _is_long(old, limits):
         return None
     variable = _variable(old, limits)
     if variable is None:
-        return _cut(old, rewriting, limits, first=first)
-    return partials(old, rewriting, variable, first=first)
+        return _cut(old, rewriting, limits)
+    return partials(old, rewriting, _with_part(old, variable))
+
+
+def _with_part(old: ShapedStatement, variable: str) -> tuple[str, ...]:
+    """The variables of partial results along one more variable: where all elements of a part read
+    what the part reads, parts are outermost."""
+    outer = old.statement.outer
+    return (*outer, variable) if _has_own_reads(old) else (variable, *outer)
 
 
 def partials(
-    old: ShapedStatement, rewriting: Rewriting, variable: str, *, first: bool
+    old: ShapedStatement, rewriting: Rewriting, outer: tuple[str, ...]
 ) -> list[ShapedStatement]:
-    """A reduction without one of its variables, and the reduction along that. With `first`, the
-    results of a part lie side by side, as what they read does."""
+    """A reduction to an element for all values of `outer`, variables of the left side and of the
+    reduction, and the reduction along the latter."""
     statement = old.statement
-    if _has_own_reads(old) and not first:
-        outer = (*statement.outer, variable)
-    else:  # all elements of a part read what it reads
-        outer = (variable, *statement.outer)
-    rest = tuple(v for v in statement.reduction if v != variable)
+    rest = tuple(v for v in statement.reduction if v not in outer)
     partial, read = rewriting.store(old, statement.rhs, outer, rest, name=_PARTIAL, kind="p")
     return [partial, rewriting.remaining(old, read, outer)]
 
 
 def _cut(
-    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds, *, first: bool
+    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds
 ) -> list[ShapedStatement] | None:
     """A reduction whose longest variable is cut into strips, whose lengths are multiples of
     `limits.strip`, and what is left behind the last of them. Not where a value is rounded when it
@@ -246,7 +231,7 @@ def _cut(
         statement=substituted(statement, {variable: Form(0, {strip: length, variable: 1})}),
         ranges={**old.ranges, strip: Range(0, number), variable: Range(0, length)},
     )
-    made = partials(cut, rewriting, strip, first=first)
+    made = partials(cut, rewriting, _with_part(cut, strip))
     if number * length < extent:
         made.append(rewriting.apart(old, {variable: Range(number * length, extent)}))
     return made

@@ -14,8 +14,7 @@ SHORT = 9
 class Thresholds:
     """`order` prices the orders of a sum of products. A reduction of `long` steps to at most `few`
     elements, or `shared` ones that read the same elements, is split into `parts` or more partial
-    ones, of `left` steps or more each; so are sums of columns that take up to `columns` bytes, of
-    what takes `rows` bytes or more; where no variable gives these, one is cut into `strips` or
+    ones, of `left` steps or more each; where no variable gives these, one is cut into `strips` or
     more, whose lengths are multiples of `strip`. Statements that go over a matrix of `rows` bytes
     or more do so together, row by row. For linear subscripts, a range is cut into at most
     `pieces` (0: no statement is changed for that), or into periods of at least `period`; or a
@@ -29,7 +28,6 @@ class Thresholds:
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
     shared: int = 1 << 14
-    columns: int = 0
     rows: int = 0
     parts: int = 16
     left: int = 32

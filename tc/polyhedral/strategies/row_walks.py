@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from math import prod
 
-from tc.polyhedral.rewrite.splitting import is_partial
+from tc.affine.forms import LinearForm
+from tc.polyhedral.rewrite.splitting import is_partial, name_of_partial
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
+
+LEAST_COLUMNS = 16
+"""Rows of so many elements, a line of floats, or more are walked from end to end."""
 
 
 @dataclass(frozen=True)
 class RowWalks:
-    """`rows` are the variables of each such statement that count blocks of rows, and rows in a
-    block. The statements of a group go over one matrix."""
+    """`rows` are the variables of each such statement that count blocks of rows, and then those
+    that count rows in a block. The statements of a group go over one matrix."""
 
     rows: Mapping[str, tuple[str, ...]]
     groups: tuple[tuple[str, ...], ...]
@@ -41,37 +47,57 @@ class RowWalks:
 def row_walks(scop: Scop) -> RowWalks:
     """The statements of a scop that go over rows of a matrix in blocks of equal length, where one
     of them is a partial sum of columns."""
-    found: dict[tuple[object, ...], dict[str, tuple[str, str]]] = {}
+    found: dict[tuple[object, ...], dict[str, tuple[str, ...]]] = {}
     for statement in scop.statements:
+        whole = (s for s in scop.statements if name_of_partial(s.name) == statement.name)
+        summed = {v for s in whole for v in s.reduction}
         for access in statement.accesses:
-            for key, variables in _walk(statement, access):
+            key, variables = _walk(statement, access, summed)
+            if variables:
                 found.setdefault(key, {}).setdefault(statement.name, variables)
     rows: dict[str, tuple[str, ...]] = {}
     groups = []
     for walks in found.values():
-        sums = (n for n, (_, row) in walks.items() if row in scop.statement(n).reduction)
+        sums = (n for n, own in walks.items() if own[-1] in scop.statement(n).reduction)
         if any(map(is_partial, sums)) and not walks.keys() & rows.keys():
             rows |= walks
             groups.append(tuple(walks))
     for statement in scop.statements:
-        whole = rows.get(statement.name.removesuffix(".init"), ())
-        if statement.kind == "init" and whole:
-            rows[statement.name] = tuple(v for v in whole if v in statement.variables)
+        counted = rows.get(statement.name.removesuffix(".init"), ())
+        if statement.kind == "init" and counted:
+            rows[statement.name] = tuple(v for v in counted if v in statement.variables)
     return RowWalks(rows, tuple(groups))
 
 
 def _walk(
-    statement: ScopStatement, access: Access
-) -> Iterator[tuple[tuple[object, ...], tuple[str, str]]]:
+    statement: ScopStatement, access: Access, summed: Container[str]
+) -> tuple[tuple[object, ...], tuple[str, ...]]:
     """What tells how an access, each of whose instances touches another element, goes over rows in
-    blocks, with the variables that count blocks and rows; nothing where it goes otherwise."""
-    first = access.subscripts[0] if len(access.subscripts) > 1 else None
-    if first is None or len(first.terms) != 2:
-        return
-    row, block = sorted(first.terms, key=lambda v: abs(first.terms[v]))
+    blocks, with the variables that count blocks and rows; none where it goes otherwise. The results
+    of a partial sum are `summed` over blocks."""
+    digits = [_digits(statement, subscript) for subscript in access.subscripts]
     used = {v for s in access.subscripts if s is not None for v in s.terms}
-    length = statement.ranges[row][1]
     long = {v for v, (begin, end) in statement.ranges.items() if end - begin > 1}
-    if used >= long and first.terms == {row: 1, block: length}:
-        key = (access.tensor, first.constant, statement.ranges[row], statement.ranges[block])
-        yield key, (block, row)
+    first = access.subscripts[0] if len(digits) > 1 and used >= long else None
+    if first is None:
+        return (), ()
+    rows: tuple[str, ...] = digits[0] if len(digits[0]) == 2 else ()
+    if is_partial(statement.name):
+        order = [v for own in digits for v in own]
+        blocks = tuple(takewhile(lambda v: v in summed, order))
+        sums = tuple(takewhile(lambda v: v in statement.reduction, order[len(blocks) :]))
+        columns = (statement.ranges[v] for v in order[len(blocks) + len(sums) :])
+        is_long = prod(end - begin for begin, end in columns) >= LEAST_COLUMNS
+        if is_long and {*sums} == {*statement.reduction}:
+            rows = (*blocks, *sums)
+    return (access.tensor, first.constant, *(statement.ranges[v] for v in digits[0])), rows
+
+
+def _digits(statement: ScopStatement, subscript: LinearForm | None) -> tuple[str, ...]:
+    """The variables that count along a dimension, one or that of blocks and that of rows in them;
+    none where these are others."""
+    terms = {} if subscript is None else dict(subscript.terms)
+    order = sorted(terms, key=lambda v: abs(terms[v]))
+    length = statement.ranges[order[0]][1] if order else 0
+    is_counted = list(map(terms.get, order)) in ([1], [1, length])
+    return tuple(reversed(order)) if is_counted else ()
