@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from bench.cpu_kernels.table import BY_NAME
+from tc.api import explain
 from tc.device import Device
 from tc.plan import Plan
 from tc.polyhedral import lowering
@@ -424,3 +425,42 @@ def test_rows_that_lie_apart() -> None:
     """Sums along rows of A read lines from end to end."""
     text = SIDE_BY_SIDE.replace("float(K,M) A", "float(M,K) A").replace("A(k,i)", "A(i,k)")
     assert not packs_rows(NARROW_UNITS, text)
+
+
+def rows_of_stencil(text: str, device: Device, **sizes: int) -> int:
+    """How many rows the register tile of the last statement has."""
+    mapping = explain(text, sizes, device=device).stages["mapping"]
+    found = re.findall(r"a register tile of (\d+) i x", mapping)
+    return int(found[-1]) if found else 1
+
+
+CROSS = "a(i,j+1) + a(i+1,j) + a(i+1,j+1) + a(i+1,j+2) + a(i+2,j+1)"
+
+
+@pytest.mark.parametrize(
+    ("body", "l1", "rows"),
+    [
+        (CROSS, 32 << 10, 6),  # 8 rows are read, and a page has 8 lines for each set
+        (CROSS, 48 << 10, 5),  # of two vectors
+        (CROSS, 16 << 10, 2),
+        (CROSS, 8 << 10, 1),
+        ("a(i,j) + a(i,j+1) + a(i,j+2)", 32 << 10, 1),  # no other row reads these
+        ("a(i,j) + b(j)", 32 << 10, 1),
+        ("a(i,j) + (i > 3 ? a(i+1,j) : 0)", 32 << 10, 1),  # which not all rows read
+    ],
+)
+def test_rows_of_a_stencil_share_what_they_read(body: str, l1: int, rows: int) -> None:
+    where = " where i in 0:600" if "?" in body else ""
+    head = "float(N,M) a, float(M) b" if "b" in body else "float(N,M) a"
+    text = f"def f({head}) -> (o) {{ o(i,j) = {body}{where} }}"
+    device = replace(NARROW_UNITS, l1=l1)
+    assert rows_of_stencil(text, device, N=602, M=640) == rows
+
+
+def test_registers_hold_what_a_row_of_a_stencil_reads() -> None:
+    """25 vectors, for which 16 registers are too few."""
+    terms = " + ".join(f"a(i+{n // 5},j+{n % 5})" for n in range(25))
+    text = f"def f(float(N,M) a) -> (o) {{ o(i,j) = {terms} }}"
+    many = replace(NARROW_UNITS, unit_bits=512)
+    assert rows_of_stencil(text, many, N=604, M=644) > 1
+    assert rows_of_stencil(text, replace(many, vector_registers=16), N=604, M=644) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import inf
 
 import numpy as np
 import pytest
@@ -98,6 +99,50 @@ def test_what_it_costs() -> None:
     program = shape(text, N=1001)
     assert inlined(program, 2.9) is program
     assert inlined(program, 3.1) is not program
+
+
+@pytest.mark.parametrize(
+    ("read", "tile_rows", "least", "most"),
+    [
+        ("x(i,j)", 0, 3.9, 4.1),  # twice more for each element
+        ("x(i,j)", 8, 0.6, 0.7),  # 8 rows for each 6
+        ("x(i,j)", 4, 1.9, 2.1),  # 4 for each 2
+        ("x(i,j)", 2, 3.9, 4.1),
+        ("y(i,j)", 8, 1.9, 2.1),  # two rows of tensors for each row: 4 for each 2
+        ("x(i+1,j)", 8, 1.9, 2.1),
+    ],
+)
+def test_rows_of_a_register_tile_share_what_they_compute(
+    read: str, tile_rows: int, least: float, most: float
+) -> None:
+    text = (
+        f"def f(float(N,N) x, float(N,N) y) -> (o) {{ d(i,j) = x(i,j+1) + x(i,j+2) + {read}"
+        "  o(i,j) = d(i,j) + d(i+1,j) + d(i+2,j) }"
+    )
+    program = shape(text, N=2000)
+    for stored, is_inlined in ((least, False), (most, True)):
+        limits = Thresholds(stored=((inf, stored),), tile_rows=tile_rows)
+        assert (inline(program, limits) is not program) is is_inlined
+
+
+def test_columns_are_computed_again() -> None:
+    """Neighbours in a row are not in one vector."""
+    text = "def f(float(N,N) x) -> (o) { d(i,j) = x(i,j) + 1  o(i,j) = d(i,j) + d(i,j+2) }"
+    program = shape(text, N=2000)
+    for stored, is_inlined in ((0.9, False), (1.1, True)):
+        limits = Thresholds(stored=((inf, stored),), tile_rows=8)
+        assert (inline(program, limits) is not program) is is_inlined
+
+
+def test_a_blur_computes_its_rows_in_registers() -> None:
+    """In the whole pipeline."""
+    text = "def blur(float(H,W) x) -> (o) { h(i,j) = x(i,j) + x(i,j+1) + x(i,j+2)  "
+    text += "o(i,j) = h(i,j) + h(i+1,j) + h(i+2,j) }"
+    device = tc.Device(vector_bits=256, l1=32 << 10, threads=2)
+    stages = tc.explain(text, {"H": 602, "W": 602}, device=device).stages
+    assert "h.tile" not in stages["rewrite"]
+    assert "S0" not in stages["scop"]
+    assert "a register tile of 6 i x" in stages["mapping"]
 
 
 def test_expressions_do_not_grow_without_end() -> None:

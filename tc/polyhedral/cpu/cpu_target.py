@@ -85,6 +85,7 @@ def cpu_target(device: Device) -> CpuTarget:
             rows=streamed_size(device),
             mirrored=STRIPS,
             tile_bytes=device.l2 // 2,
+            tile_rows=device.l1 // device.page,
         ),
         fusion_bytes=device.l2 // 2,
         passes=PASSES,

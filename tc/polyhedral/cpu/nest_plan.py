@@ -566,7 +566,8 @@ class NestPlanner:
         if chosen.row is not None and chosen.rows > 1:
             across = f" x all {self.nest.extent(column)} {column.name}" if column else ""
             text += f"; a register tile of {chosen.rows} {chosen.row.name}{across} x"
-            text += f" {chosen.vectors} vectors, {held} accumulators."
+            text += f" {chosen.vectors} vectors"
+            text += f", {held} accumulators." if self._accumulates or chosen.reduced else "."
         else:
             text += f", {chosen.vectors} at a time."
         for access in self.buffers.packs:

@@ -212,7 +212,8 @@ class _Search:
                     break
                 if (row is not None and not _splits(row, rows)) or (blocked and rows != lanes):
                     continue
-                if rows > 1 and not (blocked or (accumulates and model.row_tiling_pays)):
+                pays = model.row_tiling_pays if accumulates else model.shares_rows(rows)
+                if rows > 1 and not (blocked or pays):
                     continue  # nothing is used again
                 yield model.tile(rows, vectors)
 
@@ -303,6 +304,9 @@ class _Model:
                 if is_apart and self.width < costs.packing_reads * width:
                     far = costs.unprefetched_factor  # else, rows are packed
                 fetched += read.fetched_bytes * -(-count // read.neighbours) * far
+        if rows > 1 and not (self.blocked or self.nest.main.statement.accumulates):
+            part = self._shared_part(rows)
+            loads, loading = loads * part, loading * part
         operations = accumulators * max(1, len(self.reads) - 1)
         plain = not (self.reduced or self.packed)
         part = _computed(self.width, vectors, self.shape) if plain else 1.0
@@ -344,6 +348,48 @@ class _Model:
             self.blocked,
             cost,
         )
+
+    def shares_rows(self, rows: int) -> bool:
+        """Whether rows of a tile of a stencil read what other rows of the tile read. Registers hold
+        what one row reads, and the first cache, of which a page has one line for each set, holds
+        the lines of all rows of tensors that are read side by side."""
+        if self.row is None or self.nest.main.reduction:
+            return False
+        lines = {line for row in self._windows[:rows] for line, _ in row}
+        fits = len(lines) <= self.device.l1 // self.device.page
+        fits &= len(self._windows[0]) < self.device.vector_registers
+        return fits and self._shared_part(rows) < 1.0
+
+    def _shared_part(self, rows: int) -> float:
+        """The part of the vectors read by some rows of a stencil that is left where each is loaded
+        once."""
+        found = {vector for row in self._windows[:rows] for vector in row}
+        return len(found) / (rows * len(self._windows[0]))
+
+    @cached_property
+    def _windows(self) -> list[set[tuple[object, object]]]:
+        """The vectors that each row of a tile reads, each behind the row of a tensor that has the
+        vector. What has no linear form, is read under a condition, or is the same in all rows,
+        counts for each row of the tile anew."""
+        u, v = self.shape.u or "", self.shape.v
+        found: list[set[tuple[object, object]]] = [set() for _ in range(MAX_ROWS)]
+        for access in (read.access for read in self.reads):
+            forms = [form for form in access.subscripts if form is not None]
+            is_plain = len(forms) == len(access.subscripts) and not access.guarded
+            moves = self.nest.info.uses(access, u)
+            for n, row in enumerate(found):
+                places = [
+                    (f.constant + n * f.terms.get(u, 0), *sorted(f.terms.items())) for f in forms
+                ]
+                own = (access.site, n)
+                if is_plain and moves:
+                    across = tuple(
+                        at for at, f in zip(places, forms, strict=True) if v not in f.terms
+                    )
+                    row.add(((access.tensor, across), tuple(places)))
+                else:
+                    row.add((own if moves else (), own))
+        return found
 
     def _moves_with_columns(self, access: Access) -> bool:
         return self.column is not None and self.nest.uses(access, self.column)

@@ -2,7 +2,8 @@
 
 `d(i) = x(i+1) - x(i)` and `o(i) = d(i+1) - d(i)` become `o(i) = (x(i+2) - x(i+1)) - (x(i+1) -
 x(i))`: an element is computed twice, but none is stored and read again (Halide's `compute_inline`,
-Ragan-Kelley et al. 2013, section 2). A temporary that all statements read at the place of their own
+Ragan-Kelley et al. 2013, section 2). Rows that are read side by side share in registers what they
+compute (`cpu.register_tiles`). A temporary that all statements read at the place of their own
 indices is none of these: fusion keeps it in a register.
 """
 
@@ -117,20 +118,43 @@ class _Inlining:
         """Whether a temporary takes fewer operations where it is read than what storing it
         costs."""
         shapes, tensors = self._shaped.shapes, self._shaped.program.tensors
-        elements, computed, is_moved = prod(shapes[name]), 0, False
+        elements, computed, is_moved = prod(shapes[name]), 0.0, False
         rhs, touched = writer.statement.rhs, {name}
+        reads = (node for node in p.walk(rhs) if isinstance(node, p.Read))
+        rows = len({(read.tensor, read.subscripts[:-1]) for read in reads})
         size = sum(1 for _ in p.walk(rhs))
         for each in readers:
             statement = each.statement
             uses = [n.subscripts for n in _reads(name, statement.rhs)]
             if sum(1 for _ in p.walk(statement.rhs)) + len(uses) * size > MAX_NODES:
                 return False
-            computed += len({*uses}) * prod(r.end - r.begin for r in each.ranges.values())
+            computed += self._copies({*uses}, rows) * prod(
+                r.end - r.begin for r in each.ranges.values()
+            )
             is_moved |= any(subscripts != statement.subscripts for subscripts in uses)
             touched |= {statement.target, *_tensors(statement.rhs)}
         again = operations_of(rhs) * (computed - elements)
         held = sum(prod(shapes[t]) * tensors[t].dtype.bytes for t in touched)
         return is_moved and again < self._limits.stored_operations(held) * elements
+
+    def _copies(self, uses: set[tuple[p.Expr, ...]], rows_read: int) -> float:
+        """How often a statement computes what it reads of a temporary at some places, where each
+        place takes `rows_read` rows of tensors: once for all places that lie in one column, beside
+        the rows at the edges of a tile whose rows are read side by side."""
+        forms = [[linear_form(s, self._known, exact=True) for s in at] for at in uses]
+        known = [[f for f in at if f is not None] for at in forms]
+        fewest, rank = float(len(uses)), len(forms[0])
+        for axis in range(rank - 1) if all(len(at) == rank for at in known) else ():
+            columns: dict[object, list[int]] = defaultdict(list)
+            for at in known:
+                moved = (f.shifted(-f.constant) if d == axis else f for d, f in enumerate(at))
+                column = tuple((f.constant, *f.terms.items()) for f in moved)
+                columns[column].append(at[axis].constant)
+            overlaps = [max(found) - min(found) for found in columns.values()]
+            size = self._limits.tile_rows // max(1, rows_read) - max(overlaps)
+            if size > 0:
+                fewest = min(fewest, sum(1 + overlap / size for overlap in overlaps))
+        return fewest
 
     def _inlined(
         self, name: str, writer: ShapedStatement, reader: ShapedStatement

@@ -23,7 +23,7 @@ class Thresholds:
     be swapped becomes up to `mirrored` strips and copies. `stored` has numbers of bytes, least
     first, and the operations in the time of which an element among so much data is stored and read
     again. In a tile, the temporaries of a chain of stencils take at most `tile_bytes` (0: there are
-    no tiles)."""
+    no tiles). A register tile reads at most `tile_rows` rows of tensors side by side."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
@@ -42,6 +42,7 @@ class Thresholds:
     mirrored: int = 0
     stored: tuple[tuple[float, float], ...] = ()
     tile_bytes: int = 0
+    tile_rows: int = 0
 
     def stored_operations(self, size: int) -> float:
         """The operations in the time of which an element is stored and read again, where that
