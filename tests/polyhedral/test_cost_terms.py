@@ -464,3 +464,8 @@ def test_registers_hold_what_a_row_of_a_stencil_reads() -> None:
     many = replace(NARROW_UNITS, unit_bits=512)
     assert rows_of_stencil(text, many, N=604, M=644) > 1
     assert rows_of_stencil(text, replace(many, vector_registers=16), N=604, M=644) == 1
+
+
+def test_rows_that_read_nothing_share_nothing() -> None:
+    text = "def f(float(N,M) a) -> (o) { o(i,j) = 2 where i in 0:N, j in 0:M }"
+    assert rows_of_stencil(text, NARROW_UNITS, N=600, M=640) == 1

@@ -353,7 +353,7 @@ class _Model:
         """Whether rows of a tile of a stencil read what other rows of the tile read. Registers hold
         what one row reads, and the first cache, of which a page has one line for each set, holds
         the lines of all rows of tensors that are read side by side."""
-        if self.row is None or self.nest.main.reduction:
+        if self.row is None or self.nest.main.reduction or not self.reads:
             return False
         lines = {line for row in self._windows[:rows] for line, _ in row}
         fits = len(lines) <= self.device.l1 // self.device.page
