@@ -133,11 +133,15 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
         if tensor in shaped.program.temporaries:
             continue  # what shares a strip of columns keeps it in the cache
         group = _group(tensor, shaped, met)
-        if len(group) == 1:
-            is_sum = is_sum_of_columns(group[0].shaped, shaped.program, strided)
-            if not is_sum or prod(shape[len(group[0].rows) :]) <= limits.few:
-                continue
-            group = [replace(group[0], alone=True)]
+        if len(group) < 2:
+            walks = (_walk(old, tensor, shaped) for old in shaped.statements if id(old) not in met)
+            group = [
+                replace(each, alone=True)
+                for each in walks
+                if each is not None
+                and is_sum_of_columns(each.shaped, shaped.program, strided)
+                and prod(shape[len(each.rows) :]) > limits.few
+            ]
         if any(each.sums_columns for each in group):
             met |= {id(each.shaped) for each in group}
             yield from group
