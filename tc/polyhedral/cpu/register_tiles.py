@@ -357,7 +357,7 @@ class _Model:
             return False
         lines = {line for row in self._windows[:rows] for line, _ in row}
         fits = len(lines) <= self.device.l1 // self.device.page
-        fits &= len(self._windows[0]) < self.device.vector_registers
+        fits &= 0 < len(self._windows[0]) < self.device.vector_registers
         return fits and self._shared_part(rows) < 1.0
 
     def _shared_part(self, rows: int) -> float:
