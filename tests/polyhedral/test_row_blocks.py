@@ -200,6 +200,14 @@ def test_loops_that_are_no_blocks_stay() -> None:
     assert "band [e parallel *] permutable\n      sequence" not in found.stages["mapping"]
 
 
+def test_sums_that_share_no_rows_are_cut_alone() -> None:
+    """Others use what is summed along rows before the rows are read again: these stay."""
+    statements = "x(i) +=! A(i,j)  z(i) = x(i) / 2  w(i,j) = A(i,j) - z(i)  y(j) +=! A(i,j) * q(i)"
+    shaped, _ = program(statements.replace("w(", "s("))
+    found = [s.statement.target for s in share_rows(shaped, ALONE).statements]
+    assert found == ["x", "z", "s", "y.p0", "y", "y"]
+
+
 def test_sums_of_columns_are_short_chains() -> None:
     """A lone sum of 100,000 rows has more blocks, each of at most about 256 rows."""
     shaped = share_rows(program("x(j) +=! A(i,j)", rows=100_000)[0], ALONE)

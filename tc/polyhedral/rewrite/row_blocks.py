@@ -139,6 +139,7 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
                 replace(each, alone=True)
                 for each in walks
                 if each is not None
+                and each.sums_columns
                 and is_sum_of_columns(each.shaped, shaped.program, strided)
                 and prod(shape[len(each.rows) :]) > limits.few
             ]
