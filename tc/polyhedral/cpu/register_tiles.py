@@ -353,18 +353,18 @@ class _Model:
         """Whether rows of a tile of a stencil read what other rows of the tile read. Registers hold
         what one row reads, and the first cache, of which a page has one line for each set, holds
         the lines of all rows of tensors that are read side by side."""
-        if self.row is None or self.nest.main.reduction or not self.reads:
+        if self.row is None or self.nest.main.reduction:
             return False
         lines = {line for row in self._windows[:rows] for line, _ in row}
         fits = len(lines) <= self.device.l1 // self.device.page
-        fits &= 0 < len(self._windows[0]) < self.device.vector_registers
+        fits &= len(self._windows[0]) < self.device.vector_registers
         return fits and self._shared_part(rows) < 1.0
 
     def _shared_part(self, rows: int) -> float:
         """The part of the vectors read by some rows of a stencil that is left where each is loaded
         once."""
         found = {vector for row in self._windows[:rows] for vector in row}
-        return len(found) / (rows * len(self._windows[0]))
+        return len(found) / (rows * len(self._windows[0])) if found else 1.0
 
     @cached_property
     def _windows(self) -> list[set[tuple[object, object]]]:
