@@ -350,7 +350,7 @@ def test_sums_of_long_columns_run_through_rows() -> None:
         shapes = {"x": (2, half, columns), "y": (half, 2, columns), "m": (half,)}
         mapped = trace_for(device, SUMS, None, shapes).mapped
         text = to_text(mapped.tree)
-        assert ("band [n_part parallel *" in text) is by_rows, (rows, columns)
+        assert ("band [n_block parallel *" in text) is by_rows, (rows, columns)
         assert mapped.notes[0].startswith("S0.part.init, S1.part.init, S0.part, S1.part") is by_rows
 
 

@@ -124,28 +124,33 @@ def _is_index(expr: object, name: str) -> bool:
 
 
 def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) -> Iterator[_Walk]:
-    """The statements that are to go over a matrix together; each over one matrix."""
+    """The statements that are to go over a matrix together, each over one matrix; then those that
+    sum the columns of a matrix alone."""
     met: set[int] = set()
-    for tensor, shape in shaped.shapes.items():
-        size = prod(shape) * shaped.program.tensors[tensor].dtype.bytes
-        if len(shape) < 2 or size < limits.rows or tensor in strided:
-            continue
-        if tensor in shaped.program.temporaries:
-            continue  # what shares a strip of columns keeps it in the cache
+    large = [
+        (tensor, shape)
+        for tensor, shape in shaped.shapes.items()
+        if len(shape) > 1 and tensor not in strided
+        # what shares a strip of columns keeps a temporary in the cache
+        and tensor not in shaped.program.temporaries
+        and prod(shape) * shaped.program.tensors[tensor].dtype.bytes >= limits.rows
+    ]
+    for tensor, _ in large:
         group = _group(tensor, shaped, met)
-        if len(group) < 2:
-            walks = (_walk(old, tensor, shaped) for old in shaped.statements if id(old) not in met)
-            group = [
-                replace(each, alone=True)
-                for each in walks
-                if each is not None
-                and each.sums_columns
-                and is_sum_of_columns(each.shaped, shaped.program, strided)
-                and prod(shape[len(each.rows) :]) > limits.few
-            ]
-        if any(each.sums_columns for each in group):
+        if len(group) > 1 and any(each.sums_columns for each in group):
             met |= {id(each.shaped) for each in group}
             yield from group
+    for tensor, shape in large:
+        for old in shaped.statements:
+            each = None if id(old) in met else _walk(old, tensor, shaped)
+            if (
+                each is not None
+                and each.sums_columns
+                and is_sum_of_columns(old, shaped.program, strided)
+                and prod(shape[len(each.rows) :]) > limits.few
+            ):
+                met.add(id(old))
+                yield replace(each, alone=True)
 
 
 def _group(tensor: str, shaped: ShapedProgram, met: Container[int]) -> list[_Walk]:
