@@ -234,6 +234,7 @@ def chain(rng: random.Random) -> str:
     return f"def f(int({dims}) x) -> ({', '.join(results)}) {{ {'  '.join(statements)} }}"
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", ["numba", "c"])
 @settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**30))

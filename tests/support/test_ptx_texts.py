@@ -84,7 +84,7 @@ def is_found(work: Work, source: str) -> bool:
     return False
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("program", CHANGED)
 def test_changed_texts_are_found(program: str) -> None:
     work = work_of(f"{program}: emitted, default", "cuda")

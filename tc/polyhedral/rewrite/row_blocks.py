@@ -130,7 +130,8 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
     large = [
         (tensor, shape)
         for tensor, shape in shaped.shapes.items()
-        if len(shape) > 1 and tensor not in strided
+        if len(shape) > 1
+        and tensor not in strided
         # what shares a strip of columns keeps a temporary in the cache
         and tensor not in shaped.program.temporaries
         and prod(shape) * shaped.program.tensors[tensor].dtype.bytes >= limits.rows
