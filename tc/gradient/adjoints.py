@@ -158,14 +158,12 @@ def _strict(value: p.Expr, operand: p.Expr, adjoint: p.Expr, held: p.Expr | None
     name = value.function if isinstance(value, p.Call) else getattr(value, "op", "")
     if held is not None:
         operand = held
-    wins = e.compare("<" if name.endswith("min") else ">", operand, other)
-    if name.startswith("f"):
+    wins: p.Expr = e.compare("<" if name.endswith("min") else ">", operand, other)
+    unrounded = other.operand if isinstance(other, p.Convert) else other
+    may_be_missing = unrounded.dtype.is_float and not isinstance(unrounded, p.Literal)
+    if name.startswith("f") and may_be_missing:
         missing = e.compare("!=", other, other)
         wins = p.Logical("||", (wins, missing), span=e.NO_SPAN)
-        if isinstance(other, p.Literal | p.Size) or isinstance(
-            getattr(other, "operand", None), p.Literal | p.Size
-        ):
-            wins = e.compare("<" if name.endswith("min") else ">", operand, other)
     return e.select(wins, adjoint)
 
 

@@ -200,6 +200,18 @@ def test_results_that_do_not_tell(last: str) -> None:
     assert "+= X(b, n) * W(o, n)" in tc.grad(LAYER % last, "W").replace("+=!", "+=")
 
 
+@pytest.mark.parametrize("kind", ["int", "uint8", "int64"])
+@pytest.mark.parametrize("function", ["fmin", "fmax"])
+def test_an_integer_is_no_nan(function: str, kind: str) -> None:
+    """A scalar of integers, of which alone a condition were, would decide a range."""
+    text = f"def f(float(N) a, {kind} b) -> (o) {{ o(i) = {function}(a(i), b) }}"
+    assert "!=" not in tc.grad(text)
+    a = np.array([-1.0, 0.5, 3.0], np.float32)
+    found = tc.interpret(tc.grad(text), {"a": a, "b": 1, "d_o": np.float32([2, 3, 4])})
+    wanted = {"fmin": [2, 3, 0], "fmax": [0, 0, 4]}[function]
+    assert np.asarray(found).tolist() == wanted
+
+
 def test_nothing_is_held_where_nothing_is_saved() -> None:
     assert "X(b, n) * W(o, n)" in tc.grad(LAYER % "max(Y(b,o), 0)", save="none")
 
