@@ -23,7 +23,7 @@ def campaign() -> Iterator[ProgramCampaign]:
     campaign.close()
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
 def test_programs(first: int, campaign: ProgramCampaign, tmp_path: Path) -> None:
     """A failing program is written to a file: move the file to `tests/programs/found` once tc is

@@ -126,7 +126,7 @@ def _resized(value: Any, named: Sequence[bool], more: int) -> Any:
     return np.resize(value, shape)
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_programs_touch_only_their_arrays(backend: str) -> None:
     if backend not in registry.usable_names():
@@ -134,6 +134,7 @@ def test_programs_touch_only_their_arrays(backend: str) -> None:
     _check_all(backend, list(LARGER))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", ["numba", "c"])
 def test_rows_touch_only_their_arrays(backend: str) -> None:
     if backend not in registry.usable_names():
@@ -142,6 +143,7 @@ def test_rows_touch_only_their_arrays(backend: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("tail", TAILS)
 @pytest.mark.parametrize("backend", ["numba", "c"])
 def test_all_tails_of_all_programs(backend: str, tail: int) -> None:

@@ -44,6 +44,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @on_pocl
 def test_layouts(layout: str) -> None:

@@ -77,6 +77,7 @@ def counted() -> Iterator[Counter[str]]:
         yield calls
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @on_pocl
 def test_program(case: Case) -> None:
@@ -112,6 +113,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @on_pocl
 def test_any_strides_n2(layout: str) -> None:

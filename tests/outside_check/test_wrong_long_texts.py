@@ -19,6 +19,7 @@ from tests.support.bounds import assert_computes
 X = np.array([-1.5, 0.25, 2.0])
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", ["interpret", "numba"])
 def test_a_flat_sum_is_not_deep(backend: str) -> None:
     """0.18: 201 terms were "more than 200 operations deep"."""
@@ -97,6 +98,7 @@ def test_four_choices_in_one_another() -> None:
     assert len(tc.jvp(first, ("e", "x"))) < 12 * len(first)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("backend", ["interpret", "numba", "c"])
 def test_ten_choices_in_one_another(backend: str) -> None:
     """0.11: the length is linear, and the values are those of e and x, whichever is the larger."""
@@ -114,6 +116,7 @@ def test_ten_choices_in_one_another(backend: str) -> None:
     np.testing.assert_array_equal(found.d_x, np.where(np.abs(e) > x, 0, d))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("outer", ["0", "y(i)", "0 without where"])
 def test_choices_in_one_another_inside_of_a_pad(outer: str) -> None:
     """0.11, next door: a pad was derived as a whole, 14,443 characters for 131."""
@@ -198,6 +201,7 @@ def test_work_is_linear_in_statements(name: str, count: int) -> None:
     assert work[1] < 4 * work[0]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("backend", ["numba", "c", "interpret"])
 def test_a_thousand_statements(backend: str) -> None:
     """Of one tensor: their boxes were subtracted from each other 1,000 generators deep."""
@@ -212,6 +216,7 @@ def test_a_thousand_statements(backend: str) -> None:
         np.testing.assert_array_equal(result, np.full(3, 999 * 1000 / 2, np.float32))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", ["numba", "c"])
 def test_what_shares_loops_no_more_has_its_values(backend: str) -> None:
     """Chains of just as many statements as share loops, and of one more, in three parts."""

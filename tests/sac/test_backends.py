@@ -96,6 +96,7 @@ def test_pocl_refuses_by_a_rule(number: int) -> None:
     assert [words for words in case.says if words not in str(raised.value)] == []
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("case", VALUES[::6], ids=lambda case: case.name)
 def test_a_text_for_cuda_is_printed(case: RuleCase) -> None:
     text = str(tc.sac.emit(case.src, given(case), backend="cuda", **entry(case)))

@@ -23,11 +23,13 @@ def test_all_are_listed() -> None:
     assert {path.stem for path in SCRIPTS} == {path.stem for path in FOLDER.glob("*.sac")}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.sac")), ids=lambda path: path.stem)
 def test_its_text_is_in_the_standard_layout(path: Path) -> None:
     assert main(["fmt", "--check", str(path)]) == 0
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_example(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

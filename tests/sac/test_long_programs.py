@@ -61,6 +61,7 @@ def test_demands_and_shapes_follow_no_chain(monkeypatch: pytest.MonkeyPatch) -> 
 CALLS = ["f{0}(x) + f{0}(x)", "f{0}(x + 1) ++ f{0}(x + 1)", "[f{0}(x), f{0}(x)][sum(f{0}(x))]"]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("body", CALLS)
 def test_calls_of_calls(body: str) -> None:
     """A function is looked at once for a level, and a call once for equal arguments."""
@@ -75,6 +76,7 @@ def test_calls_of_calls(body: str) -> None:
     assert found == [3 * 2**24 if "++" in body else 3]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("count", [8, 64])
 def test_relaxations_in_a_row(count: int) -> None:
     steps = "".join(f"x{k + 1} = relax(x{k}); " for k in range(count))
@@ -107,6 +109,7 @@ CHAINS = [
 ]
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("kind", ["int32", "float32"])
 @pytest.mark.parametrize("step", CHAINS)
 def test_short_vectors_that_use_the_one_before_twice(step: str, kind: str) -> None:

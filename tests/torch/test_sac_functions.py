@@ -63,6 +63,7 @@ PROGRAMS: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_and_gradients_are_torchs(name: str, rank: int) -> None:
@@ -76,6 +77,7 @@ def test_values_and_gradients_are_torchs(name: str, rank: int) -> None:
     torch.testing.assert_close(gradients, torch.autograd.grad((due * weights).sum(), inputs))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_second_derivatives_and_transforms(name: str) -> None:
     text, own = PROGRAMS[name]
@@ -117,6 +119,7 @@ def whole(function: Any, **how: Any) -> Any:
 
 
 @pytest.mark.usefixtures("fresh")
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_graph_of_torch_has_the_call_with_its_gradients(name: str) -> None:
     """One graph for each rank and shape, though torch takes sizes that change for symbols."""

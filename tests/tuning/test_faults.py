@@ -74,6 +74,7 @@ def trials() -> dict[Options, Trial]:
     return found
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", REASONS)
 def test_a_fault_while_it_runs(name: str, trials: dict[Options, Trial]) -> None:
     failure = trials[while_running(name)].failure
@@ -81,6 +82,7 @@ def test_a_fault_while_it_runs(name: str, trials: dict[Options, Trial]) -> None:
     assert failure.startswith(REASONS[name])
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", COMPILING)
 def test_a_fault_while_it_is_compiled(name: str, trials: dict[Options, Trial]) -> None:
     failure = trials[while_compiling(name)].failure

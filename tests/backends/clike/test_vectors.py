@@ -98,6 +98,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("dtype", "lanes"), SHAPES, ids=str)
 def test_arithmetic(dtype: DType, lanes: int) -> None:
     given, a, b = pair(dtype, lanes)
@@ -121,6 +122,7 @@ def cast_constants(expr: Expr) -> Expr:
             return expr
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_division_rounds_downward(dtype: DType) -> None:
     given, a, b = pair(dtype, 16)
@@ -132,6 +134,7 @@ def test_division_rounds_downward(dtype: DType) -> None:
         check(BACKEND, lanewise(exprs, given, 16), given)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_division_by_zero_does_not_trap(dtype: DType) -> None:
     given, a, _ = pair(dtype, 16)
@@ -142,6 +145,7 @@ def test_division_by_zero_does_not_trap(dtype: DType) -> None:
     run(BACKEND, lanewise([both("/", a, zero), both("%", a, zero)], given, 16), given)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_shifts(dtype: DType) -> None:
     """Of vectors, and of scalars, where & | ^ are tested too."""
@@ -157,6 +161,7 @@ def test_shifts(dtype: DType) -> None:
     check(BACKEND, lanewise(exprs, given, 16), given)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("dtype", "lanes"), [(BOOL, 16), *SHAPES], ids=str)
 def test_comparisons_and_choices(dtype: DType, lanes: int) -> None:
     given, a, b = pair(dtype, lanes)
@@ -170,6 +175,7 @@ def test_comparisons_and_choices(dtype: DType, lanes: int) -> None:
     check(BACKEND, lanewise(exprs, given, lanes), given)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_wide_masks_meet_narrow_ones(dtype: DType) -> None:
     """Comparisons of one width decide between values of another."""
@@ -184,6 +190,7 @@ def test_wide_masks_meet_narrow_ones(dtype: DType) -> None:
     check(BACKEND, lanewise(exprs, given, 16), given)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("lanes", [2, 16, 64])
 def test_bool(lanes: int) -> None:
     given, p, q = pair(BOOL, lanes)
@@ -210,6 +217,7 @@ def test_bool_arrays_may_hold_any_byte() -> None:
     assert found["o2"].tolist() == expected.astype(int).tolist()
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("source", "lanes"), [(BOOL, 16), *SHAPES], ids=str)
 def test_casts(source: DType, lanes: int) -> None:
     a = samples(source, BLOCKS * lanes)
@@ -220,6 +228,7 @@ def test_casts(source: DType, lanes: int) -> None:
         check(BACKEND, lanewise(exprs, {"a": a}, lanes), {"a": a})
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("source", FLOATS, ids=str)
 def test_floats_truncate_to_integers(source: DType) -> None:
     """Every value in range, the ends too; others give anything, but do not trap."""
