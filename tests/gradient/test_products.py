@@ -24,11 +24,11 @@ FACTORS = {
 VALUES = {"v(j,k)": lambda factor: factor, "v(j,k) * 2 + 1": lambda factor: (factor - 1) // 2}
 
 
-def given(text: str, result: str, term: str, factor: float) -> dict[str, Any]:
+def given(declared: str, result: str, term: str, factor: float) -> dict[str, Any]:
     found: dict[str, Any] = {"c": np.array([1.25, -2.0], "f8" if result == "double" else "f4")}
     if "v" in term:
         numpy_type = {"float": "f4", "int": "i4", "int8": "i1", "uint8": "u1", "int64": "i8"}
-        name = text.split("(N,K) v")[0].split()[-1]
+        name = declared.split("(N,K) v")[0].split()[-1]
         found["v"] = np.full((2, STEPS), VALUES[term](factor)).astype(numpy_type[name])
     if "w" in term:
         found["w"] = np.array([1.0, 2.0])
@@ -44,7 +44,7 @@ def test_the_product_of_many_narrow_terms(kind: str, result: str) -> None:
     inputs = ", ".join(filter(None, (f"{result}(N) c", declared)))
     where = "" if "v" in term else f" where k in 0:{STEPS}"
     text = f"def f({inputs}) -> (o) {{ o(j) = c(j)  o(j) *= {term}{where} }}"
-    known = given(text, result, term, factor)
+    known = given(declared, result, term, factor)
     wanted = float(factor) ** STEPS
     precise = 1e-13 if result == "double" else 1e-5
     gradient = tc.grad(text, "c")

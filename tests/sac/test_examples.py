@@ -23,7 +23,6 @@ def test_all_are_listed() -> None:
     assert {path.stem for path in SCRIPTS} == {path.stem for path in FOLDER.glob("*.sac")}
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.sac")), ids=lambda path: path.stem)
 def test_its_text_is_in_the_standard_layout(path: Path) -> None:
     assert main(["fmt", "--check", str(path)]) == 0

@@ -38,7 +38,8 @@ sums adds about as much to the error as the chains of the blocks."""
 def sum_in_blocks(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with loops that add many terms to locals as loops over blocks of their iterations.
 
-    A block begins its own locals at zero, and adds them at its end to those that were there. Where
+    A block begins its own locals at zero, and adds them at its end to those that were there; many
+    blocks are in groups, which do the same. Where
     a local continues a sum that is held in memory, as that of the steps of a packed panel does, the
     blocks of the loop are a sum of their own, which is added to it. What is reported of checks, and
     all that is no sum, stays as it is.

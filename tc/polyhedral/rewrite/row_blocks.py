@@ -231,7 +231,7 @@ def _in_blocks(each: _Walk, rewriting: Rewriting) -> list[ShapedStatement] | Non
     number, end = extent // length, extent // length * length
     if number * prod(old.ranges[v].extent for v in before) < LEAST_BLOCKS:
         return None
-    if length == 1:
+    if length == 1 and each.sums_columns:
         return partials(old, rewriting, (*before, row, *each.columns))
     block = unused_name(f"{row}_block", names)
     cut = substituted(old.statement, {row: Form(0, {block: length, row: 1})})
