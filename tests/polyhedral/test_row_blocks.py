@@ -102,8 +102,8 @@ def test_only_large_row_major_matrices_are_cut() -> None:
 
 
 def test_a_lone_sum_of_columns() -> None:
-    """A lone sum is cut where its matrix is large; not that of few columns, and not where others
-    compute the terms, or read the sums."""
+    """A lone sum is cut where its matrix is large, also where others read the sums; not that of few
+    columns, and not where others compute the terms, or read the sums and the matrix."""
     size = 520 * 7 * 4
     for limits, is_cut in (
         (Thresholds(rows=size, few=6), True),
@@ -112,9 +112,57 @@ def test_a_lone_sum_of_columns() -> None:
     ):
         shaped, _ = program("x(j) +=! A(i,j) * q(i)")
         assert (share_rows(shaped, limits) is not shaped) == is_cut
-    for statements in ("x(j) +=! A(i,j)  y(j) = x(j) / 2", "y(j,i) = A(i,j)  x(j) +=! y(j,i)"):
+    for statements, is_cut in (
+        ("x(j) +=! A(i,j)  y(j) = x(j) / 2", True),
+        ("x(j) +=! A(i,j)  y(i,j) = A(i,j) - x(j)", False),
+        ("y(j,i) = A(i,j)  x(j) +=! y(j,i)", False),
+    ):
         shaped, _ = program(statements)
-        assert share_rows(shaped, Thresholds(rows=1, few=6)) is shaped
+        assert (share_rows(shaped, Thresholds(rows=1, few=6)) is not shaped) == is_cut
+
+
+PRODUCT = "def f(float(N,I) p, float(I,J) A) -> (x) { x(n,j) +=! p(n,i) * A(i,j) }"
+OF_ROWS = "x.p0(i_block, n, j) +=! p(n, 64 * i_block + i) * A(64 * i_block + i, j)"
+
+
+def test_few_rows_times_a_matrix() -> None:
+    """A sum with up to 16 rows of results is cut where its columns are many and the sums of a block
+    fit; what may share the rows of the matrix with others has one row of results."""
+    wide, most = Thresholds(rows=1, sums=16 * 161 * 4), Thresholds(rows=1, sums=16 * 161 * 4 - 1)
+    for limits, rows, columns, is_cut in (
+        (wide, 16, 161, True),
+        (wide, 17, 150, False),
+        (wide, 16, 160, False),
+        (most, 16, 161, False),
+        (most, 1, 5000, True),
+        (wide, 2, 161, True),
+    ):
+        shaped = shape(PRODUCT, N=rows, I=520, J=columns)
+        found = share_rows(shaped, limits)
+        assert (found is not shaped) == is_cut, (rows, columns)
+        if is_cut:
+            assert OF_ROWS in texts(found)[0]
+    both = PRODUCT.replace("(x)", "(x, y)").replace("}", "y(i) +=! A(i,j) }")
+    shaped = shape(both, N=2, I=520, J=161)
+    assert share_rows(shaped, Thresholds(rows=1)) is shaped
+
+
+@pytest.mark.parametrize("layout", ["p(n,i)", "p(i,n)"])
+@pytest.mark.parametrize(("rows", "columns"), [(2, 161), (7, 163), (16, 195)])
+def test_products_of_few_rows(layout: str, rows: int, columns: int) -> None:
+    """The terms follow an epilogue's start, and the sums one; the matrix is walked row by row."""
+    sizes = "float(N,I) p" if layout == "p(n,i)" else "float(I,N) p"
+    body = f"x(n,j) = b(j)  x(n,j) += {layout} * A(i,j)  x(n,j) = max(x(n,j), 0)"
+    text = f"def f({sizes}, float(I,J) A, float(J) b) -> (x) {{ {body} }}"
+    rng = np.random.default_rng(rows)
+    shapes = {"p": (rows, 523) if layout == "p(n,i)" else (523, rows), "A": (523, columns)}
+    arrays = {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+    arrays["b"] = rng.normal(size=columns).astype(np.float32)
+    shaped, _ = shaped_with(text, arrays)
+    assert "x.p0" in share_rows(shaped, Thresholds(rows=1, sums=1 << 14)).program.temporaries
+    found = run_kernel(shaped, arrays, {}, Thresholds(rows=1, sums=1 << 14))
+    exact, bounds = (f(text, **arrays) for f in (tc.interpret, tc.error_bound))
+    assert_within(found["x"], exact, bounds)
 
 
 OF_LOOPS = {
@@ -384,3 +432,12 @@ def test_a_row_times_a_matrix() -> None:
     lines = [line.strip() for line in found.splitlines()]
     assert "band [k_block parallel *] permutable" in lines
     assert any(line.startswith("band [k div 2, ") for line in lines)
+
+
+def test_few_rows_are_walked_with_the_matrix() -> None:
+    """A register tile has rows of results, and four rows of the matrix at a time."""
+    device = tc.Device(vector_bits=512, vector_registers=32, l2=1 << 17, threads=2)
+    found = tc.explain(PRODUCT, {"N": 8, "I": 4096, "J": 500}, device=device).stages["mapping"]
+    lines = [line.strip() for line in found.split("Mapped.")[1].splitlines()]
+    blocks = lines.index("band [i_block parallel *] permutable")
+    assert any(line.startswith("band [i div 4, j div 64, n div 4]") for line in lines[blocks:])

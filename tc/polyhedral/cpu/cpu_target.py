@@ -83,6 +83,7 @@ def cpu_target(device: Device) -> CpuTarget:
         rewriting=Thresholds(
             stored=stored_operations(device),
             rows=streamed_size(device),
+            sums=device.l2 // 8,
             mirrored=STRIPS,
             tile_bytes=device.l2 // 2,
             tile_rows=device.l1 // device.page,

@@ -16,9 +16,18 @@ from math import prod
 from tc.affine.forms import Form
 from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import substituted
-from tc.polyhedral.rewrite.splitting import is_sum_of_columns, partials, partials_first
+from tc.polyhedral.rewrite.splitting import partials, partials_first
 from tc.polyhedral.rewrite.thresholds import Thresholds
-from tc.semantics.program import Index, Range, Read, ShapedProgram, ShapedStatement, walk
+from tc.semantics.program import (
+    Index,
+    Range,
+    Read,
+    ShapedProgram,
+    ShapedStatement,
+    Statement,
+    index_names,
+    walk,
+)
 
 BLOCKS = 32
 """About so many blocks has a matrix: enough for threads, and what is kept for each is little. Of
@@ -33,6 +42,16 @@ terms, whose error grows with their number (`kernel.passes.blocked_sums`). Loops
 many rows are a block as they are."""
 
 LEAST_BLOCKS = 8
+
+MOST_TIMES = 16
+"""A lone sum has so many rows of results at most: a register tile reads a row of the matrix once
+for all of them. Of more, packed panels do. 16 rows times 16,000 x 500 take 9.9 ms in strips of
+columns and 3.6 row by row, 32 rows times 4096 x 1024 3.4 and 6.3 (one thread of a Zen 4)."""
+
+NARROW = 160
+"""A lone sum with several rows of results has more columns: strips of fewer leave little between.
+8 rows times 16,000 x 128, 160 and 256 take 0.32, 0.43 and 0.89 ms in strips, and 0.46, 0.43 and
+0.69 row by row (Zen 4)."""
 
 STEP = 8
 """A multiple of so many rows is a block: some of these are walked at a time."""
@@ -74,14 +93,16 @@ def share_rows(
 
 @dataclass(frozen=True)
 class _Walk:
-    """A statement each of whose instances touches another element of a matrix, in whose rows the
-    statement's variables `rows` count, the first of which is `row`: one variable, but for sums of
-    columns, in each row of which `columns` count. The statement has a matrix `alone`, or goes over
-    blocks along `row` as others do."""
+    """A statement that goes over a matrix, in whose rows the statement's variables `rows` count,
+    the first of which is `row`: one variable, but for sums of columns, in each row of which
+    `columns` count. Each instance touches another element, or one for each value of the `others`,
+    which count rows of results of a sum. The statement has a matrix `alone`, or goes over blocks
+    along `row` as others do."""
 
     shaped: ShapedStatement
     rows: tuple[str, ...]
     columns: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     alone: bool = False
 
     @property
@@ -95,6 +116,10 @@ class _Walk:
     @property
     def reads(self) -> Iterator[Read]:
         return (n for n in walk(self.shaped.statement.rhs) if isinstance(n, Read))
+
+    def count(self, variables: Iterable[str]) -> int:
+        """How many values some variables have together."""
+        return prod(self.shaped.ranges[v].extent for v in variables)
 
     def places(self, read: Read) -> list[int]:
         """The dimensions that a read subscripts by the row."""
@@ -128,7 +153,7 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
     sum the columns of a matrix alone."""
     met: set[int] = set()
     large = [
-        (tensor, shape)
+        tensor
         for tensor, shape in shaped.shapes.items()
         if len(shape) > 1
         and tensor not in strided
@@ -136,22 +161,50 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
         and tensor not in shaped.program.temporaries
         and prod(shape) * shaped.program.tensors[tensor].dtype.bytes >= limits.rows
     ]
-    for tensor, _ in large:
+    for tensor in large:
         group = _group(tensor, shaped, met)
         if len(group) > 1 and any(each.sums_columns for each in group):
             met |= {id(each.shaped) for each in group}
             yield from group
-    for tensor, shape in large:
+    for tensor in large:
         for old in shaped.statements:
             each = None if id(old) in met else _walk(old, tensor, shaped)
-            if (
-                each is not None
-                and each.sums_columns
-                and is_sum_of_columns(old, shaped.program, strided)
-                and prod(shape[len(each.rows) :]) > limits.few
-            ):
+            if each is not None and _is_lone_sum(each, shaped, limits, strided):
                 met.add(id(old))
                 yield replace(each, alone=True)
+
+
+def _is_lone_sum(
+    each: _Walk, shaped: ShapedProgram, limits: Thresholds, strided: Container[str]
+) -> bool:
+    """Whether a statement sums columns of row-major inputs, each of whose elements is read once, or
+    for few rows of results, and reads else only what is the same for all columns, or for all
+    terms. Statements that read the sums read no such input: strips of its columns stay in the cache
+    for them."""
+    ranges, width, times = each.shaped.ranges, each.count(each.columns), each.count(each.others)
+    element = shaped.program.tensors[each.shaped.statement.target].dtype.bytes
+    if not each.sums_columns or width <= limits.few:
+        return False
+    if times > 1 and (width <= NARROW or times * width * element > limits.sums):
+        return False
+    whole = {v for v in (*each.rows, *each.columns) if ranges[v].extent > 1}
+    tensors = [_reads(s) for s in shaped.program.statements if s is not each.shaped.statement]
+    later = set().union(*(t for t in tensors if each.shaped.statement.target in t))
+    for read in each.reads:
+        used = {*index_names(read)} & whole
+        if used == whole:
+            last = read.subscripts[-1]
+            if not (isinstance(last, Index) and last.name in each.columns):
+                return False
+            if read.tensor not in {*shaped.program.inputs} - later or read.tensor in strided:
+                return False
+        elif not (used.isdisjoint(each.columns) or used.isdisjoint(each.rows)):
+            return False
+    return True
+
+
+def _reads(statement: Statement) -> set[str]:
+    return {node.tensor for node in walk(statement.rhs) if isinstance(node, Read)}
 
 
 def _group(tensor: str, shaped: ShapedProgram, met: Container[int]) -> list[_Walk]:
@@ -165,6 +218,7 @@ def _group(tensor: str, shaped: ShapedProgram, met: Container[int]) -> list[_Wal
     for old in shaped.statements:
         statement = old.statement
         found = None if id(old) in met else _walk(old, tensor, shaped)
+        found = None if found and found.count(found.others) > 1 else found
         reads = [node for node in walk(statement.rhs) if isinstance(node, Read)]
         touched = {statement.target, *(read.tensor for read in reads)}
         is_late = not late.isdisjoint(touched)
@@ -201,18 +255,17 @@ def _walk(old: ShapedStatement, tensor: str, shaped: ShapedProgram) -> _Walk | N
     variables = names[0]
     assert variables is not None
     extents = tuple(old.ranges[v].extent for v in variables)
-    fixed = {v for v in statement.variables if old.ranges[v].extent == 1}
-    if {*variables} | fixed != {*statement.variables} or extents != shape:
+    others = tuple(v for v in statement.variables if v not in variables)
+    times = prod(old.ranges[v].extent for v in others)
+    if times > MOST_TIMES or extents != shape:
         return None
     if variables[0] in statement.outer:
-        return _Walk(old, variables[:1])
+        return _Walk(old, variables[:1]) if times == 1 else None
     rows = tuple(takewhile(lambda v: v in statement.reduction, variables))
     is_rounded = shaped.program.tensors[statement.target].dtype != statement.rhs.dtype
     if {*rows} != {*statement.reduction} or is_rounded:
         return None
-    fixed -= {*variables}  # what has one value stands in front of what lies side by side
-    columns = (*(v for v in statement.outer if v in fixed), *variables[len(rows) :])
-    return _Walk(old, rows, columns)
+    return _Walk(old, rows, variables[len(rows) :], others)
 
 
 def _names(subscripts: Iterable[object]) -> tuple[str, ...] | None:
@@ -225,6 +278,7 @@ def _names(subscripts: Iterable[object]) -> tuple[str, ...] | None:
 def _in_blocks(each: _Walk, rewriting: Rewriting) -> list[ShapedStatement] | None:
     """A statement over blocks of rows, and what is left of it behind the last of them."""
     old, names = each.shaped, {*each.shaped.statement.variables, *rewriting.shaped.program.tensors}
+    inside = (*each.others, *each.columns)  # what lies side by side is the last
     place, length = _cut_loop([old.ranges[v].extent for v in each.rows], alone=each.alone)
     row, before = each.rows[place], each.rows[:place]
     extent = old.ranges[row].extent
@@ -232,14 +286,14 @@ def _in_blocks(each: _Walk, rewriting: Rewriting) -> list[ShapedStatement] | Non
     if number * prod(old.ranges[v].extent for v in before) < LEAST_BLOCKS:
         return None
     if length == 1 and each.sums_columns:
-        return partials(old, rewriting, (*before, row, *each.columns))
+        return partials(old, rewriting, (*before, row, *inside))
     block = unused_name(f"{row}_block", names)
     cut = substituted(old.statement, {row: Form(0, {block: length, row: 1})})
     ranges = {**old.ranges, block: Range(0, number), row: Range(0, length)}
     left = {**old.ranges, row: Range(end, extent)}
     if each.sums_columns:
         of_block = replace(old, statement=cut, ranges=ranges)
-        made = partials(of_block, rewriting, (*before, block, *each.columns))
+        made = partials(of_block, rewriting, (*before, block, *inside))
         return [*made, rewriting.apart(old, left)] if end < extent else made
     if end == extent:
         return [rewriting.changed(cut, ranges, old)]

@@ -12,7 +12,6 @@ few: a strip of the operands stays in the cache for all elements.
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import replace
 from math import prod
 
@@ -21,8 +20,6 @@ from tc.polyhedral.rewrite.rewriting import REST, Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import substituted
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import (
-    Index,
-    Program,
     Range,
     Read,
     ShapedProgram,
@@ -108,43 +105,6 @@ def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
     """Whether a reduction is long, and to few elements."""
     most = limits.few if _has_own_reads(old) else limits.shared
     return _elements(old) <= most and _steps(old) >= limits.long
-
-
-def is_sum_of_columns(old: ShapedStatement, program: Program, strided: Container[str]) -> bool:
-    """Whether a statement sums columns of row-major inputs, for results that no other statement
-    reads."""
-    if not _sums_columns(old):
-        return False
-    others = (s for s in program.statements if s is not old.statement)
-    reads = {n.tensor for s in others for n in walk(s.rhs) if isinstance(n, Read)}
-    return old.statement.target not in reads and all(
-        node.tensor in program.inputs and node.tensor not in strided
-        for node in walk(old.statement.rhs)
-        if isinstance(node, Read) and {*index_names(node)}.issuperset(_moving(old))
-    )
-
-
-def _sums_columns(old: ShapedStatement) -> bool:
-    """Whether a sum reads what lies side by side along the left side, each element once, and else
-    only what is the same for all of its elements, or for all of its terms."""
-    statement, found, moving = old.statement, False, _moving(old)
-    for node in walk(statement.rhs):
-        if not isinstance(node, Read) or not node.subscripts:
-            continue
-        used = {*index_names(node)}.intersection(moving)
-        if used.issuperset(moving):
-            last = node.subscripts[-1]
-            if not (isinstance(last, Index) and last.name in statement.outer):
-                return False
-            found = True
-        elif not (used.isdisjoint(statement.outer) or used.isdisjoint(statement.reduction)):
-            return False
-    return found
-
-
-def _moving(old: ShapedStatement) -> list[str]:
-    """The variables that have several values."""
-    return [v for v in old.statement.variables if old.ranges[v].extent > 1]
 
 
 def _elements(old: ShapedStatement) -> int:

@@ -16,7 +16,8 @@ class Thresholds:
     elements, or `shared` ones that read the same elements, is split into `parts` or more partial
     ones, of `left` steps or more each; where no variable gives these, one is cut into `strips` or
     more, whose lengths are multiples of `strip`. Statements that go over a matrix of `rows` bytes
-    or more do so together, row by row. For linear subscripts, a range is cut into at most
+    or more do so together, row by row; where each element serves several rows of results, the sums
+    of a block take at most `sums` bytes. For linear subscripts, a range is cut into at most
     `pieces` (0: no statement is changed for that), or into periods of at least `period`; or a
     statement becomes up to `classes`, one for each residue by periods of at most `residues`. Sums
     of at most `short` terms may share loops with others. A sum whose indices may
@@ -29,6 +30,7 @@ class Thresholds:
     few: int = 8
     shared: int = 1 << 14
     rows: int = 0
+    sums: int = 0
     parts: int = 16
     left: int = 32
     long: int = 1 << 15

@@ -8,6 +8,7 @@ from itertools import takewhile
 from math import prod
 
 from tc.affine.forms import LinearForm
+from tc.polyhedral.rewrite.row_blocks import MOST_TIMES, NARROW
 from tc.polyhedral.rewrite.splitting import is_partial, name_of_partial
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 
@@ -72,14 +73,16 @@ def row_walks(scop: Scop) -> RowWalks:
 def _walk(
     statement: ScopStatement, access: Access, summed: Container[str]
 ) -> tuple[tuple[object, ...], tuple[str, ...]]:
-    """What tells how an access, each of whose instances touches another element, goes over rows in
-    blocks, with the variables that count blocks and rows; none where it goes otherwise. The results
-    of a partial sum are `summed` over blocks."""
+    """What tells how an access goes over rows in blocks, with the variables that count blocks and
+    rows; none where it goes otherwise. Each instance touches another element, or, of a partial sum,
+    one for few rows of results. The results of a partial sum are `summed` over blocks."""
     digits = [_digits(statement, subscript) for subscript in access.subscripts]
     used = {v for s in access.subscripts if s is not None for v in s.terms}
     long = {v for v, (begin, end) in statement.ranges.items() if end - begin > 1}
-    first = access.subscripts[0] if len(digits) > 1 and used >= long else None
-    if first is None:
+    first = access.subscripts[0] if len(digits) > 1 else None
+    others = [statement.ranges[v] for v in long - used]
+    times = prod(end - begin for begin, end in others)
+    if first is None or times > (MOST_TIMES if is_partial(statement.name) else 1):
         return (), ()
     rows: tuple[str, ...] = digits[0] if len(digits[0]) == 2 else ()
     if is_partial(statement.name):
@@ -87,7 +90,8 @@ def _walk(
         blocks = tuple(takewhile(lambda v: v in summed, order))
         sums = tuple(takewhile(lambda v: v in statement.reduction, order[len(blocks) :]))
         columns = (statement.ranges[v] for v in order[len(blocks) + len(sums) :])
-        is_long = prod(end - begin for begin, end in columns) >= LEAST_COLUMNS
+        least = LEAST_COLUMNS if times == 1 else NARROW + 1
+        is_long = prod(end - begin for begin, end in columns) >= least
         if is_long and {*sums} == {*statement.reduction}:
             rows = (*blocks, *sums)
     return (access.tensor, first.constant, *(statement.ranges[v] for v in digits[0])), rows
