@@ -307,22 +307,27 @@ SMALL = {"LEAST_BLOCKS": 2, "BLOCKS": 3, "MOST_ROWS": 4, "STEP": 2, "LEAST_ROWS"
 
 def columns_of(rng: random.Random) -> str:
     """One to three statements that read one or two matrices: sums of columns over one to three
-    loops of rows, sums of rows, and statements of all elements, with factors of rows, of columns
-    and of none, in one order or another."""
+    loops of rows, for one or for several rows of results, sums of rows, and statements of all
+    elements, with factors of rows, of columns and of none, in one order or another."""
     rows, columns = list("abc"[: rng.randint(1, 3)]), list("jk"[: rng.randint(1, 2)])
     whole = [*rows, *columns]
     sizes = {v: v.upper() for v in whole}
     inputs = {"X": whole, "Y": [*rng.sample(rows, len(rows)), *columns]}
     inputs |= {"q": rng.sample(rows, rng.randint(1, len(rows))), "p": columns}
+    inputs |= {"w": rng.sample(["n", *rows], 1 + len(rows))}
+    sizes["n"] = "N"
     known: dict[str, list[str]] = dict(inputs)
     statements: list[str] = []
     results: list[str] = []
     for target in "xyz"[: rng.randint(1, 3)]:
         left = rng.choice([columns, columns, rows, [rows[0], *columns], whole, []])
+        left = rng.choice([left, ["n", *columns], [*columns, "n"]]) if rng.random() < 0.5 else left
         terms = ["X", *rng.choices(["X", "Y", "q", "p", *results], k=rng.randint(0, 2))]
+        terms += ["w"] if "n" in left else []
         reads = [f"{n}({', '.join(known[n])})" if known[n] else n for n in terms]
         rng.shuffle(reads)
-        op = "=" if left == whole else rng.choice(["+=!", "+=!", "max=!", "min=!"])
+        is_whole = {*left}.issuperset(v for n in terms for v in known[n])
+        op = "=" if is_whole else rng.choice(["+=!", "+=!", "max=!", "min=!"])
         place = f"({','.join(left)})" if left else ""
         statements.append(f"{target}{place} {op} {' * '.join(reads)}")
         results.append(target)
@@ -339,14 +344,16 @@ def test_generated_sums_of_columns(seed: int) -> None:
     rng = random.Random(seed)
     text = columns_of(rng)
     sizes = {v: rng.choice([1, 2, 3, 5, 9, 14]) for v in "ABC"} | {"J": rng.randint(2, 9), "K": 3}
+    sizes |= {"N": rng.choice([1, 2, 5, 17])}
     shaped = shape(text, **sizes)
     numbers = np.random.default_rng(seed)
     arrays = {
         n: numbers.uniform(-1, 1, shaped.shapes[n]).astype(np.float32)
         for n in shaped.program.inputs
     }
-    limits = Thresholds(rows=1, few=0)
-    with mock.patch.multiple(row_blocks, **SMALL):
+    limits = Thresholds(rows=1, few=0, sums=1 << 12)
+    narrow = mock.patch.multiple(row_walks, NARROW=3, LEAST_COLUMNS=3)
+    with mock.patch.multiple(row_blocks, **SMALL, NARROW=3), narrow:
         cut = share_rows(shaped, limits)
         event("left as written" if cut is shaped else "cut")
         assert_consistent(cut)
