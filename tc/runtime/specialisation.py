@@ -16,6 +16,7 @@ from tc.errors import AccessError, BackendError, InternalError, is_strict
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.process.object_pool import ObjectPool
 from tc.runtime.arrays import address, empty
+from tc.runtime.arrays.kept_memory import KEPT, MAPPED_BYTES
 from tc.runtime.device_frames import DeviceFrames
 from tc.runtime.fallback import Request, faults_of_run_reported, is_fault
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
@@ -94,10 +95,15 @@ def spaces(shaped: ShapedProgram, names: tuple[str, ...]) -> tuple[OutputSpace, 
 
 
 def new_output(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> Array:
-    """An array that is aligned to `alignment` bytes; a large array at least to a page."""
-    if math.prod(shape) * dtype.itemsize >= LARGE_BYTES:
-        alignment = max(alignment, PAGE_BYTES)
-    return empty(shape, dtype, alignment)
+    """An array that is aligned to `alignment` bytes; a large array at least to a page. Memory of
+    the largest ones is used again when nobody holds them any more."""
+    size = math.prod(shape) * dtype.itemsize
+    if size < LARGE_BYTES:
+        return empty(shape, dtype, alignment)
+    alignment = max(alignment, PAGE_BYTES)
+    if size < MAPPED_BYTES:
+        return empty(shape, dtype, alignment)
+    return empty(shape, dtype, alignment, KEPT.block)
 
 
 def run_specialised(

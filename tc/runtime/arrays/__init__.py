@@ -77,11 +77,21 @@ def _family_of_type(kind: type) -> Family:
     raise Refusal(f"is of {type_name(kind)}, which is no array", convert)
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 1) -> np.ndarray:
-    """A row-major array with no particular contents, aligned to `alignment` bytes."""
+def _new_bytes(size: int) -> np.ndarray:
+    return np.empty(size, np.uint8)
+
+
+def empty(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    alignment: int = 1,
+    memory: Callable[[int], np.ndarray] = _new_bytes,
+) -> np.ndarray:
+    """A row-major array with no particular contents, aligned to `alignment` bytes, in an array of
+    bytes that `memory` gives for a number of them."""
     if alignment <= dtype.itemsize:
         return np.empty(shape, dtype)
-    raw = np.empty(math.prod(shape) * dtype.itemsize + alignment, np.uint8)
+    raw = memory(math.prod(shape) * dtype.itemsize + alignment)
     array: np.ndarray = np.ndarray(shape, dtype, raw, -address(raw) % alignment)
     return array
 
