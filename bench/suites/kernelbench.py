@@ -75,7 +75,7 @@ def arguments_of(name: str, model: Any, inputs: Sequence[Any]) -> list[Any]:
     found += [_detached(_attribute(model, path)) for path in PARAMETERS.get(name, ())]
     if name == "level1_90":
         length = found[0].shape[1]
-        block = max(b for b in range(1, 101) if length % b == 0)
+        block = max(b for b in range(1, 4097) if length % b == 0)
         found[0] = found[0].view(-1, length // block, block)
     if name == "level2_60":
         groups = model.group_norm.num_groups

@@ -259,11 +259,13 @@ def _at_edges(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
     tested: set[str] = set()
     for test in deciding_tests(loop.body, stores=False):
         names = names_in(test)
-        if loop.var not in names or not _is_known(test, loop, scope, inner.keys() - lanes):
-            continue  # tests of lanes are masks
+        if loop.var not in names or not _is_known(test, loop, scope, inner.keys()):
+            continue
         if any(low != high for low, high in (scope.bounds.get(n, (0, 0)) for n in names)):
             continue  # its ends move with a loop around
         begin, last = _certain(test, loop.var, values, {**scope.bounds, **inner})
+        if not lanes.isdisjoint(names) and (begin, last) == (values[0], values[-1]):
+            continue  # the mask of a last vector, for which `split_last_iterations` decides
         if (min(end, last) - max(first, begin)) * 2 > len(values):
             first, end = max(first, begin), min(end, last)
             whole = settled(whole, test, TRUE)

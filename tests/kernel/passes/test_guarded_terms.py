@@ -156,6 +156,66 @@ def test_tests_are_made_at_the_edges() -> None:
     assert [conditions(each) for each in parts(kernel)] == [1, 0]
 
 
+PLACE = add(times(var("k"), 4), var("l"))
+
+
+def row_of_vectors(test: Expr, vectors: int = 9) -> Kernel:
+    """Elements of a row in vectors of four: those of one array, or of another as a test says."""
+    both = (Load(name, (PLACE,), FLOAT32) for name in "ab")
+    store = Store("o", (PLACE,), select(test, *both))
+    nest = loop("k", vectors, loop("l", 4, store, mark="vector"))
+    roles = (("a", "input"), ("b", "input"), ("o", "output"))
+    buffers = tuple(dense(name, FLOAT32, (4 * vectors,), role) for name, role in roles)
+    return Kernel("row", buffers, ((nest,),))
+
+
+@pytest.mark.parametrize(
+    ("op", "end", "tests"),
+    [
+        (">", 2, [1, 0]),
+        (">=", 4, [1, 0]),
+        (">", 12, [1, 0]),
+        ("<", 21, [0, 1]),
+        (">", 21, [1]),  # fewer than half of the vectors are without a test
+        ("<", 35, [1]),  # the mask of a last vector alone
+    ],
+)
+def test_vectors_at_the_edges_alone_have_masks(op: str, end: int, tests: list[int]) -> None:
+    kernel = assert_same(row_of_vectors(Compare(op, PLACE, integer(end))), split_at_edges)
+    assert [conditions(each) for each in parts(kernel)] == tests
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(("<", "<=", ">", ">=", "==", "!=")),
+    st.integers(-40, 40),
+    st.sampled_from((1, 2, -1)),
+    st.integers(1, 9),
+)
+def test_rows_of_vectors_stay_the_same(op: str, end: int, factor: int, vectors: int) -> None:
+    kernel = row_of_vectors(Compare(op, times(PLACE, factor), integer(end)), vectors)
+    assert_same(kernel, split_at_edges)
+    assert_same(kernel, lambda k: finish(k, lanes_bits=128))
+
+
+def test_prefixes_by_doubling_have_masks_at_the_start_alone() -> None:
+    """From end to end: sums of 2, 4 and 8 terms before each, one array after the other."""
+    text = """def f(float(M,N) x) -> (s) {
+        two(m,i) = i > 0 ? x(m,i) + x(m,i - 1) : x(m,i) where i in 0:N
+        four(m,i) = i > 1 ? two(m,i) + two(m,i - 2) : two(m,i) where i in 0:N
+        s(m,i) = i > 3 ? four(m,i) + four(m,i - 4) : four(m,i) where i in 0:N
+    }"""
+    device = tc.Device(vector_bits=512, vector_registers=32, threads=1)
+    lines = tc.explain(text, {"M": 7, "N": 4000}, device=device).stages["kernel"].splitlines()
+    loops = [n for n, line in enumerate(lines) if line.strip().startswith("for ")]
+    whole = [n for n in loops if lines[n].endswith(" in 1:250")]
+    assert len(whole) == len(loops) // 2
+    assert not any(" ? " in lines[n + 1] for n in whole)
+    numbers = np.arange(111, dtype=np.float32).reshape(3, 37)
+    expected = [[row[max(0, i - 7) : i + 1].sum() for i in range(37)] for row in numbers]
+    assert (tc.compile(text)(numbers) == expected).all()
+
+
 @pytest.mark.parametrize(
     ("guard", "first", "last"),
     [
