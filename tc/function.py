@@ -456,9 +456,7 @@ class Compiled:
         """After a call: whether the next may be served as this one, as this one was called as the
         one before, and its outputs were all given or all new."""
         again, self._last = self._last is special, special
-        program = self.program
-        whole = not targets or len(targets) == len(program.outputs)
-        return again and whole and not program.static_scalars
+        return again and (not targets or len(targets) == len(self.program.outputs))
 
     def _install_inline_cache_for(
         self,
@@ -472,6 +470,8 @@ class Compiled:
     ) -> None:
         """Later calls with arrays like these are served by the inline cache of their family: that
         of numpy, of other libraries in the processor's memory, or of devices."""
+        if self.program.static_scalars and (on is not None or family is not NUMPY):
+            return
         names = self.program.outputs if targets else ()
         outputs, wanted = [given[n] for n in names], [targets[n] for n in names]
         current, threads = self._inline_cache, _threads(special)

@@ -373,13 +373,41 @@ def test_empty_arrays(served: list[bool]) -> None:
     assert served == [True]
 
 
-def test_values_that_decide_about_the_code() -> None:
-    """Scalars in subscripts: a call with another value is no repetition."""
-    text = "def shifted(float(N) X, int32 k) -> (Y) { Y(i) = X(i + k) where i in 0:3 }"
-    function, x = tc.compile(text), floats(9)
+SHIFTED = "def shifted(float(N) X, int32 k, float s) -> (Y) { Y(i) = X(i + k) * s where i in 0:3 }"
+
+
+@pytest.mark.parametrize("passed", [False, True])
+def test_values_that_decide_about_the_code(served: list[bool], passed: bool) -> None:
+    """Scalars in subscripts: a call with another value is no repetition, and one with the same
+    value is served with other values of those that decide nothing."""
+    function, x, out = tc.compile(SHIFTED), floats(9), floats(3) if passed else None
     for k in (1, 1, 1, 2, 2, 2, 1):
-        for scalar in (k, np.array(k, np.int32)):
-            assert (function(x, scalar) == x[k : k + 3]).all()
+        for n, kind in enumerate((int, np.int64, partial(np.array, dtype=np.int32))):
+            assert (function(x, kind(k), n, outputs=out) == x[k : k + 3] * n).all()
+    assert served == [*[True] * 7, *[False] * 2, *[True] * 7, *[False] * 2, True]
+
+
+@pytest.mark.parametrize(
+    "value", [1.0, "1", None, 2**31, 9, -1, np.ones(1, np.int32), np.float32(1)]
+)
+def test_other_values_that_decide_about_the_code(value: Any) -> None:
+    x = floats(9)
+    function = repeating(SHIFTED, x, 1, 2.5)
+    expected = outcome(tc.compile(SHIFTED), (x, value, 2.5), None)
+    assert outcome(function, (x, value, 2.5), None) == expected
+
+
+def test_sizes_as_numbers_alone(served: list[bool]) -> None:
+    """Outputs that are given are served, too, where no input is an array."""
+    text = "def halve(int N, float by) -> (o) { o(i) = o(i) / by where i in 0:N }"
+    given = np.ones(4, np.float32)
+    function = repeating(text, 4, 2, outputs=given)
+    assert function(4, 8, outputs=given) is given
+    assert (given == 1 / 32).all()
+    assert served == [True]
+    with pytest.raises(tc.InputError):
+        function(5, 8, outputs=given)
+    assert served == [True, False]
 
 
 def test_a_number_and_an_array_of_rank_0() -> None:

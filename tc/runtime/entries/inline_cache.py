@@ -102,13 +102,15 @@ class CallFrames:
 @dataclass(frozen=True, slots=True)
 class ArrayCalls:
     """Calls with numpy arrays that have the layout of those of an earlier call, or with numbers in
-    place of arrays of rank 0, which are the `scalars` with their places.
+    place of arrays of rank 0, which are the `scalars` with their places. Those of which code is
+    specialised on the value have a `fixed` one.
 
     `given` says that outputs were passed; `makers` make others. `result` is the type of several
     results.
     """
 
     scalars: tuple[tuple[int, Parameter], ...]
+    fixed: tuple[tuple[int, int], ...]
     given: bool
     makers: tuple[Callable[[], Array], ...]
     result: Any
@@ -121,9 +123,12 @@ class ArrayCalls:
             return None
         if self.scalars:
             try:
-                inputs = self._arrays(inputs)
+                found = self._arrays(inputs)
             except InputError:
+                found = None
+            if found is None:
                 return None
+            inputs = found
         if not self.given:
             fresh = None if outputs is not None else self._fresh()
             if fresh is None:
@@ -148,13 +153,18 @@ class ArrayCalls:
         results = arrays[len(inputs) :]
         return results[0] if self.result is None else tuple.__new__(self.result, results)
 
-    def _arrays(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The inputs with an array for each number; raises InputError as `read_number` does."""
+    def _arrays(self, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The inputs with an array for each number; None where one has not the fixed value. Raises
+        InputError as `read_number` does."""
         arrays = list(inputs)
         for place, parameter in self.scalars:
             value = arrays[place]
             if isinstance(value, NUMBERS):
                 arrays[place] = read_number(parameter, value)
+        for place, number in self.fixed:
+            array = arrays[place]
+            if type(array) is not np.ndarray or array.shape or array.item() != number:
+                return None
         return tuple(arrays)
 
     def _fresh(self) -> list[Array] | None:
@@ -166,8 +176,8 @@ class ArrayCalls:
             return None
 
     def server(self) -> Server:
-        """What serves these calls in the least time."""
-        frame = self.frames.new()
+        """What serves these calls in the least time; machine code reads no values."""
+        frame = None if self.fixed else self.frames.new()
         if frame is None:
             return self.serve
         result = None if self.result is None else partial(tuple.__new__, self.result)
@@ -214,7 +224,8 @@ def new_entry(
     scalars = tuple((i, p) for i, p in enumerate(signature.inputs) if not p.rank)
     frames = CallFrames(special, special.runner, threads, guard)
     makers = () if outputs else tuple(_maker(*space) for space in written)
-    calls = ArrayCalls(scalars, bool(outputs), makers, result, frames)
+    fixed = tuple((i, int(inputs[i])) for i, p in scalars if p.static)
+    calls = ArrayCalls(scalars, fixed, bool(outputs), makers, result, frames)
     return CacheEntry(special, bool(outputs), frames, calls.server())
 
 
