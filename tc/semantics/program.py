@@ -420,16 +420,27 @@ class Precondition:
 
 
 @dataclass(frozen=True, slots=True)
+class RowWalk:
+    """How a statement goes over the rows of a matrix: its `variables` count blocks of rows, and
+    then the rows of a block."""
+
+    matrix: str
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ShapedStatement:
     """A statement with the range of each variable.
 
     `checked` holds the sites of reads and integer divisions that cannot be proven safe for these
-    ranges, so that the interpreter and checked code test them at run time (G7).
+    ranges, so that the interpreter and checked code test them at run time (G7). `walk`: a rewrite
+    has the statement go over the rows of a matrix.
     """
 
     statement: Statement
     ranges: Mapping[str, Range]
     checked: frozenset[int]
+    walk: RowWalk | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -16,7 +16,6 @@ import tc
 from tc.polyhedral.rewrite import row_blocks
 from tc.polyhedral.rewrite.row_blocks import share_rows
 from tc.polyhedral.rewrite.thresholds import Thresholds
-from tc.polyhedral.strategies import row_walks
 from tests.support.bounds import assert_within
 from tests.support.interpreting import shaped_with
 from tests.support.rewrites import assert_consistent, run_kernel, texts
@@ -256,7 +255,7 @@ def test_short_rows_are_not_walked_from_end_to_end(monkeypatch: pytest.MonkeyPat
         return tc.explain(text, sizes, device=DEVICE).stages["mapping"]
 
     short, long = plan(12), plan(17)
-    monkeypatch.setattr(row_walks, "LEAST_COLUMNS", 0)
+    monkeypatch.setattr(row_blocks, "LEAST_COLUMNS", 0)
     assert plan(12) != short
     assert plan(17) == long
 
@@ -352,8 +351,7 @@ def test_generated_sums_of_columns(seed: int) -> None:
         for n in shaped.program.inputs
     }
     limits = Thresholds(rows=1, few=0, sums=1 << 12)
-    narrow = mock.patch.multiple(row_walks, NARROW=3, LEAST_COLUMNS=3)
-    with mock.patch.multiple(row_blocks, **SMALL, NARROW=3), narrow:
+    with mock.patch.multiple(row_blocks, **SMALL, NARROW=3, LEAST_COLUMNS=3):
         cut = share_rows(shaped, limits)
         event("left as written" if cut is shaped else "cut")
         assert_consistent(cut)

@@ -276,7 +276,10 @@ def _merged_statement(position: int, merges: _Merges) -> p.ShapedStatement:
     for v, name in kept.items():  # u * extent(v) + v, v from 0
         inner = ranges[pairs[v]].end if v in pairs else 1
         merged_ranges[name] = p.Range(ranges[v].begin * inner, ranges[v].end * inner)
-    return replace(shaped_statement, statement=merged_statement, ranges=merged_ranges)
+    walk = shaped_statement.walk
+    if walk is not None:
+        walk = replace(walk, variables=tuple(kept[v] for v in walk.variables if v in kept))
+    return replace(shaped_statement, statement=merged_statement, ranges=merged_ranges, walk=walk)
 
 
 def _merged_shape(shape: tuple[int, ...], axes: Container[int]) -> tuple[int, ...]:

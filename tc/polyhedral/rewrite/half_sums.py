@@ -35,7 +35,7 @@ def accumulate_in_float(shaped: ShapedProgram) -> ShapedProgram:
         total, read = rewriting.store(
             old, statement.rhs, statement.outer, statement.reduction, name="sum", kind="s"
         )
-        total = replace(_named(total, statement.name), checked=old.checked)
+        total = replace(_named(total, statement.name), checked=old.checked, walk=old.walk)
         last = rewriting.remaining(old, read, statement.outer)
         return [total, _named(last, f"{statement.name}.{ROUNDED}")]
 

@@ -41,15 +41,6 @@ def name_of_partial(statement: str) -> str:
     return f"{statement}.{_PARTIAL}"
 
 
-def is_partial(statement: str) -> bool:
-    """Whether a statement is called as those are that have partial reductions.
-
-    >>> is_partial("S0.part"), is_partial("S0")
-    (True, False)
-    """
-    return statement.endswith(f".{_PARTIAL}")
-
-
 def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
     """The program with long reductions to few elements split along one variable.
 

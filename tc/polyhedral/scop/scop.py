@@ -80,6 +80,7 @@ class ScopStatement:
     reads: tuple[Access, ...] = ()
     accumulates: bool = False
     gathers: tuple[Access, ...] = ()  # of the scop's gathers
+    walk: p.RowWalk | None = None
 
     @property
     def reduction(self) -> tuple[str, ...]:
@@ -302,6 +303,7 @@ def _init(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> ScopSt
         outer,
         ranges,
         _access(statement.target, statement.subscripts, known, closed(ranges)),
+        walk=shaped.walk,
     )
 
 
@@ -327,6 +329,7 @@ def _update(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> Scop
         target,
         tuple(reads),
         accumulates,
+        walk=shaped.walk,
     )
 
 

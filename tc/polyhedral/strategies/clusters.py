@@ -87,7 +87,8 @@ Accept: TypeAlias = Callable[[Cluster, Cluster, tuple[Column, ...]], bool]
 class Fusion:
     """How to fuse. A column may be a reduction variable of some statements (the caller puts it in
     a cluster); such a column is only shared where the elements behind it are: with statements
-    that compute them, or that read them too. `related` statements read one large tensor."""
+    that compute them, or that read them too. Statements that go over the rows of one matrix are
+    `related`."""
 
     def __init__(
         self,
@@ -95,13 +96,15 @@ class Fusion:
         dependences: Dependences,
         strategy: str,
         accept: Accept | None = None,
-        related: Iterable[tuple[str, ...]] = (),
     ) -> None:
         self.statements = {s.name: s for s in scop.statements}
         self.dependences = dependences
         self.strategy = strategy
         self.accept = accept
-        self.related = tuple(related)
+        self.related: dict[str, list[str]] = {}
+        for s in scop.statements:
+            if s.walk is not None and s.kind == "update":
+                self.related.setdefault(s.walk.matrix, []).append(s.name)
 
     def clusters(self, clusters: list[Cluster]) -> list[Cluster]:
         """Merges neighbours in the given list."""
@@ -160,7 +163,7 @@ class Fusion:
         between matters to it; or of one behind that, to which the cluster is related."""
         between = self.dependences.between(places, cluster.statements)
         found = [places[dependence.source] for dependence in between]
-        for names in self.related:
+        for names in self.related.values():
             if not set(cluster.statements).isdisjoint(names):
                 found += (places[name] for name in names if name in places)
         return max(found, default=None)
@@ -203,7 +206,7 @@ class Fusion:
 
         for dependence in self.dependences.between(part, part):
             root[find(part[dependence.sink])] = find(part[dependence.source])
-        for names in self.related:
+        for names in self.related.values():
             found = [part[name] for name in names if name in part]
             for one, other in pairwise(found):
                 root[find(one)] = find(other)

@@ -24,7 +24,6 @@ from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import MAX, MIN, PRESERVE, Accept, Cluster, Column, Fusion
 from tc.polyhedral.strategies.isl import isl_tree
-from tc.polyhedral.strategies.row_walks import RowWalks, row_walks
 from tc.process.call_sites import warn
 from tc.runtime import cache
 
@@ -67,9 +66,8 @@ def schedule(
         cause = f'isl\'s scheduler was asked for, but {found}; the strategy "{MAX}" is used'
         warn(render("warning", TCError(cause, repair=f'ScheduleOptions(fusion="{MAX}")')))
         strategy = MAX
-    walks = row_walks(scop)
-    fusion = Fusion(scop, dependences, strategy, accept, walks.groups)
-    nodes = _Builder(fusion, share_reductions, walks).nodes(
+    fusion = Fusion(scop, dependences, strategy, accept)
+    nodes = _Builder(fusion, share_reductions).nodes(
         [s.name for s in scop.statements], {s.name: () for s in scop.statements}, (), frozenset()
     )
     return nodes[0] if len(nodes) == 1 else Sequence(nodes)
@@ -81,7 +79,6 @@ class _Builder:
 
     fusion: Fusion
     share_reductions: bool
-    walks: RowWalks
 
     def nodes(
         self,
@@ -99,11 +96,11 @@ class _Builder:
         if shares:
             names = self._starts_first(names, used)
         elif outer:
-            names = self.walks.starts_first(self.fusion.dependences.scop, names, used)
+            names = self._starts_of_walks_first(names, used)
         single = []
         for name in names:
             statement = self.fusion.statements[name]
-            wanted = self.walks.columns(statement, used[name])
+            wanted = _next_loops(statement, used[name])
             if shares:
                 wanted = tuple(v for v in statement.variables if v not in used[name])
             left = tuple(_column(statement, v) for v in wanted)
@@ -173,6 +170,35 @@ class _Builder:
                     place += 1
             order.insert(place, name)
         return order
+
+    def _starts_of_walks_first(
+        self, names: list[str], used: Mapping[str, tuple[str, ...]]
+    ) -> list[str]:
+        """The statements with the starts of sums of columns in front, inside of a loop over blocks:
+        what starts a temporary may do so at any time before."""
+        walks = {name: _walked(self.fusion.statements[name]) for name in names}
+        starts = [
+            name
+            for name, rows in walks.items()
+            if rows and rows == used[name] and self.fusion.statements[name].kind == "init"
+        ]
+        return [*starts, *(name for name in names if name not in starts)]
+
+
+def _walked(statement: ScopStatement) -> tuple[str, ...]:
+    """The variables by which a statement goes over the rows of a matrix: first those that count
+    blocks."""
+    rows = () if statement.walk is None else statement.walk.variables
+    return tuple(v for v in rows if v in statement.variables)
+
+
+def _next_loops(statement: ScopStatement, used: tuple[str, ...]) -> tuple[str, ...]:
+    """The variables whose loops a statement may share next, inside of loops along those that are
+    `used`: first blocks, then rows, then what else its target has."""
+    left = tuple(v for v in _walked(statement) if v not in used)
+    if not used:
+        left = tuple(v for v in left if v in statement.outer)
+    return left or tuple(v for v in statement.outer if v not in used)
 
 
 def _column(statement: ScopStatement, variable: str) -> Column:
