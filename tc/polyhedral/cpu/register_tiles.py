@@ -75,14 +75,6 @@ class RegisterTile:
     blocked: tuple[Access, ...]
     cost: float
 
-    @property
-    def shape(self) -> tuple[object, ...]:
-        """All fields but the cost, as names and numbers."""
-        row, column = (None if x is None else x.name for x in (self.row, self.column))
-        held = (tuple(access.site for access in found) for found in (self.packed, self.blocked))
-        size = (self.lanes, self.vectors, row, self.rows, column)
-        return (self.vector.name, *size, self.reduced, *held)
-
 
 def choose_tile(
     nest: ParallelNest,
@@ -109,8 +101,7 @@ def choose_tile(
         return best
     if options.pack is None:
         unpacked = replace(search, options=replace(options, pack=False))
-        known = {t.shape for t in candidates}
-        candidates += [t for t in unpacked.candidates() if t.shape not in known]
+        candidates += unpacked.candidates()
     return _decided(candidates, best, partial(draft.decide, statements=nest.names))
 
 
@@ -420,8 +411,8 @@ class _Model:
         """Slots for storing a vector of each target, which is staged `along` a member."""
         total, info, shape, main = 0.0, self.nest.info, self.shape, self.nest.main.statement
         for item in self.nest.items:
-            write, name = item.statement.write, item.statement.name
-            step = info.stride(write, self._variable(name, shape.v))
+            write = item.statement.write
+            step = info.stride(write, self.vector.values[item.statement.name].variable)
             staged = along is not None and write.tensor == main.write.tensor
             scattered = (
                 self.costs.staged_slots * shape.share
@@ -460,13 +451,6 @@ class _Model:
         height = nest.extent(along) * (1 if along == self.row else rows)
         fits = width * height * 4 <= staged_size(self.device)
         return along if fits else None
-
-    def _variable(self, name: str, variable: str | None) -> str | None:
-        """What a statement calls the variable of the main statement."""
-        for member in self.nest.members:
-            if self.nest.variable(member) == variable:
-                return member.values[name].variable
-        return variable
 
 
 def _lane_counts(extent: int, widest: int) -> Iterator[int]:
