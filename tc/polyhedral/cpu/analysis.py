@@ -13,6 +13,7 @@ from functools import cached_property
 from math import prod
 from typing import TypeAlias
 
+from tc.affine.forms import LinearForm
 from tc.plan import SERIAL
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.footprint import extent
@@ -85,17 +86,6 @@ class ParallelNest:
     def reads(self, tensor: str) -> list[Access]:
         return [a for item in self.items for a in item.statement.reads if a.tensor == tensor]
 
-    def reads_one_element(self, tensor: str) -> bool:
-        """Whether all reads of a tensor are of the same element in the same iteration: each
-        statement may count the loops from another value."""
-        forms = set()
-        for item in self.items:
-            along = {m.values[item.statement.name].variable: m for m in self.members}
-            for access in item.statement.reads:
-                if access.tensor == tensor:
-                    forms.add(in_members(access, item.statement.name, along))
-        return len(forms) == 1
-
     def users(self, tensor: str) -> list[ScopStatement]:
         return [item.statement for item in self.items if touches(item.statement, tensor)]
 
@@ -111,22 +101,36 @@ class ParallelNest:
 Coefficients: TypeAlias = "tuple[tuple[str, int], ...]"
 """Of names, in their order."""
 
+Place: TypeAlias = "tuple[tuple[int, Coefficients, Coefficients] | None, ...]"
 
-def in_members(
-    access: Access, statement: str, along: Mapping[str | None, Member]
-) -> tuple[tuple[int, Coefficients, Coefficients] | None, ...]:
-    """The subscripts of an access by the values of members, `along` which the variables of its
-    statement run, rather than by these variables: a constant, the coefficients of members, and
-    those of all other variables; None where one is not linear."""
-    found: list[tuple[int, Coefficients, Coefficients] | None] = []
-    for form in access.subscripts:
-        terms = {} if form is None else form.terms
-        own = {v: c for v, c in terms.items() if v in along}
-        shift = sum(c * along[v].values[statement].offset for v, c in own.items())
-        members = tuple(sorted((along[v].name, c) for v, c in own.items()))
-        others = tuple(sorted((v, c) for v, c in terms.items() if v not in own))
-        found.append(None if form is None else (form.constant - shift, members, others))
-    return tuple(found)
+
+def places(
+    tensor: str, statements: Iterable[ScopStatement], members: Iterable[Member]
+) -> set[Place]:
+    """Where some statements touch a tensor in an iteration of loops, by the values of these rather
+    than by variables: each statement may count the loops from another value."""
+    found: set[Place] = set()
+    loops = tuple(members)
+    for s in statements:
+        along = {m.values[s.name].variable: m for m in loops if s.name in m.values}
+        own = (access for access in s.accesses if access.tensor == tensor)
+        found |= {tuple(_in_members(x, s.name, along) for x in a.subscripts) for a in own}
+    return found
+
+
+def _in_members(
+    form: LinearForm | None, statement: str, along: Mapping[str | None, Member]
+) -> tuple[int, Coefficients, Coefficients] | None:
+    """A subscript by the values of members, `along` which the variables of its statement run: a
+    constant, the coefficients of members, and those of all other variables; None where the
+    subscript is not linear."""
+    if form is None:
+        return None
+    own = {v: c for v, c in form.terms.items() if v in along}
+    shift = sum(c * along[v].values[statement].offset for v, c in own.items())
+    members = tuple(sorted((along[v].name, c) for v, c in own.items()))
+    others = tuple(sorted((v, c) for v, c in form.terms.items() if v not in own))
+    return form.constant - shift, members, others
 
 
 def nest_of(members: tuple[Member, ...], child: Node, info: AccessInfo) -> ParallelNest | None:

@@ -4,12 +4,10 @@ inputs with their padding, targets that are strided along the vectors.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from heapq import heapreplace
-from itertools import product
 from math import gcd, inf, prod
 from typing import TypeAlias
 
@@ -18,7 +16,7 @@ from tc.plan import PACKED, SCRATCH, Promote
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import Move
 from tc.polyhedral.cpu.analysis import ParallelNest, iterations
-from tc.polyhedral.cpu.costs import TileCosts, device_of, staged_along, staged_size
+from tc.polyhedral.cpu.costs import TileCosts, device_of, fullest_set, staged_along, staged_size
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between, transfer
 from tc.polyhedral.schedule import Member
@@ -393,25 +391,17 @@ class NestBuffers:
     def _stays(self, access: Access) -> bool:
         """Whether the first cache holds twice the lines that a tile of rows reads in a sum, in each
         of its sets: a page has a line for each."""
-        nest, row, line = self.nest, self.tile.row, self.device.line
+        nest, row, device, element = self.nest, self.tile.row, self.device, self._bytes(access.tensor)
         sums = [(m, nest.extent(m)) for m in nest.main.reduction if nest.uses(access, m)]
         if not sums or row is None:
             return True
-        lines, sets, held = (
-            self.device.l1 // line,
-            max(1, self.device.page // line),
-            Counter({0: 1}),
-        )
-        for member, extent in (*sums, (row, self.tile.rows)):
-            step = abs(nest.stride(access, member) or 0) * self._bytes(access.tensor)
-            if extent * min(step, line) > self.device.l1:
-                return False
-            own = Counter(p % sets for p in {i * step // line for i in range(extent)})
-            pairs = product(held.items(), own.items())
-            held = Counter()
-            for (one, number), (other, times) in pairs:
-                held[(one + other) % sets] += number * times
-        return 2 * max(held.values()) * sets <= lines
+        loops = [
+            (abs(nest.stride(access, m) or 0) * element, extent)
+            for m, extent in (*sums, (row, self.tile.rows))
+        ]
+        if any(extent * min(step, device.line) > device.l1 for step, extent in loops):
+            return False
+        return 2 * fullest_set(device, loops) <= device.l1 // device.page
 
 
 def _longest(parts: Sequence[tuple[float, int]], times: int, threads: int) -> float:

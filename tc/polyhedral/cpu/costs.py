@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 from math import inf, prod
 
 from tc.device import Device
@@ -209,19 +210,33 @@ def vectors_of(read: TileOperand, rows: int, vectors: int, registers: int) -> fl
 
 def _kept_rows(access: Access, shape: TileShape) -> float:
     """Of how many rows the first cache keeps the lines that a read takes from one step of a
-    reduction to the next, or, along a reduction, the lines that hardware has prefetched. A page has
-    a line for each set of the cache."""
+    reduction to the next, or, along a reduction, the lines that hardware has prefetched."""
     device, info = shape.device, shape.nest.info
     apart = abs(info.stride(access, shape.u) or 0) * shape.nest.element
     along, reduced = info.uses(access, shape.v), shape.v in shape.nest.main.statement.reduction
-    ways, sets = max(1, device.l1 // device.page), max(1, device.page // device.line)
-    held: Counter[int] = Counter()
-    for row in range(0 if (along and not reduced) or apart < device.line else MAX_ROWS):
-        first = row * apart // device.line
-        held.update(line % sets for line in range(first, first + (PREFETCHED if along else 1)))
-        if max(held.values()) > ways:
-            return row
-    return inf
+    if (along and not reduced) or apart < device.line:
+        return inf
+    lines = (device.line, PREFETCHED if along else 1)
+    ways = max(1, device.l1 // device.page)
+    sizes = range(1, MAX_ROWS + 1)
+    return next((n - 1 for n in sizes if fullest_set(device, [(apart, n), lines]) > ways), inf)
+
+
+def fullest_set(device: Device, loops: Iterable[tuple[int, int]]) -> int:
+    """How many lines that some loops touch, each by its step in bytes and its iterations, go to one
+    set of the first cache, at most. A page has a line for each set.
+
+    >>> fullest_set(Device(line=64, page=4096), [(1024, 64), (64, 2)])
+    16
+    """
+    sets, held = max(1, device.page // device.line), Counter({0: 1})
+    for step, extent in loops:
+        own = Counter(line % sets for line in {n * step // device.line for n in range(extent)})
+        pairs = product(held.items(), own.items())
+        held = Counter()
+        for (one, number), (other, times) in pairs:
+            held[(one + other) % sets] += number * times
+    return max(held.values())
 
 
 def is_alone(access: Access, nest: ParallelNest) -> bool:

@@ -13,7 +13,7 @@ from tc.errors import BackendError
 from tc.plan import PACKED, REGISTER, SCRATCH, Promote
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import held_target
-from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, in_members
+from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, places
 from tc.polyhedral.cpu.buffers import NestBuffers, dimension_order, vector_dimension
 from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import Member, tiles
@@ -225,13 +225,6 @@ class NestPromoter:
 
     def _moves_as_one(self, tensor: str, users: Iterable[ScopStatement]) -> bool:
         """Whether all accesses of a tensor touch the same element in the same iteration."""
-        forms = set()
-        for s in users:
-            along = {m.values[s.name].variable: m for m in self._all_around if s.name in m.values}
-            for access in s.accesses:
-                if access.tensor != tensor:
-                    continue
-                if any(x is None or not set(x.terms) <= set(along) for x in access.subscripts):
-                    return False
-                forms.add(in_members(access, s.name, along))
-        return len(forms) == 1
+        found = places(tensor, users, self._all_around)
+        is_known = all(form is not None and not form[2] for place in found for form in place)
+        return len(found) == 1 and is_known

@@ -20,7 +20,7 @@ from tc.kernel.passes.demanded_lanes import MIN_VECTOR_BITS
 from tc.kernel.passes.stores import MAX_INTERLEAVED
 from tc.options import MappingOptions
 from tc.polyhedral.actions.draft import Draft
-from tc.polyhedral.cpu.analysis import ParallelNest
+from tc.polyhedral.cpu.analysis import ParallelNest, places
 from tc.polyhedral.cpu.costs import (
     MAX_ROWS,
     SHORT,
@@ -227,8 +227,9 @@ class _Search:
     def _reads_alike(self, tensor: str, shape: TileShape) -> bool:
         """Whether one order of a tensor suits all that read it: along a reduction, the tiles of one
         sum are not those of another."""
-        own = len(self.nest.users(tensor)) == 1 or shape.v not in self.nest.main.statement.reduction
-        return own and self.nest.reads_one_element(tensor)
+        users = self.nest.users(tensor)
+        own = len(users) == 1 or shape.v not in self.nest.main.statement.reduction
+        return own and len(places(tensor, users, self.nest.members)) == 1
 
 
 class _Model:
