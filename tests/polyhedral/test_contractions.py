@@ -15,7 +15,7 @@ import tc
 from tc.device import Device, host
 from tc.pipeline import target_of
 from tc.plan import Plan
-from tc.polyhedral.cpu import buffers, costs
+from tc.polyhedral.cpu import buffers, register_tiles
 from tc.polyhedral.lowering import trace_lowering
 from tc.polyhedral.schedule import to_text
 from tc.polyhedral.target import Decisions
@@ -132,7 +132,7 @@ def test_the_loop_along_the_memory_of_a_pack_is_inside() -> None:
 
 
 def test_digits_of_a_long_loop_are_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "MOST_REGROUPED", 0)
+    monkeypatch.setattr(register_tiles, "MOST_REGROUPED", 0)
     found = tree(OUTERMOST.replace("B,C", "C").replace("b,c", "c").replace("j,b,a", "j,a"),
                  A=168, C=168, J=24, K=168)  # fmt: skip
     digit = int(found.split("c div ")[1].split()[0])
@@ -171,7 +171,7 @@ def test_the_target_is_written_in_whole_lines() -> None:
 def test_limits(name: str, other: object, monkeypatch: pytest.MonkeyPatch) -> None:
     text = OUTERMOST.replace("B,C", "C").replace("b,c", "c").replace("j,b,a", "j,a")
     sizes = {"A": 168, "C": 168, "J": 24, "K": 168}
-    monkeypatch.setattr(costs, "MOST_REGROUPED", 0)
+    monkeypatch.setattr(register_tiles, "MOST_REGROUPED", 0)
     before = tree(text, **sizes)
     monkeypatch.setattr(buffers, name, other)
     assert tree(text, **sizes) != before
@@ -222,7 +222,7 @@ def test_targets_staged_for_another_loop_than_the_rows(
 
 def test_even_parts_of_a_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 168 steps parts of 64 would leave one of 40, with tests in the copies of its packs."""
-    monkeypatch.setattr(costs, "MOST_REGROUPED", 0)
+    monkeypatch.setattr(register_tiles, "MOST_REGROUPED", 0)
     text = "def f(float(K,B,A) X, float(J,K) Y) -> (O) { O(a,j,b) +=! X(k,b,a) * Y(j,k) }"
     assert "band [k div 56]" in tree(text, A=168, B=160, J=24, K=168)
     text = "def f(float(I,L,M,K) X, float(M,J,L) Y) -> (O) { O(i,j,k) +=! X(i,l,m,k) * Y(m,j,l) }"

@@ -16,7 +16,7 @@ from tc.plan import PACKED, SCRATCH, Promote
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import Move
 from tc.polyhedral.cpu.analysis import ParallelNest, iterations
-from tc.polyhedral.cpu.costs import TileCosts, device_of, fullest_set, staged_along, staged_size
+from tc.polyhedral.cpu.costs import TileCosts, device_of, fullest_set, staged_size
 from tc.polyhedral.cpu.register_tiles import RegisterTile
 from tc.polyhedral.promotion import EnclosingLoop, Footprint, is_rounded_between, transfer
 from tc.polyhedral.schedule import Member
@@ -327,19 +327,13 @@ class NestBuffers:
         """How many elements a padded copy may have."""
         return self.device.l2 // 2 // self.nest.element
 
-    @cached_property
-    def along(self) -> Member | None:
-        """The member along which a staged target is contiguous; None where no target is staged."""
-        tile, width = self.tile, self.tile.lanes * self.tile.vectors
-        return staged_along(self.nest, self.device, tile.vector, tile.row, self.packs, width)
-
     def staged(self, outer: Sequence[Member], inner: Member | None) -> Move | None:
         """The move of the target, strided along the vector, to a buffer inside of the loops
         `outer`: it has all iterations of one panel for the loop `inner`, along which the target is
         contiguous, lies with the vectors' dimension innermost, and is transposed on the way out.
         Else, each element of a vector is an access of its own."""
         nest, write = self.nest, self.nest.main.statement.write
-        if self.along is None:
+        if self.tile.along is None:
             return None
         tensor, users = write.tensor, nest.users(write.tensor)
         if is_rounded_between(tensor, users, nest.info.scop):

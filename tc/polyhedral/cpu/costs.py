@@ -16,7 +16,6 @@ from tc.device import Device
 from tc.options import MappingOptions
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.cpu.analysis import ParallelNest
-from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access
 
 
@@ -96,10 +95,6 @@ MAX_ROWS = 16
 PREFETCHED = 3
 """Lines of a row that the first cache holds where it is read from one end to the other: 14 rows of
 16,400 bytes take half as long again as 8 rows, of 16,448 bytes as long (Zen 4)."""
-
-MOST_REGROUPED = 512
-"""Steps of a sum up to which a target is staged for another loop than the rows': of longer sums
-scattered stores are a small part."""
 
 SHORT = 9
 """Reductions of so few steps are unrolled, over small tiles."""
@@ -360,32 +355,6 @@ def stored_operations(device: Device) -> tuple[tuple[float, float], ...]:
 def staged_size(device: Device) -> int:
     """The bytes that the rows of a target may take that are staged for one panel."""
     return device.l2 // 4
-
-
-def staged_along(
-    nest: ParallelNest,
-    device: Device,
-    vector: Member,
-    row: Member | None,
-    packs: Iterable[Access],
-    width: int,
-) -> Member | None:
-    """The member along which the target of the main statement is contiguous, if not along the
-    vectors', and of which a staged target has all iterations; None where nothing is staged. That is
-    the rows' member, or another one where sums are short and the panels, `width` wide, which are
-    packed or of which no iteration uses another one's, stay in the cache for all iterations."""
-    write = nest.main.statement.write
-    if not nest.main.statement.accumulates or nest.stride(write, vector) == 1:
-        return None
-    along = next((m for m in nest.members if m != vector and nest.stride(write, m) == 1), None)
-    if along is None or along == row:
-        return along
-    depth = prod(map(nest.extent, nest.main.reduction))
-    reads = [access for access in nest.main.statement.reads if access.site >= 0]
-    again = reads if all(nest.uses(access, along) for access in reads) else packs
-    times = nest.extent(along) if any(nest.uses(access, along) for access in again) else 1
-    fits = times * depth * width * nest.element <= device.l2 * 3 // 4
-    return along if fits and depth <= MOST_REGROUPED else None
 
 
 def streamed_size(device: Device) -> int:

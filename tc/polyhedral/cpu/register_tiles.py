@@ -11,9 +11,9 @@ use where they waste fewer lanes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from math import prod
+from math import inf, prod
 
 from tc.device import Device
 from tc.kernel.passes.demanded_lanes import MIN_VECTOR_BITS
@@ -31,7 +31,6 @@ from tc.polyhedral.cpu.costs import (
     is_alone,
     is_streamed,
     operand,
-    staged_along,
     staged_size,
     vectors_of,
 )
@@ -53,6 +52,10 @@ FEW_TILES = 4
 MAX_COLUMNS = 8
 """Iterations of a loop that may all be columns of a tile."""
 
+MOST_REGROUPED = 512
+"""Steps of a sum up to which a target is staged for another loop than the rows': of longer sums
+scattered stores are a small part."""
+
 
 @dataclass(frozen=True)
 class RegisterTile:
@@ -62,6 +65,7 @@ class RegisterTile:
     `reduced`: `vector` is a member of a reduction; such a tile may have all iterations of the
     member `column`, for each row. The reads `packed` are to be packed, the reads
     `blocked` to be transposed block by block; a block has as many rows as a vector has lanes.
+    The target is staged `along` a member, of which the stage has all iterations.
     """
 
     vector: Member
@@ -73,6 +77,7 @@ class RegisterTile:
     reduced: bool
     packed: tuple[Access, ...]
     blocked: tuple[Access, ...]
+    along: Member | None = field(compare=False)
     cost: float
 
 
@@ -263,9 +268,11 @@ class _Model:
         self.others = prod(nest.extent(m) for m in nest.members if m not in own)
         self.packed = tuple(r.access for r in self.reads if r.packing_slots and not r.blocked)
         self.blocked = tuple(r.access for r in self.reads if r.blocked)
-        self.staged = self._may_stage()
         self.packing = sum(r.packing_slots for r in self.reads)
         self.panel = self.depth * self.shape.vector_bytes  # bytes, of one vector
+        # where rows of the target are staged, a long reduction runs in one piece
+        along, across = (nest.info.stride(nest.main.statement.write, x) for x in (self.shape.v, u))
+        self.staged = along not in (0, 1) and across == 1
         # a processor begins what follows a short sum, and the next sum, before the sum ends
         waits = self.depth > SHORT or len(nest.items) <= 2
         self.row_tiling_pays = waits or any(r.serves_rows for r in self.reads)
@@ -305,11 +312,8 @@ class _Model:
         busy = max(operations * part * self.shape.share, loading) / device.fma_per_cycle
         busy = max(busy, fetched / device.l2_bytes_per_cycle / self.shape.cycles)
         work = max(busy, self.latency) + costs.issue_slots * (loads + operations)
-        store = (
-            0.0
-            if self.reduced
-            else self._store_cost(self._staged_along(rows, vectors)) / max(self.depth, 1)
-        )
+        along = self._staged_along(rows, vectors)
+        store = 0.0 if self.reduced else self._store_cost(along) / max(self.depth, 1)
         work += (
             self.packing + store
         ) * accumulators + self.streamed * costs.stream_switch_slots * rows
@@ -338,6 +342,7 @@ class _Model:
             self.reduced,
             self.packed,
             self.blocked,
+            along,
             cost,
         )
 
@@ -434,23 +439,26 @@ class _Model:
         writes = (item.statement.write for item in self.nest.items)
         return len({write.places for write in writes if write.tensor == tensor}) == step
 
-    def _may_stage(self) -> bool:
-        """Whether rows of the target are staged, so that a long reduction runs in one piece."""
-        write, info = self.nest.main.statement.write, self.nest.info
-        along, across = (info.stride(write, x) for x in (self.shape.v, self.shape.u))
-        return along not in (0, 1) and across == 1
-
     def _staged_along(self, rows: int, vectors: int) -> Member | None:
-        """The member along which the target of a tile is staged, where what is staged fits into
-        the cache."""
-        nest, width = self.nest, vectors * self.lanes
-        if self.reduced:
+        """The member along which the target of the main statement is contiguous, if not along the
+        vectors', and of which a staged target has all iterations; None where nothing is staged, or
+        the stage does not fit. That is the rows' member, or another one where sums are short and
+        the panels, which are packed or of which no iteration uses another one's, stay in the cache
+        for all iterations."""
+        nest, main, width = self.nest, self.nest.main.statement, vectors * self.lanes
+        if self.reduced or not main.accumulates or nest.stride(main.write, self.vector) == 1:
             return None
-        along = staged_along(nest, self.device, self.vector, self.row, self.packed, width)
+        others = (m for m in nest.members if m != self.vector)
+        along = next((m for m in others if nest.stride(main.write, m) == 1), None)
         if along is None:
             return None
-        height = nest.extent(along) * (1 if along == self.row else rows)
-        fits = width * height * 4 <= staged_size(self.device)
+        height, held = nest.extent(along) * (1 if along == self.row else rows), 0
+        if along != self.row:
+            reads = [read.access for read in self.reads]
+            again = reads if all(nest.uses(a, along) for a in reads) else self.packed
+            times = nest.extent(along) if any(nest.uses(a, along) for a in again) else 1
+            held = inf if self.depth > MOST_REGROUPED else times * self.panel * vectors
+        fits = held <= self.device.l2 * 3 // 4 and width * height * 4 <= staged_size(self.device)
         return along if fits else None
 
 
