@@ -155,27 +155,25 @@ def _item(node: Node, scop: Scop) -> NestItem | None:
 def groups(node: Node, info: AccessInfo) -> list[Node]:
     """The parts of a node, neighbours that only start, update and finish one tensor joined, as
     many as may share loops, with one long product among them."""
-    found: list[list[Node]] = []
-    targets: list[set[str]] = []
-    counts: list[int] = []
-    products: list[bool] = []
+    found: list[tuple[Node, ...]] = []
     for part in in_order(node):
-        names = tuple(leaves(part))
-        own = {info.scop.statement(n).write.tensor for n in names}
-        joined = found and own == targets[-1] and len(own) == 1
-        joined = joined and counts[-1] + len(names) <= MOST_FUSED
-        has_product = any(is_product(info.scop.statement(n)) for n in names)
-        joined = joined and not (has_product and products[-1])
-        if joined and nest_of((), Sequence((*found[-1], part)), info):
-            found[-1].append(part)
-            counts[-1] += len(names)
-            products[-1] |= has_product
+        if found and _are_one((*found[-1], part), info):
+            found[-1] = (*found[-1], part)
         else:
-            found.append([part])
-            targets.append(own)
-            counts.append(len(names))
-            products.append(has_product)
+            found.append((part,))
     return list(map(sequence_of, found))
+
+
+def _are_one(parts: tuple[Node, ...], info: AccessInfo) -> bool:
+    """Whether parts that follow each other are one nest, as `groups` has them."""
+    statements = [list(map(info.scop.statement, leaves(part))) for part in parts]
+    every = [statement for own in statements for statement in own]
+    return (
+        len({statement.write.tensor for statement in every}) == 1
+        and len(every) <= MOST_FUSED
+        and sum(any(map(is_product, own)) for own in statements) <= 1
+        and nest_of((), Sequence(parts), info) is not None
+    )
 
 
 def iterations(members: Iterable[Member], nest: ParallelNest) -> int:
