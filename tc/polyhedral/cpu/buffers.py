@@ -49,8 +49,7 @@ class NestBuffers:
     """What a nest with a register tile has in buffers, and when.
 
     The cluster of the nest writes the tensors `written`. The members `around` are loops around the
-    nest, the members `points` loops within its tile. Reads of the tensors `bare` are not copied
-    with their padding.
+    nest, the members `points` loops within its tile.
     """
 
     draft: Draft
@@ -60,7 +59,6 @@ class NestBuffers:
     written: frozenset[str]
     around: tuple[Member, ...]
     points: tuple[Member, ...]
-    bare: frozenset[str] = frozenset()
 
     @property
     def device(self) -> Device:
@@ -239,23 +237,22 @@ class NestBuffers:
 
     @cached_property
     def pads(self) -> list[tuple[Access, int | float | bool]]:
-        """The padded reads of the main statement that are not packed, of tensors that the nest
-        reads nowhere else."""
-        packed = {access.tensor for access in self.packs}
-        return [
-            (access, fill)
-            for access, fill in self.nest.info.padded(self.nest.main.statement)
-            if access.tensor not in self.written | packed | self.bare
-            and all(a == access for a in self.nest.reads(access.tensor))
-        ]
-
-    def copies_with_padding(self) -> Iterator[Move]:
-        """The moves of padded reads to a buffer that holds the padding, too, so that no loop tests
-        for it: each element is read at least once to be copied."""
-        for access, _ in self.pads:
-            tensor, shape = access.tensor, self.nest.info.scop.shape(access.tensor)
-            action, reads = Promote(tensor, SCRATCH, padded=True), self.nest.main.instances
-            yield Move(f"{tensor} copied with its padding", action, shape, reads, prod(shape))
+        """The padded reads of the main statement, with the constants of the pads, that come from a
+        buffer which holds the padding, too, so that no loop tests for it: each element is read at
+        least once to be copied. Tensors that are packed, or read otherwise, too, are not copied."""
+        nest, packed = self.nest, {access.tensor for access in self.packs}
+        found = []
+        for access, fill in nest.info.padded(nest.main.statement):
+            tensor, shape = access.tensor, nest.info.scop.shape(access.tensor)
+            is_copied = Promote(tensor, SCRATCH, padded=True)
+            what, reads = f"{tensor} copied with its padding", nest.main.instances
+            if (
+                tensor not in self.written | packed
+                and all(a == access for a in nest.reads(tensor))
+                and self.draft.wants(Move(what, is_copied, shape, reads, prod(shape)), nest.names)
+            ):
+                found.append((access, fill))
+        return found
 
     def window(
         self, outer: list[Member], inner: list[Member], *, shared: bool
@@ -350,13 +347,19 @@ class NestBuffers:
 
     # --- operands whose rows lie side by side -----------------------------------------------------
 
-    def packed_rows(self, touched: frozenset[str]) -> Iterator[Move]:
+    @cached_property
+    def rows_packed(self) -> list[Move]:
         """The moves of reads that are packed in the order of a tile's rows, as of `A(k,i)` or
         `A(i,m,j,n)` with rows along i: where the first cache does not hold the lines that a tile
-        reads until another tile reads them again. Tensors `touched` elsewhere are not packed."""
-        nest, tile, touched = self.nest, self.tile, self.written | touched
+        reads until another tile reads them again. Tensors that are padded, or
+        touched elsewhere, are not packed."""
+        nest, tile = self.nest, self.tile
+        found: list[Move] = []
         if tile.row is None or tile.rows == 1 or tile.reduced or tile.blocked:
-            return
+            return found
+        others = [nest.info.scop.statement(n) for n in {*self.draft.statements} - {*nest.names}]
+        touched = self.written | {a.tensor for s in others for a in s.accesses}
+        touched |= {access.tensor for access, _ in self.pads}
         panels = -(-nest.extent(tile.vector) // (tile.lanes * tile.vectors))
         for access in nest.main.statement.reads:
             tensor = access.tensor
@@ -368,12 +371,13 @@ class NestBuffers:
                 and not self._stays(access)
             ):
                 axes = self._panels(access, tile.row, tile.rows)
-                others = [m for m in nest.members if m != tile.vector and not nest.uses(access, m)]
+                again = [m for m in nest.members if m != tile.vector and not nest.uses(access, m)]
                 shape = nest.info.scop.shape(tensor)
                 size, action = prod(shape), Promote(tensor, PACKED, axes=axes, lanes=tile.lanes)
-                before = panels * prod(map(nest.extent, others)) * size * self._apart(access)
+                before = panels * prod(map(nest.extent, again)) * size * self._apart(access)
                 after = self.costs.packing_reads * size
-                yield Move(f"{tensor} packed for rows", action, shape, before, after)
+                found.append(Move(f"{tensor} packed for rows", action, shape, before, after))
+        return [move for move in found if self.draft.wants(move, nest.names)]
 
     def _apart(self, access: Access) -> float:
         """The part of a read's elements that come from another line than those of the step of the
@@ -385,12 +389,12 @@ class NestBuffers:
     def _stays(self, access: Access) -> bool:
         """Whether the first cache holds twice the lines that a tile of rows reads in a sum, in each
         of its sets: a page has a line for each."""
-        nest, row, device, element = self.nest, self.tile.row, self.device, self._bytes(access.tensor)
+        nest, row, device = self.nest, self.tile.row, self.device
         sums = [(m, nest.extent(m)) for m in nest.main.reduction if nest.uses(access, m)]
         if not sums or row is None:
             return True
         loops = [
-            (abs(nest.stride(access, m) or 0) * element, extent)
+            (abs(nest.stride(access, m) or 0) * self._bytes(access.tensor), extent)
             for m, extent in (*sums, (row, self.tile.rows))
         ]
         if any(extent * min(step, device.line) > device.l1 for step, extent in loops):

@@ -85,7 +85,7 @@ class NestPlanner:
             self._reduction,
             self._staged,
         ).promote()
-        for move in self.rows_packed:
+        for move in self._rows_packed:
             self.draft.promote(move.action, None, ())
         self._bind(loops.shared)
 
@@ -94,7 +94,7 @@ class NestPlanner:
         """The buffers of the nest, which only a nest with a register tile has."""
         if self.chosen is None:
             raise InternalError("a nest without a register tile has no buffers")
-        found = NestBuffers(
+        return NestBuffers(
             self.draft,
             self.costs,
             self.nest,
@@ -103,20 +103,11 @@ class NestPlanner:
             self.around,
             tuple(self.points),
         )
-        moves = [m for m in found.copies_with_padding() if not self.draft.wants(m, self.nest.names)]
-        return replace(found, bare=frozenset(move.action.tensor for move in moves))
 
-    @cached_property
-    def rows_packed(self) -> list[Move]:
-        """The moves of reads that are packed in the order of a tile's rows."""
-        if self.chosen is None or self.options.pack is False:
-            return []
-        scop = self.nest.info.scop
-        others = [scop.statement(n) for n in self.draft.statements if n not in self.nest.names]
-        touched = {access.tensor for statement in others for access in statement.accesses}
-        touched |= {access.tensor for access, _ in self.buffers.pads}
-        moves = self.buffers.packed_rows(frozenset(touched))
-        return [move for move in moves if self.draft.wants(move, self.nest.names)]
+    @property
+    def _rows_packed(self) -> list[Move]:
+        may_pack = self.chosen is not None and self.options.pack is not False
+        return self.buffers.rows_packed if may_pack else []
 
     def _name(self, member: Member) -> str:
         return self.draft.name(member, self.nest.names)
@@ -574,7 +565,7 @@ class NestPlanner:
             text += f" {access.tensor} is packed in the order of the vectors, as it is used again."
         for access in chosen.blocked:
             text += f" {access.tensor} is transposed block by block, in registers."
-        for move in self.rows_packed:
+        for move in self._rows_packed:
             text += f" {move.action.tensor} is packed in the order of the rows of a tile."
         for access, fill in self.buffers.pads if not chosen.reduced else ():
             text += (
