@@ -57,11 +57,12 @@ def compiler_log(source: str, arch: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def compiled(source: str, arch: str) -> CompiledText:
-    """A text compiled for an architecture; BackendError as above."""
+def compiled(source: str, arch: str, lines: bool = False) -> CompiledText:
+    """A text compiled for an architecture; BackendError as above. With `lines`, what is compiled
+    says of which lines of the text its instructions are, and has the same instructions."""
     library = _library()
     with step():
-        return _compiled(library, source, arch)
+        return _compiled(library, source, arch, lines)
 
 
 def version() -> str:
@@ -124,8 +125,8 @@ def _log_flags(version: tuple[int, int]) -> tuple[str, ...]:
     return ("--no-cache",) if version >= (12, 9) else ()
 
 
-def _compiled(library: ctypes.CDLL, source: str, arch: str) -> CompiledText:
-    chosen = (f"--gpu-architecture={arch}", *FLAGS)
+def _compiled(library: ctypes.CDLL, source: str, arch: str, lines: bool) -> CompiledText:
+    chosen = (f"--gpu-architecture={arch}", *FLAGS, *(("--generate-line-info",) if lines else ()))
     options = (*chosen, *_log_flags(_version(library)))
     program = ctypes.c_void_p()
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))

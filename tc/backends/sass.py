@@ -21,6 +21,8 @@ _INSTRUCTION = re.compile(
     r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+\{?\s*(?:@(?P<guard>!?U?P\w+)\s+)?"
     r"(?P<op>[A-Z0-9_.]+)\s*(?P<rest>[^;]*);"
 )
+_LINE = re.compile(r"^\s*//## File .*?, line (?P<line>\d+)")
+_UPPER = re.compile(r"^\s*/\* (?P<word>0x[0-9a-f]{16}) \*/\s*$")
 _TARGET = re.compile(r"`\((\.L_x_\d+)\)")
 _MEMORY = frozenset(
     "LDS STS LDG STG LDL STL LDSM LDGSTS ATOMG ATOMS ATOM RED".split()  # noqa: SIM905
@@ -28,14 +30,52 @@ _MEMORY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class Control:
+    """What ptxas tells the hardware with an instruction: its warp issues nothing for `stall`
+    cycles, and `yields` if another warp is to go on. One of six scoreboards counts what is not
+    done: `result` until the result is there, `operands` until the operands are read; the bits of
+    `waits` are the scoreboards that must be at zero before. (Bits 105 to 121 of an instruction,
+    since sm_70: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking",
+    2018, section 2.1.)
+
+    >>> Control.of(0x000FE20000000F00)
+    Control(stall=1, yields=False, result=None, operands=None, waits=0)
+    >>> Control.of(0x002EA40000002100)
+    Control(stall=2, yields=False, result=2, operands=None, waits=2)
+    """
+
+    stall: int = 1
+    yields: bool = False
+    result: int | None = None
+    operands: int | None = None
+    waits: int = 0
+
+    @staticmethod
+    def of(word: int) -> Control:
+        """Of the upper 64 bits of an instruction."""
+        bits = word >> 41
+        result, operands = bits >> 5 & 7, bits >> 8 & 7
+        return Control(
+            bits & 15,
+            not bits >> 4 & 1,
+            None if result == 7 else result,
+            None if operands == 7 else operands,
+            bits >> 11 & 63,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction; `target` is the number of the instruction that a branch may go to."""
+    """One instruction; `target` is the number of the instruction that a branch may go to, `line`
+    the line of the text that the instruction is of, 0 where that is not known."""
 
     address: int
     guard: str
     op: str
     operands: str
     target: int | None = None
+    line: int = 0
+    control: Control = Control()
 
     @property
     def kind(self) -> str:
@@ -68,6 +108,15 @@ class Loop:
         """The part of its instructions that are of a kind, as "FFMA" or "HMMA"."""
         return self.counts.get(kind, 0) / self.length
 
+    def told(self) -> str:
+        """
+        >>> Loop(4, 8, {"FFMA": 2, "LDS.128": 1, "BRA": 1}).told()
+        'hottest loop of 4 instructions: 2 FFMA, 1 BRA, 1 LDS.128'
+        """
+        kinds = sorted(self.counts.items(), key=lambda kv: (-kv[1], kv[0]))
+        told = ", ".join(f"{count} {kind}" for kind, count in kinds)
+        return f"hottest loop of {self.length} instructions: {told}"
+
 
 def is_installed() -> bool:
     """Whether there is an nvdisasm to show machine code with."""
@@ -82,9 +131,8 @@ def disassembled(cubin: bytes) -> Mapping[str, Sequence[Instruction]]:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "kernel.cubin"
         file.write_bytes(cubin)
-        done = subprocess.run(
-            [program, "-c", str(file)], capture_output=True, text=True, check=False
-        )
+        command = [program, "--print-code", "--print-instruction-encoding", "--print-line-info"]
+        done = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise BackendError(f"nvdisasm failed: {done.stderr.strip()}")
     return instructions_of(done.stdout)
@@ -109,30 +157,39 @@ def instructions_of(listing: str) -> Mapping[str, Sequence[Instruction]]:
 
 def _code(part: str) -> Iterator[Instruction]:
     labels: dict[str, int] = {}
-    rows: list[re.Match[str]] = []
-    for line in part.splitlines():
-        label, row = _LABEL.match(line), _INSTRUCTION.match(line)
-        if label:
+    rows: list[tuple[re.Match[str], int]] = []
+    controls: dict[int, Control] = {}
+    line = 0
+    for text in part.splitlines():
+        if label := _LABEL.match(text):
             labels[label["name"]] = len(rows)
-        elif row:
-            rows.append(row)
-    while rows and rows[-1]["op"] == "NOP":
+        elif row := _INSTRUCTION.match(text):
+            rows.append((row, line))
+        elif of_line := _LINE.match(text):
+            line = int(of_line["line"])
+        elif upper := _UPPER.match(text):
+            controls[len(rows) - 1] = Control.of(int(upper["word"], 16))
+    while rows and rows[-1][0]["op"] == "NOP":
         rows.pop()
-    for row in rows:
+    for number, (row, line) in enumerate(rows):
         target = _TARGET.search(row["rest"])
         yield Instruction(
             int(row["address"], 16), row["guard"] or "", row["op"], row["rest"].strip(),
-            labels.get(target[1]) if target else None,
+            labels.get(target[1]) if target else None, line, controls.get(number, Control()),
         )  # fmt: skip
 
 
 def loops_of(code: Sequence[Instruction]) -> tuple[Loop, ...]:
     """The loops of a function by where they begin: an instruction and a branch back to it. (The
-    endless branch behind the end of each function is none.)"""
+    endless branch behind the end of each function is none, nor a branch to the rest of a function
+    from what is rare and therefore stands behind the function's end.)"""
+    exits = [n for n, i in enumerate(code) if i.op.startswith(("EXIT", "RET")) and not i.guard]
     ends: dict[int, int] = {}
     for number, instruction in enumerate(code):
         target = instruction.target
         if instruction.op.startswith("BRA") and target is not None and target < number:
+            if any(target <= n < number for n in exits):
+                continue
             ends[target] = max(number, ends.get(target, 0))
     spans = sorted(ends.items())
 

@@ -117,8 +117,10 @@ class Block:
         self._place("%ntid", launch.shape)
         self._place("%nctaid", launch.grid)
         for name, value in launch.arguments.items():
-            start = np.full(self.count, launch.function.variables[name].start)
-            self.memory.store("param", start, np.full((self.count, 1), value), self.everyone)
+            variable = launch.function.variables[name]
+            start = np.full(self.count, variable.start)
+            words = np.full((self.count, 1), value, np.dtype(f"i{variable.size}"))
+            self.memory.store("param", start, words, self.everyone)
 
     def run_in_orders(self, number: Extents) -> None:
         memory = self.launch.memory

@@ -41,6 +41,8 @@ class Instruction:
     operands: tuple[Operand, ...]
     guard: str = ""
     negated: bool = False
+    line: int = 0
+    """Of the text in CUDA C++, where that was compiled with its lines."""
 
     @property
     def type(self) -> str:
@@ -97,6 +99,7 @@ _VARIABLE = re.compile(
     r"(?:\[(?P<count>\d*)\])?(?:\s*=\s*\{?(?P<content>[^}]*)\}?)?"
 )
 _REGISTERS = re.compile(r"\.reg\s+\.(?P<type>\w+)\s+(?P<names>.*)", re.DOTALL)
+_LOCATION = re.compile(r"\.loc\s+\d+\s+(?P<line>\d+)[^\n]*")
 _LABEL = re.compile(r"([\w$]+)\s*:(?!:)")
 _INSTRUCTION = re.compile(
     r"(?:@(?P<not>!?)(?P<guard>%[\w$]+)\s+)?(?P<op>[a-z]\w*(?:(?:\.|::)\w+)*)\s*(?P<rest>.*)",
@@ -122,13 +125,16 @@ def parse(text: str) -> Mapping[str, Function]:
             function.sizes.update(outer.sizes)
             function.parameters = _names(head["parameters"], function)
             function.results = _names(head["results"] or "", function)
+            line = 0
             for statement in _statements(text[head.end() : place - 1]):
-                _add(statement, function)
+                if location := _LOCATION.fullmatch(statement):
+                    line = int(location["line"])
+                _add(statement, function, line)
             functions[function.name] = function
     return functions
 
 
-def instruction(text: str) -> Instruction:
+def instruction(text: str, line: int = 0) -> Instruction:
     found = _INSTRUCTION.fullmatch(text)
     if not found:
         raise Unreadable(f"`{text}`")
@@ -145,6 +151,7 @@ def instruction(text: str) -> Instruction:
         operands,
         found["guard"] or "",
         bool(found["not"]),
+        line,
     )
 
 
@@ -177,19 +184,20 @@ def _end_of_body(text: str, place: int) -> int:
 
 
 def _statements(body: str) -> Iterator[str]:
-    """Labels, as "name:", declarations and instructions; scopes are of no interest."""
+    """Labels, as "name:", lines of the text in CUDA C++, declarations and instructions; scopes are
+    of no interest."""
     place = 0
     while place < len(body):
         if body[place] in "{};" or body[place].isspace():
             place += 1
             continue
-        label = _LABEL.match(body, place)
-        end = label.end() if label else body.index(";", place)
+        whole = _LABEL.match(body, place) or _LOCATION.match(body, place)
+        end = whole.end() if whole else body.index(";", place)
         yield body[place:end].strip()
         place = end
 
 
-def _add(statement: str, function: Function) -> None:
+def _add(statement: str, function: Function, line: int) -> None:
     registers, variable = _REGISTERS.fullmatch(statement), _VARIABLE.fullmatch(statement)
     if statement.endswith(":"):
         function.labels[statement[:-1]] = len(function.code)
@@ -199,4 +207,4 @@ def _add(statement: str, function: Function) -> None:
     elif variable:
         _declare(variable, function)
     elif not statement.startswith("."):
-        function.code.append(instruction(statement))
+        function.code.append(instruction(statement, line))
