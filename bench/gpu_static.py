@@ -1,8 +1,13 @@
-"""What texts for GPUs do, counted without a GPU: `python -m bench.gpu_static [NAME ...]`.
+"""What texts for GPUs do, counted and modelled without a GPU.
 
-For each launch of the kernels of `bench.gpu`: registers, spills and stack, blocks that there are
-and that fit on a multiprocessor, the hottest loop in machine code by kinds of instructions, and
-what one block in the middle and the last block execute and access, on the machine for PTX.
+    python -m bench.gpu_static                writes bench/results/gpu-static-sm_90.json and .md
+    python -m bench.gpu_static NAME...        prints the rows of kernels with such names
+    python -m bench.gpu_static NAME --lines   prints their texts, with the instructions of each line
+
+For each launch of the kernels of `bench.gpu`, and of ten more at prime sizes: registers, spills and
+stack, blocks that there are and that fit on a multiprocessor, the hottest loop in machine code by
+kinds of instructions, what one block in the middle and the last block execute and access, on the
+machine for PTX; and the time by the model of a multiprocessor, with the constants of an H200.
 """
 
 from __future__ import annotations
@@ -10,195 +15,275 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from tabulate import tabulate
 
 import tc
+from bench.cpu_kernels import contractions as cs
+from bench.cpu_kernels import layers as ls
+from bench.cpu_kernels import pointwise as ps
+from bench.cpu_kernels.kernel import Kernel
+from bench.gpu_counts import Memory, block_counts
 from bench.gpu_kernels import KERNELS
+from bench.gpu_machines import MACHINES, RESULTS
+from bench.gpu_model import modelled
+from bench.multiprocessor import Machine
 from tc.backends import nvrtc, sass
 from tc.backends.clike.cuda_dialect import CUDA
 from tc.backends.clike.printer import functions_of
-from tc.backends.geometry import LaunchGeometry, LaunchText
-from tests.support.ptx.machine import Block, Launch
-from tests.support.ptx.memory import GlobalMemory
-from tests.support.ptx.parse import Function, Instruction, parse
+from tc.backends.geometry import LaunchText
+from tc.kernel.ir import Buffer
+from tests.support.ptx.machine import Launch
+from tests.support.ptx.parse import parse
 
-ARCH = "sm_90"
-SECTOR_BYTES, BANKS, BANK_BYTES = 32, 32, 4
-"""NVIDIA's programming guide: global memory is read in sectors, shared memory lies in banks."""
-
-
-@dataclass
-class Accesses:
-    """Warps that accessed a memory, and in how many parts: sectors of 32 bytes, or wavefronts of
-    shared memory; `least` are the parts that the bytes would need if they lay side by side."""
-
-    warps: int = 0
-    parts: int = 0
-    least: int = 0
-
-    @property
-    def over_least(self) -> float:
-        return self.parts / self.least if self.least else 1.0
-
-
-@dataclass
-class BlockCounts:
-    """An `Observer` of one block. `instructions` are those of PTX that its warps execute together,
-    `touched` the sectors of global memory that it accesses at all."""
-
-    function: Function
-    warps: int
-    instructions: int = 0
-    barriers: int = 0
-    accesses: dict[str, Accesses] = field(default_factory=dict)
-    touched: set[int] = field(default_factory=set)
-
-    def executed(self, pc: int, threads: Any) -> None:
-        active = len(np.unique(threads // 32))
-        self.instructions += active
-        self.barriers += self.function.code[pc].name in ("bar", "barrier") and active == self.warps
-
-    def accessed(self, i: Instruction, space: str, at: Any, size: int, by: Any) -> None:
-        if space == "shared":
-            parts, least = wavefronts(at, size, by)
-        elif space in ("", "global"):
-            parts, least = sectors(at, size, by)
-            self.touched.update(np.unique(at // SECTOR_BYTES).tolist())
-        else:
-            return
-        kind = "loads" if i.name == "ld" else "stores" if i.name == "st" else i.name
-        row = self.accesses.setdefault(f"{space or 'global'} {kind}, {8 * size} bits", Accesses())
-        row.warps += len(np.unique(by // 32))
-        row.parts += parts
-        row.least += least
-
-    @property
-    def touched_bytes(self) -> int:
-        return len(self.touched) * SECTOR_BYTES
-
-    def as_json(self) -> Mapping[str, Any]:
-        return {
-            "instructions per warp": self.instructions / self.warps,
-            "barriers": self.barriers,
-            "bytes first touched": self.touched_bytes,
-            "accesses": {name: asdict(row) for name, row in sorted(self.accesses.items())},
-        }
+ARCH, MODELLED = "sm_90", "H200"
+OUT = RESULTS / f"gpu-static-{ARCH}.json"
+PRIMES = (
+    cs.tmm(127, 1021, 509),
+    cs.sgemm(1021, 509, 257),
+    cs.tbmm(31, 23, 29, 37),
+    ls.conv2d(3, 31, 29, 29, 37),
+    ls.gconv(17, 13, 7, 11, 19, 23),
+    ls.lut1(10007, 61, 53, 127),
+    ls.mlp1(127, 1999, 131),
+    ps.softmax(509, 1021),
+    ps.layernorm(257, 1021),
+    ps.transpose4d(31, 37, 41, 43),
+)
+"""Sizes that divide nothing."""
+ALL = {**KERNELS, **{kernel.name: kernel for kernel in PRIMES}}
 
 
-def sectors(at: Any, size: int, threads: Any) -> tuple[int, int]:
-    """The sectors that warps access, and the least that these bytes take.
-
-    >>> lanes = np.arange(32)
-    >>> sectors(4 * lanes, 4, lanes), sectors(128 * lanes, 4, lanes), sectors(0 * lanes, 4, lanes)
-    ((4, 4), (32, 4), (1, 1))
-    """
-    warp = threads // 32 << 52
-    ends = (at // SECTOR_BYTES, (at + size - 1) // SECTOR_BYTES)
-    parts = len(np.unique(np.concatenate([warp | end for end in ends])))
-    _, elements = np.unique(np.unique(warp | at) >> 52, return_counts=True)
-    return parts, int(np.ceil(elements * size / SECTOR_BYTES).sum())
-
-
-def wavefronts(at: Any, size: int, threads: Any) -> tuple[int, int]:
-    """In how many turns shared memory serves warps, where a turn has a word of each bank for lanes
-    whose accesses have 128 bytes together; and the least that these words take. Where all lanes
-    access one address, a turn is for twice as many (an H200's counters of MLP3 say so).
-
-    >>> lanes = np.arange(32)
-    >>> wavefronts(4 * lanes, 4, lanes), wavefronts(128 * lanes, 4, lanes)
-    ((1, 1), (32, 1))
-    >>> wavefronts(16 * lanes, 16, lanes), wavefronts(0 * lanes, 16, lanes)
-    ((4, 4), (2, 1))
-    """
-    words = max(1, size // BANK_BYTES)
-    starts = np.flatnonzero(np.diff(threads // 32, prepend=-1))
-    lowest, highest = np.minimum.reduceat(at, starts), np.maximum.reduceat(at, starts)
-    together = np.repeat(lowest == highest, np.diff(starts, append=len(at)))
-    lanes = np.where(together, 2, 1) * 32 // words
-    group = threads // 32 * words + threads % 32 // lanes
-    word = (at // BANK_BYTES)[:, None] + np.arange(words)
-    distinct = np.unique((group[:, None] << 40 | word).ravel())
-    conflicts = Counter(zip((distinct >> 40).tolist(), (distinct % BANKS).tolist(), strict=True))
-    turns: dict[int, int] = {}
-    for (of_group, _), count in conflicts.items():
-        turns[of_group] = max(count, turns.get(of_group, 0))
-    _, of_warps = np.unique(
-        np.unique((threads[:, None] // 32 << 40 | word).ravel()) >> 40, return_counts=True
-    )
-    return sum(turns.values()), int(np.ceil(of_warps / BANKS).sum())
-
-
-def counts_of(text: LaunchText, inputs: Mapping[str, Any], gpu: tc.Gpu) -> list[Mapping[str, Any]]:
-    """The counts of each launch of a text, whose inputs are given as arrays of the buffers."""
-    compiled = nvrtc.compiled(str(text), ARCH)
+def counts_of(
+    text: LaunchText, gpu: tc.Gpu, machine: Machine | None = None, rows_of_tables: int = 1
+) -> list[dict[str, Any]]:
+    """The counts of each launch of a text, and what the model says of it if there is nvdisasm.
+    Integer inputs select `rows_of_tables`, drawn by a seed."""
+    compiled = nvrtc.compiled(str(text), gpu.arch, lines=True)
     usage, functions = nvrtc.usage_in(compiled.log), parse(compiled.ptx)
     code = sass.disassembled(compiled.cubin) if sass.is_installed() else {}
-    memory = GlobalMemory()
-    addresses = {
-        b.name: memory.add(b.name, inputs.get(b.name, np.zeros(b.shape, b.dtype.numpy)))
-        for b in text.kernel.arguments
-    }
+    memory = Memory()
+    addresses = {b.name: placed(b, memory, rows_of_tables) for b in text.kernel.arguments}
+    failures = memory.add("failures", np.zeros(8, np.int64))
     rows = []
     for function, geometry in zip(functions_of(text.kernel, CUDA), text.launches, strict=True):
         arguments = [addresses[buffer.name] for buffer in function.arguments]
-        arguments += [memory.add("failures", np.zeros(8, np.int64))] * function.fails
+        arguments += [failures] * function.fails
         one, used = functions[geometry.function], usage[geometry.function]
         fitting = gpu.blocks_at_once(geometry.threads, geometry.shared, used.registers)
         row: dict[str, Any] = {
             "function": geometry.function,
             "blocks": geometry.blocks,
             "threads": geometry.threads,
-            "registers": used.registers,
-            "spills": used.spills,
-            "stack": used.stack,
+            **asdict(used),
             "shared bytes": geometry.shared,
             "blocks that fit a multiprocessor": fitting // gpu.processors,
         }
-        if geometry.function in code:
-            loop = sass.hottest(code[geometry.function])
-            row["hottest loop"] = dict(sorted(loop.counts.items(), key=lambda kv: -kv[1]))
-            row["share of FFMA"] = round(loop.share("FFMA"), 3)
-            row["share of HMMA"] = round(loop.share("HMMA"), 3)
-        for name, number in blocks_of(geometry).items():
-            observer = BlockCounts(one, -(-geometry.threads // 32))
-            launch = Launch(
-                one, geometry.grid, geometry.block, arguments, memory, geometry.dynamic, observer
-            )
-            block = Block(launch)
-            block.run(number, [block.everyone])
-            row[name] = observer.as_json()
         rows.append(row)
+        x, y, z = geometry.grid
+        blocks = {"interior block": (x // 2, y // 2, z // 2), "last block": (x - 1, y - 1, z - 1)}
+        if own := code.get(geometry.function):
+            row |= hottest_loop(own)
+        if own and machine is not None:
+            model = modelled(one, own, used, geometry, arguments, memory, machine)
+            row["model"] = {
+                "us": round(1e6 * model.seconds, 1),
+                "instructions per warp": round(model.instructions),
+                **{k: round(v, 2) for k, v in asdict(model.found).items() if isinstance(v, float)},
+            }
+            row["model"]["cycles"] = round(model.found.cycles)
+            row["interior block"] = model.counts.as_json()
+            if blocks.pop("interior block") == blocks["last block"]:
+                row["last block"] = row["interior block"]
+                continue
+        for name, number in blocks.items():
+            launch = Launch(one, geometry.grid, geometry.block, arguments, memory, geometry.dynamic)
+            row[name] = block_counts(launch, number, memory).as_json()
     return rows
 
 
-def blocks_of(geometry: LaunchGeometry) -> Mapping[str, tuple[int, int, int]]:
-    x, y, z = geometry.grid
-    return {"interior block": (x // 2, y // 2, z // 2), "last block": (x - 1, y - 1, z - 1)}
+def placed(buffer: Buffer, memory: Memory, rows: int) -> int:
+    """The address of a buffer: of zeros, or, of integers, of numbers below `rows`."""
+    dtype = np.dtype(buffer.dtype.numpy)
+    elements = int(np.prod(buffer.shape, dtype=np.int64))
+    if dtype.kind in "iu" and rows > 1:
+        drawn = np.random.default_rng(1).integers(0, rows, elements)
+        return memory.add(buffer.name, drawn.astype(dtype))
+    return memory.add_zeros(buffer.name, max(1, elements) * dtype.itemsize)
 
 
-def kernel_counts(name: str) -> list[Mapping[str, Any]]:
-    kernel, gpu = KERNELS[name], tc.Gpu.named(ARCH)
-    zeros = {n: np.zeros(shape, kernel.dtype) for n, shape in kernel.shapes.items()}
-    return counts_of(tc.emit(kernel.text, zeros, backend="cuda", device=gpu), {}, gpu)
+def hottest_loop(code: Sequence[sass.Instruction]) -> dict[str, Any]:
+    loop = sass.hottest(code)
+    return {
+        "hottest loop": dict(sorted(loop.counts.items(), key=lambda kv: (-kv[1], kv[0]))),
+        "share of FFMA": round(loop.share("FFMA"), 3),
+        "share of HMMA": round(loop.share("HMMA"), 3),
+    }
+
+
+def emitted(kernel: Kernel) -> LaunchText:
+    zeros = {}
+    for name, shape in kernel.shapes.items():
+        selects_rows = kernel.rows and name.startswith("I")
+        zeros[name] = np.zeros(shape, np.int32 if selects_rows else kernel.dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.TCWarning)
+        text = tc.emit(kernel.text, zeros, backend="cuda", device=tc.Gpu.named(ARCH))
+    assert isinstance(text, LaunchText)
+    return text
+
+
+def kernel_row(kernel: Kernel) -> dict[str, Any]:
+    text, machine = emitted(kernel), MACHINES[MODELLED]
+    launches = counts_of(text, machine.gpu, machine, kernel.rows)
+    moved = sum(
+        int(np.prod(b.shape, dtype=np.int64)) * b.dtype.bytes
+        for b in text.kernel.arguments
+        if b.role != "temporary"
+    )
+    peak = 2 * 128 * machine.gpu.processors * machine.clock_hz
+    least = max(kernel.flops / peak, (kernel.read or moved) / machine.memory_rate)
+    row = {"kernel": kernel.name, "limit us": round(1e6 * least, 2), "launches": launches}
+    if all("model" in launch for launch in launches):
+        row["model us"] = round(sum(launch["model"]["us"] for launch in launches), 1)
+    return row
+
+
+def lines_of(kernel: Kernel) -> Iterator[str]:
+    """The text, each line with the instructions of machine code that are of it, by kind; those of
+    the hottest loop have a star."""
+    text = str(emitted(kernel))
+    compiled = nvrtc.compiled(text, ARCH, lines=True)
+    by_line: dict[int, Counter[str]] = {}
+    for code in sass.disassembled(compiled.cubin).values():
+        loop = sass.hottest(code)
+        for number, i in enumerate(code):
+            kind = i.kind + "*" * (loop.first <= number <= loop.last)
+            by_line.setdefault(i.line, Counter())[kind] += 1
+    for number, line in enumerate(text.splitlines(), 1):
+        yield line
+        if found := by_line.get(number):
+            kinds = ", ".join(f"{count} {kind}" for kind, count in found.most_common())
+            yield f"        // {kinds}"
+
+
+HEADERS = (
+    "kernel", "launch", "blocks", "threads", "regs", "spills", "shared", "fit", "FFMA", "sectors",
+    "wavefronts", "model", "H200", "bound by",
+)  # fmt: skip
+COUNTERS = RESULTS / "gpu-counters-nvidia-h200.json"
+
+
+def counted_launches() -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    """What the counters of an H200 said of launches with default options."""
+    launches = json.loads(COUNTERS.read_text())["launches"]
+    return {
+        (row["kernel"], row["function"]): row
+        for row in launches
+        if (row["by"], row["options"]) == ("tc", "defaults")
+    }
+
+
+def is_as_counted(launch: Mapping[str, Any], counted: Mapping[str, Any]) -> bool:
+    return all(launch[key] == counted[key] for key in ("registers", "blocks", "threads"))
+
+
+def over_least(launch: Mapping[str, Any], memory: str) -> str:
+    """How many times the least parts the accesses to a memory take, in both blocks."""
+    rows = [
+        row
+        for block in ("interior block", "last block")
+        for name, row in launch[block]["accesses"].items()
+        if name.startswith(memory)
+    ]
+    least = sum(row["least"] for row in rows)
+    return f"{sum(row['parts'] for row in rows) / least:.2f}" if least else "-"
+
+
+def bound_by(model: Mapping[str, float]) -> str:
+    units = {name: model[name] for name in ("issue", "floats", "shared", "second_cache", "memory")}
+    name, share = max(units.items(), key=lambda kv: kv[1])
+    shown = f"{name.replace('_', ' ')} {share:.0%}"
+    return shown if share > 0.6 else f"waiting {model['waiting']:.0%}, {shown}"
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = []
+    known = counted_launches()
+    for row in rows:
+        for number, launch in enumerate(row["launches"]):
+            model = launch.get("model")
+            counted = known.get((row["kernel"], launch["function"]))
+            measured = "-"
+            if counted is not None and is_as_counted(launch, counted):
+                measured = f"{counted['nanoseconds'] / 1000:.1f} us"
+            lines.append(
+                (
+                    "" if number else row["kernel"], launch["function"], launch["blocks"],
+                    launch["threads"], launch["registers"], launch["spills"],
+                    launch["shared bytes"], launch["blocks that fit a multiprocessor"],
+                    f"{launch['share of FFMA']:.2f}" if "share of FFMA" in launch else "-",
+                    over_least(launch, "global"), over_least(launch, "shared"),
+                    f"{model['us']:.1f} us" if model else "-", measured,
+                    bound_by(model) if model else "-",
+                )
+            )  # fmt: skip
+    return tabulate(lines, HEADERS, tablefmt="github", disable_numparse=True)
+
+
+def report(rows: Sequence[Mapping[str, Any]]) -> str:
+    return f"""{ARCH}, NVRTC {nvrtc.version()}, default options. `model` are times by a model of a
+multiprocessor with the constants of an {MODELLED} (bench/gpu_machines.py), not measured ones; of
+kernels that differ by less than a quarter it does not claim which one is faster
+(gpu-static-public.md). `H200` are times that the counters of an H200 gave
+(gpu-counters-nvidia-h200.json), where the launch had the same blocks, threads and registers then:
+sums of one thread, which wait for memory, take up to three times what the model says.
+
+`fit`: blocks that fit on a multiprocessor. `FFMA`: their share of the hottest loop. `sectors`,
+`wavefronts`: accesses to global and shared memory over the least that their bytes need. `bound
+by`: the unit of a multiprocessor that is busiest, and, if none is for 60 % of the time, how much
+of it no warp of a scheduler could issue.
+
+{table(rows)}
+"""
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="parts of names of kernels; else all")
+    parser.add_argument("--lines", action="store_true", help="texts with their machine code")
     chosen = parser.parse_args(given)
     if not nvrtc.is_installed():
         print("NVRTC is missing: pip install nvidia-cuda-nvrtc")
         return 1
     if not sass.is_installed():
-        print("nvdisasm is missing, so there is no machine code: pip install nvidia-cuda-nvdisasm")
-    for name in KERNELS:
-        if not chosen.names or any(word in name for word in chosen.names):
-            print(json.dumps({"kernel": name, "launches": kernel_counts(name)}), flush=True)
+        print("nvdisasm is missing: pip install nvidia-cuda-nvdisasm")
+        if chosen.lines or not chosen.names:
+            return 1
+    rows = []
+    for name, kernel in ALL.items():
+        if chosen.names and not any(word in name for word in chosen.names):
+            continue
+        if chosen.lines:
+            print(*lines_of(kernel), sep="\n")
+            continue
+        begin = time.perf_counter()
+        rows.append(kernel_row(kernel))
+        took = time.perf_counter() - begin
+        told = json.dumps(rows[-1]) if chosen.names else f"{name}: {rows[-1].get('model us')} us"
+        print(f"{told} ({took:.1f} s)", flush=True)
+    if not chosen.names and not chosen.lines:
+        OUT.write_text(json.dumps(rows, indent=1) + "\n")
+        OUT.with_suffix(".md").write_text(report(rows))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import numpy as np
 import pytest
 
 import tc
-from bench.gpu_static import counts_of, kernel_counts, sectors, wavefronts
+from bench.gpu_counts import sectors, wavefronts
+from bench.gpu_kernels import KERNELS
+from bench.gpu_static import counts_of, emitted, lines_of
+from bench.public_products import SIBOEHM, text_of
 from tc.backends import nvrtc, sass
 from tc.errors import BackendError
 
@@ -60,10 +64,51 @@ def test_machine_code_of_a_text() -> None:
     assert sass.hottest(code["tmm_0"]).counts["FFMA"] > 0
 
 
+def test_lines_change_no_instruction() -> None:
+    """The code that says of which lines of the text it is is the same code."""
+    if not sass.is_installed():
+        pytest.skip("nvdisasm is not installed")
+    for text in (
+        str(tc.emit(TMM, {"M": 128, "K": 32, "N": 256}, backend="cuda", options=OPTIONS)),
+        text_of(SIBOEHM["4 1D tile 64x64x8, 8 rows a thread"]),
+    ):
+        codes = [
+            [
+                (i.address, i.guard, i.op, i.operands, i.target, i.control)
+                for function in sass.disassembled(compiled.cubin).values()
+                for i in function
+            ]
+            for compiled in (
+                nvrtc.compiled(text, "sm_90"),
+                nvrtc.compiled(text, "sm_90", lines=True),
+            )
+        ]
+        assert codes[0] == codes[1]
+
+
+def test_machine_code_by_lines() -> None:
+    """Multiply-adds are of the line of the update, loads to shared memory of the copies."""
+    if not sass.is_installed():
+        pytest.skip("nvdisasm is not installed")
+    kernel = KERNELS["tmm 128x32x256"]
+    text = str(emitted(kernel)).splitlines()
+    lines = list(lines_of(kernel))
+    assert [line for line in lines if not line.startswith("        //")] == text
+    of_kind: dict[str, list[str]] = {}
+    for line, below in itertools.pairwise(lines):
+        for kind in ("FFMA", "STG", "STS", "BAR"):
+            if below.startswith("        //") and kind in below:
+                of_kind.setdefault(kind, []).append(line)
+    assert all("+=" in line for line in of_kind["FFMA"])
+    assert all("_shared" in line for line in of_kind["STS"])
+    assert all("syncthreads" in line for line in of_kind["BAR"])
+    assert all("C[" in line for line in of_kind["STG"])
+
+
 def test_counts_of_a_block() -> None:
     """A block computes 4 x 32 of C: reads 4 and 32 rows of 32 numbers, and writes its tile."""
     text = tc.emit(TMM, {"M": 128, "K": 32, "N": 256}, backend="cuda", options=OPTIONS)
-    (row,) = counts_of(text, {}, tc.Gpu.named("sm_90"))
+    (row,) = counts_of(text, tc.Gpu.named("sm_90"))
     assert (row["blocks"], row["threads"], row["spills"], row["stack"]) == (256, 32, 0, 0)
     for block in (row["interior block"], row["last block"]):
         assert block["barriers"] == 1
@@ -90,7 +135,7 @@ COUNTERS = Path(__file__).parents[2] / "bench" / "results" / "gpu-counters-nvidi
 @pytest.mark.parametrize("name", ["tmm 128x32x256", "MLP3 128x128x64x32x2"])
 def test_counts_are_those_of_a_gpu(name: str) -> None:
     """All blocks of these kernels do the same, so one stands for all."""
-    (row,) = kernel_counts(name)
+    (row,) = counts_of(emitted(KERNELS[name]), tc.Gpu.named("sm_90"))
     counted = next(
         launch
         for launch in json.loads(COUNTERS.read_text())["launches"]
