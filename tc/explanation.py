@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from textwrap import fill
 
 from tabulate import tabulate
 
+from tc.backends import machine_code
 from tc.backends.base import LANGUAGES
 from tc.errors import InputError
+from tc.gpu import Gpu
 from tc.pipeline import Trace
-from tc.polyhedral.narrative import ExplainedLowering, explain_stage
+from tc.polyhedral.narrative import LINE_COLUMNS, ExplainedLowering, explain_stage
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.work import Work, program_work, statement_work
@@ -118,13 +121,24 @@ class _Stages(Mapping[str, str]):
         if stage == "source":
             return str(trace.text).rstrip("\n")
         given = (trace.lowering, trace.shaped, trace.options, trace.device)
-        return explain_stage(ExplainedLowering(*given, trace.told), stage)
+        text = explain_stage(ExplainedLowering(*given, trace.told), stage)
+        return f"{text}\n{_machine_code(trace)}".rstrip() if stage == "estimate" else text
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _machine_code(trace: Trace) -> str:
+    """Of a text in CUDA C++; "" of another."""
+    if not isinstance(trace.device, Gpu) or trace.text.backend != "cuda":
+        return ""
+    return "\n".join(
+        fill(line, LINE_COLUMNS, initial_indent="machine code ", subsequent_indent=" " * 13)
+        for line in machine_code.told(trace.text.source, trace.device.arch)
+    )
 
 
 def _stage_html(explanation: Explanation, stage: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tc.backends import nvrtc
+from tc.backends import nvrtc, sass
 from tc.backends.base import KernelText
 from tc.backends.call_memory import FailureRecord
 from tc.backends.clike.cuda_dialect import CUDA as CUDA_DIALECT
@@ -37,7 +37,28 @@ class CudaText(LaunchText):
             return None
         return nvrtc.usage_in(nvrtc.compiler_log(self.source, arch or self.arch))
 
+    def machine_code(self) -> str:
+        """What each function needs, and its hottest loop by kinds of instructions; or which package
+        is missing to say so."""
+        if not nvrtc.is_installed():
+            return "unknown: NVRTC is missing (pip install nvidia-cuda-nvrtc)"
+        try:
+            compiled = nvrtc.compiled(self.source, self.arch)
+        except BackendError as error:
+            return f"none: {error.cause}"
+        code = sass.disassembled(compiled.cubin) if sass.is_installed() else {}
+        lines = []
+        for name, used in nvrtc.usage_in(compiled.log).items():
+            spilled = f"{used.spills} bytes spilled, " if used.spills else ""
+            stack = f"{used.stack} bytes of stack, " if used.stack else ""
+            loop = sass.hottest(code[name]).told() if name in code else _NO_LOOPS
+            lines.append(
+                f"{name} for {self.arch}: {used.registers} registers, {spilled}{stack}{loop}"
+            )
+        return "\n".join(sorted(lines))
 
+
+_NO_LOOPS = "loops unknown: nvdisasm is missing (pip install nvidia-cuda-nvdisasm)"
 _FIRST = DeviceLocation(CUDA)
 
 

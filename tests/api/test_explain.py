@@ -13,6 +13,7 @@ import pytest
 
 import tc
 from tc import device as devices
+from tc.backends import nvrtc, sass
 from tc.backends.clike import backend as clike
 from tc.backends.numba import backend as numba
 from tc.explanation import STAGES, SUMMARY, Explanation
@@ -169,6 +170,31 @@ def test_doubles_take_twice_as_long() -> None:
     for dtype, rate in (("float", "200 GFLOP/s (float32)"), ("double", "100 GFLOP/s (float64)")):
         text = tc.explain(sums.format(dtype), {"N": 9, "M": 9}, device=DEVICE).stages["estimate"]
         assert rate in text
+
+
+@pytest.mark.parametrize("missing", [(), ("nvrtc", "sass"), ("sass",)], ids=str)
+def test_estimates_tell_machine_code(
+    missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a text for GPUs: what its functions need, and their hottest loops, or which package is
+    missing to say so."""
+    for name in missing:
+        module = {"nvrtc": nvrtc, "sass": sass}[name]
+        monkeypatch.setattr(module, "is_installed", lambda: False)
+    gpu = tc.Gpu.named("sm_90")
+    text = tc.explain(MM, SIZES, backend="cuda", device=gpu).stages["estimate"]
+    told = " ".join(text[text.index("machine code") :].split())
+    if not nvrtc.is_installed():
+        expected = "machine code unknown: NVRTC is missing (pip install nvidia-cuda-nvrtc)"
+        assert told == expected
+        return
+    name = MM.split()[1].partition("(")[0]
+    assert re.match(rf"machine code {name}_0 for sm_90: \d+ registers, ", told)
+    if not sass.is_installed():
+        assert told.endswith("nvdisasm is missing (pip install nvidia-cuda-nvdisasm)")
+    else:
+        assert re.search(r"hottest loop of \d+ instructions: .*\d+ FFMA", told)
+    assert "machine code" not in tc.explain(MM, SIZES, device=DEVICE).stages["estimate"]
 
 
 def test_compiled_explains_its_calls() -> None:
