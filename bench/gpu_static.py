@@ -35,6 +35,7 @@ from bench.gpu_kernels import KERNELS
 from bench.gpu_machines import MACHINES, RESULTS
 from bench.gpu_model import modelled
 from bench.multiprocessor import Machine
+from bench.public_products import agreement
 from tc.backends import nvrtc, sass
 from tc.backends.clike.cuda_dialect import CUDA
 from tc.backends.clike.printer import functions_of
@@ -214,6 +215,18 @@ def bound_by(model: Mapping[str, float]) -> str:
     return shown if share > 0.6 else f"waiting {model['waiting']:.0%}, {shown}"
 
 
+def beside_counters(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """Microseconds of the launches that the counters have seen as they are, and of the model."""
+    known = counted_launches()
+    return [
+        {"published": counted["nanoseconds"] / 1000, "model": launch["model"]["us"]}
+        for row in rows
+        for launch in row["launches"]
+        if (counted := known.get((row["kernel"], launch["function"])))
+        and is_as_counted(launch, counted)
+    ]
+
+
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     known = counted_launches()
@@ -239,12 +252,14 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def report(rows: Sequence[Mapping[str, Any]]) -> str:
+    ranks, factor, right = agreement(beside_counters(rows))
     return f"""{ARCH}, NVRTC {nvrtc.version()}, default options. `model` are times by a model of a
 multiprocessor with the constants of an {MODELLED} (bench/gpu_machines.py), not measured ones; of
 kernels that differ by less than a quarter it does not claim which one is faster
 (gpu-static-public.md). `H200` are times that the counters of an H200 gave
 (gpu-counters-nvidia-h200.json), where the launch had the same blocks, threads and registers then:
-sums of one thread, which wait for memory, take up to three times what the model says.
+rank correlation {ranks:.2f}, median factor {factor:.2f}; of pairs that differ by a quarter in both,
+{right:.0%} are in the order that was measured.
 
 `fit`: blocks that fit on a multiprocessor. `FFMA`: their share of the hottest loop. `sectors`,
 `wavefronts`: accesses to global and shared memory over the least that their bytes need. `bound

@@ -21,6 +21,8 @@ from tc.backends.sass import Instruction, Loop
 from tc.gpu import Gpu
 
 PARTITIONS = 4
+GOLDEN_RATIO = 0.6180339887498949
+"""Multiples of it lie evenly between whole numbers."""
 # Where an instruction goes.
 CONTROL, FLOAT, PRODUCT, ALU, SPECIAL, DOUBLE, TENSOR = range(7)
 SHARED, READ, WRITE, COPY, CONSTANT, BARRIER, EXIT, COMMIT, DRAIN = range(7, 16)
@@ -224,7 +226,9 @@ def _cycles(  # type: ignore[no-untyped-def]  # pragma: no cover
     arrived = np.zeros(resident, np.int64)
     first_arrival = np.zeros(resident)
     alive = np.full(resident, warps)
-    missed, reached = np.zeros(length), np.zeros(length)  # what is left over of shares
+    # What is left over of shares: where one of eight accesses misses, those of a line do in turn.
+    missed = np.arange(length) * GOLDEN_RATIO % 1
+    reached = missed[::-1].copy()
     heavy, lite, alu = np.zeros(4), np.zeros(4), np.zeros(4)
     special, double, tensor = np.zeros(4), np.zeros(4), np.zeros(4)
     last = np.full(4, -1)

@@ -83,6 +83,17 @@ def test_scoreboards() -> None:
     assert memory == pytest.approx(H200.memory_cycles, abs=16)
 
 
+def test_accesses_of_a_line_miss_in_turn() -> None:
+    """Where one of eight neighbouring reads misses, each trip of a loop waits for one."""
+    load, wait = Control(1, result=0), Control(1, waits=1)
+    code = code_of(*[("LDG", load)] * 8, ("FADD", wait), ("BRA", Control(1)))
+    loop = sass.Loop(0, 9, {})
+    costs = dict.fromkeys(range(8), Cost(1.0, 1 / 8, 32.0))
+    work = Work(code, (loop,), np.array([[80]]), np.zeros((1, len(code)), bool), costs)
+    found = run(work, H200, 1, 1, 1).cycles
+    assert found == pytest.approx(80 * H200.second_cache_cycles, rel=0.25)
+
+
 def test_shared_memory_is_taken_by_wavefronts() -> None:
     code = repeated("LDS", 100, stall=1)
     found = cycles(code, warps=8, costs=dict.fromkeys(range(100), Cost(4.0)))
@@ -192,12 +203,24 @@ def test_published_kernels(table: str, name: str) -> None:
 # --- kernels that were counted ----------------------------------------------------------------
 
 
+def test_ranks_of_counted_kernels() -> None:
+    """The recorded numbers, of launches that an H200 has run as they were recorded. No constant was
+    fitted to them."""
+    own = gpu_static.beside_counters(json.loads(gpu_static.OUT.read_text()))
+    if len(own) < 8:
+        pytest.skip("the GPU has counted for another text")
+    ranks, factor, right = agreement(own)
+    assert ranks >= 0.9
+    assert factor <= 1.3
+    assert right >= 0.95
+
+
 @pytest.mark.drawn(4)
 @pytest.mark.parametrize("name", ["tmm 128x1024x1024", "gconv 32x32x16x16x14x14",
     "MLP3 128x128x64x32x2", "layernorm 4096x1024", "transpose4d 64x64x64x64"])  # fmt: skip
 def test_instructions_are_those_of_a_gpu(name: str) -> None:
     """Loops of machine code have the right trips: warps issue as many instructions as an H200 has
-    counted, for code of another NVRTC; and its time is within a factor of two."""
+    counted, for code of another NVRTC; and its time is within a factor of 1.6."""
     needs_nvdisasm()
     (launch,) = kernel_row(KERNELS[name])["launches"]
     counted = counted_launches()[name, launch["function"]]
@@ -206,7 +229,7 @@ def test_instructions_are_those_of_a_gpu(name: str) -> None:
     warps = counted["blocks"] * -(-counted["threads"] // 32)
     issued = launch["model"]["instructions per warp"]
     assert issued == pytest.approx(counted["instructions"] / warps, rel=0.03)
-    assert 0.5 < launch["model"]["us"] * 1000 / counted["nanoseconds"] < 2
+    assert 1 / 1.6 < launch["model"]["us"] * 1000 / counted["nanoseconds"] < 1.6
 
 
 # --- what is missing --------------------------------------------------------------------------
