@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ def modelled(
     shares = memory_shares(counts, moving_axes(launch, number), geometry, memory, machine, places)
     work = work_of(code, counts, shares, machine.access_turns)
     blocks = min(each, MOST_TURNS * resident)
-    blocks = max(resident, min(blocks, int(MOST_ISSUED / max(1.0, work.issued()))))
+    blocks = max(resident, min(blocks, int(MOST_ISSUED / max(1.0, float(work.times().sum())))))
     found = run(work, machine, resident, blocks, min(geometry.blocks, gpu.processors))
     seconds = found.cycles * each / blocks / machine.clock_hz + machine.launch_seconds
     instructions = found.instructions / blocks / work.warps
@@ -140,13 +140,18 @@ _PTX_KINDS = {
     "fma": "fma", "mma": "mma", "bar": "barrier", "barrier": "barrier", "shfl": "exchange",
     "ex2": "special", "rcp": "special", "rsqrt": "special", "lg2": "special", "sqrt": "special",
 }  # fmt: skip
-_WHAT_COUNTS = ("loads", "stores", "fma", "mma", "exchange")
+_TELLING = (
+    "barrier", "global loads", "global stores", "shared stores", "mma", "shared loads", "fma",
+    "exchange",
+)  # fmt: skip
 """What ptxas neither drops nor adds, so that their numbers say how a loop was unrolled."""
 
 
 def _bytes(i: sass.Instruction) -> int:
+    if i.op.startswith("LDSM"):
+        return 16
     bits = i.kind.split(".")[-1]
-    return int(bits) // 8 if bits.isdigit() else 16 if i.op.startswith("LDSM") else 4
+    return int(bits) // 8 if bits.isdigit() else 4
 
 
 def sass_amounts(code: Sequence[sass.Instruction], numbers: Iterable[int]) -> Amounts:
@@ -193,11 +198,13 @@ def _likeness(a: Amounts, b: Amounts) -> float:
 
 
 def _times_more(a: Amounts, b: Amounts) -> int:
-    """How many times the instructions of a loop of PTX a loop of machine code has."""
-    common = [k for k in a.keys() & b.keys() if k[1].endswith(_WHAT_COUNTS)]
-    if not common:
-        return 1
-    return max(1, round(sum(a[k] for k in common) / sum(b[k] for k in common)))
+    """How many times the instructions of a loop of PTX a loop of machine code has. The kinds that
+    come first in `_TELLING` say it, as what comes later may be of a loop within, which ptxas has
+    unrolled."""
+    for kind in _TELLING:
+        if common := [key for key in a.keys() & b.keys() if key[1] == kind]:
+            return max(1, round(sum(a[k] for k in common) / sum(b[k] for k in common)))
+    return 1
 
 
 def trips_of(
@@ -278,10 +285,32 @@ def work_of(
     turns: float,
 ) -> Work:
     loops = sass.loops_of(code)
-    return Work(
-        code, loops, trips_of(code, loops, counts), skips_of(code, counts),
-        costs_of(code, counts, shares, turns),
-    )  # fmt: skip
+    work = Work(code, loops, trips_of(code, loops, counts), skips_of(code, counts), {})
+    costs = dict(costs_of(code, counts, shares, turns))
+    for at, share in taken_shares(work, counts).items():
+        cost = costs[at]
+        costs[at] = replace(cost, turns=share * cost.turns, missed=share * cost.missed)
+    return replace(work, costs=costs)
+
+
+def taken_shares(work: Work, counts: BlockCounts) -> Mapping[int, float]:
+    """The share of times that accesses under a guard are made, as PTX, where threads branch, makes
+    them less often."""
+    times = work.times().sum(axis=0)
+    issued: Amounts = Counter()
+    for at, i in enumerate(work.code):
+        if kind := _KINDS.get(i.op.split(".")[0]):
+            issued[i.line, kind] += int(times[at]) * _bytes(i)
+    made: Amounts = Counter()
+    for pc, ptx in enumerate(counts.function.code):
+        if found := _ptx_kind(ptx):
+            made[ptx.line, found[0]] += int(counts.times[pc].sum()) * found[1]
+    shares = {}
+    for at, i in enumerate(work.code):
+        key = (i.line, _KINDS.get(i.op.split(".")[0], ""))
+        if i.guard and key[1].endswith(("loads", "stores")) and key in made and issued[key]:
+            shares[at] = min(1.0, made[key] / issued[key])
+    return shares
 
 
 def costs_of(

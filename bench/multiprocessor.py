@@ -110,12 +110,17 @@ class Work:
     def warps(self) -> int:
         return len(self.trips)
 
-    def issued(self) -> float:
-        """How many instructions the warps of a block execute."""
+    def times(self) -> Any:
+        """How often each warp of a block executes each instruction."""
         times = np.ones((self.warps, len(self.code)))
         for number, loop in enumerate(self.loops):
             times[:, loop.first : loop.last + 1] *= self.trips[:, number, None]
-        return float(times.sum())
+        for at, i in enumerate(self.code):
+            if i.op.startswith("BRA") and i.target is not None and i.target > at:
+                times[self.skips[:, at] | (i.guard == ""), at + 1 : i.target] = 0
+            elif i.op.startswith("EXIT") and i.guard:
+                times[self.skips[:, at], at + 1 :] = 0
+        return times
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from bench import gpu_static, public_products
+from bench.gpu_counts import Memory, block_counts
 from bench.gpu_kernels import KERNELS
 from bench.gpu_machines import CONSTANTS, MACHINES
+from bench.gpu_model import work_of
 from bench.gpu_static import counted_launches, is_as_counted, kernel_row
 from bench.multiprocessor import Cost, Found, Work, run
 from bench.public_products import OUT, TABLES, agreement, seconds_of, text_of
@@ -230,6 +232,25 @@ def test_instructions_are_those_of_a_gpu(name: str) -> None:
     issued = launch["model"]["instructions per warp"]
     assert issued == pytest.approx(counted["instructions"] / warps, rel=0.03)
     assert 1 / 1.6 < launch["model"]["us"] * 1000 / counted["nanoseconds"] < 1.6
+
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("name", ["tmm 127x1021x509", "conv2d 3x31x29x29,37x31x3x3",
+    "gconv 17x13x7x11x19x23", "MLP1 127x1999x131", "half 2048x2048x2048"])  # fmt: skip
+def test_multiply_adds_are_those_of_ptx(name: str) -> None:
+    """However ptxas unrolled loops, and whatever it left over: it drops none and adds none."""
+    needs_nvdisasm()
+    text, memory = gpu_static.emitted(gpu_static.ALL[name]), Memory()
+    compiled, (geometry,) = nvrtc.compiled(str(text), "sm_90", lines=True), text.launches
+    (function,) = parse(compiled.ptx).values()
+    (code,) = sass.disassembled(compiled.cubin).values()
+    addresses = [gpu_static.placed(b, memory, 1) for b in text.kernel.arguments]
+    launch = Launch(function, geometry.grid, geometry.block, addresses, memory, geometry.dynamic)
+    counts = block_counts(launch, (0, 0, 0), memory)
+    times = work_of(code, counts, {}, 1.0).times()
+    of_ptx = sum(counts.times[n] for n, i in enumerate(function.code) if i.name == "fma")
+    of_code = sum(times[:, n] for n, i in enumerate(code) if i.kind == "FFMA")
+    np.testing.assert_array_equal(of_code, of_ptx)
 
 
 # --- what is missing --------------------------------------------------------------------------
