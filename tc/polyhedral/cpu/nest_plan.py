@@ -326,7 +326,7 @@ class NestPlanner:
     @property
     def _line_loop(self) -> Member | None:
         """The loop inside of a staged target: along it the lines lie to which the target goes."""
-        along = self.chosen and self.chosen.along
+        along = None if self.chosen is None else self.chosen.along
         return along and self.outer.get(along.name, along)
 
     def _loops(self) -> LoopsOfTile:

@@ -452,7 +452,7 @@ class _Model:
         along = next((m for m in others if nest.stride(main.write, m) == 1), None)
         if along is None:
             return None
-        height, held = nest.extent(along) * (1 if along == self.row else rows), 0
+        height, held = nest.extent(along) * (1 if along == self.row else rows), 0.0
         if along != self.row:
             reads = [read.access for read in self.reads]
             again = reads if all(nest.uses(a, along) for a in reads) else self.packed
