@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from heapq import heapreplace
 from math import gcd, inf, prod
 from typing import TypeAlias
 
@@ -24,9 +23,6 @@ from tc.polyhedral.scop.scop import Access, ScopStatement
 
 PARTS = 4
 """Windows for each thread, at least: threads do not begin together."""
-
-EVEN = 1 << 10
-"""Windows for each thread from which on no thread has much more to do than another."""
 
 WIDENED = 8
 """Rows of padded copies become whole vectors where that adds no more than this part of them."""
@@ -283,16 +279,13 @@ class NestBuffers:
         most = min(extent, 1 + (room - one) // max(1, two - one))
         enough = 1 if threads == 1 else PARTS * threads
 
-        def time(size: int) -> float:
+        def time(size: int) -> float:  # of the busiest thread
+            windows = -(-extent // size) * others
             copying = (one + (two - one) * (size - 1)) * self.costs.copying_multiply_adds
-            whole, last = divmod(extent, size)
-            parts = [(size * work + copying, whole), (last * work + copying, int(last > 0))]
-            return _longest(parts, others, threads)
+            return -(-windows // threads) * (size * work + copying)
 
-        windows = {size: -(-extent // size) for size in range(most, 0, -1)}
-        least = (size for size, found in windows.items() if size == -(-extent // found))
-        fitting = (size for size in least if windows[size] * others >= enough)
-        return min(fitting, key=time, default=1)
+        sizes = (n for n in range(most, 0, -1) if -(-extent // n) * others >= enough)
+        return min(sizes, key=time, default=1)
 
     def _copied(self, member: Member, size: int, outer: list[Member], inner: list[Member]) -> int:
         tiles, point = self.draft.would_tile(member, size, self.nest.names)
@@ -400,24 +393,6 @@ class NestBuffers:
         if any(extent * min(step, device.line) > device.l1 for step, extent in loops):
             return False
         return 2 * fullest_set(device, loops) <= device.l1 // device.page
-
-
-def _longest(parts: Sequence[tuple[float, int]], times: int, threads: int) -> float:
-    """The time at which the last of some threads ends. The threads take parts one after the other:
-    each of `parts` is a time and how often it occurs, and all of them come so many `times`. Of
-    very many parts all threads take equally long.
-
-    >>> _longest([(4, 3), (2, 1)], 1, 2), _longest([(7, 2), (1, 2)], 1, 2)
-    (8.0, 8.0)
-    >>> _longest([(4, 3), (2, 1)], 10**9, 2)
-    7000000000.0
-    """
-    if sum(often for _, often in parts) * times > EVEN * threads:
-        return sum(part * often for part, often in parts) * times / threads
-    busy = [0.0] * threads
-    for part in [part for part, often in parts for _ in range(often)] * times:
-        heapreplace(busy, busy[0] + part)
-    return max(busy)
 
 
 def vector_dimension(tile: RegisterTile, tensor: str, users: Iterable[ScopStatement]) -> int | None:
