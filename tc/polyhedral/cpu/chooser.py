@@ -7,7 +7,7 @@ temporaries become small buffers, and each nest is planned within.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -33,7 +33,6 @@ from tc.polyhedral.schedule import (
     leading_coincident,
     leaves,
 )
-from tc.polyhedral.scop.scop import ScopStatement
 from tc.polyhedral.target import PartPlan, Target
 
 NEST_ROWS, NEST_WIDTH = 16, 64
@@ -163,11 +162,9 @@ class _Chooser:
         """Iterations of the last shared loop that are given to the nests; 0 for none."""
         if not members or _walks_rows(child, self.info):
             return 0
-        default = 0
-        if self._reuses(members[-1], child):
-            default = self._points(members, child)
-        elif self._is_alone_contiguous(members[-1], child):
-            default = self._line_points(members, child)
+        reuses, default = self._reuses(members[-1], child), 0
+        if reuses or self._is_alone_contiguous(members[-1], child):
+            default = self._points(members, child, reuses=reuses)
         extent = self.draft.trips(members[-1], statements)
         sizes = (2**n for n in range(8) if 2**n < extent)
         return self.draft.decide("shared points", statements, default, lambda: (0, *sizes))
@@ -286,43 +283,31 @@ class _Chooser:
                     return False
         return found
 
-    def _bits(self, statements: Iterable[ScopStatement]) -> int:
-        return max(map(self.info.bits, statements))
-
-    def _line_points(self, members: tuple[Member, ...], child: Node) -> int:
-        """As `_points`, of a loop along which nests need their vectors: at least a vector of
-        iterations, and no more than leave room for the temporaries in the cache."""
+    def _points(self, members: tuple[Member, ...], child: Node, *, reuses: bool) -> int:
+        """How many iterations of the last shared loop are given to the nests, which use operands
+        again there, or else need their vectors along the loop: then at least a vector, and no more
+        than leave room for the temporaries in the cache."""
         device, program = device_of(self.draft), self.info.scop.shaped.program
         statements = [self.info.scop.statement(n) for n in leaves(child)]
         *others, size = (max(extent(m, s) for s in statements) for m in members)
-        around, shapes = prod(others), self.info.scop.shaped.shapes
+        around, lanes = prod(others), device.lanes(max(map(self.info.bits, statements)))
+        if reuses and others and around >= MIN_PARTS:
+            return evenly(size, NEST_WIDTH, lanes)
         parts = [[self.info.scop.statement(n) for n in leaves(p)] for p in groups(child, self.info)]
         kept = [  # what one nest alone touches is in registers
             t
             for t in program.temporaries
             if sum(any(touches(s, t) for s in part) for part in parts) > 1
         ]
-        sizes = (prod(shapes[t]) * compute_dtype(program.tensors[t].dtype).bytes for t in kept)
-        held = sum(sizes) // (around * size)
-        least = device.lanes(self._bits(statements))
-        width = NEST_WIDTH
-        while width > least and (
-            width * held > device.l2 // 2 or around * size // width < 2 * device.threads
+        shape = self.info.scop.shape
+        sizes = (prod(shape(t)) * compute_dtype(program.tensors[t].dtype).bytes for t in kept)
+        held = 0 if reuses else sum(sizes) // (around * size)
+        points, least = (NEST_ROWS, 4) if reuses else (NEST_WIDTH, lanes)
+        while points > least and (
+            points * held > device.l2 // 2 or around * size // points < 2 * device.threads
         ):
-            width //= 2
-        return min(width, size)
-
-    def _points(self, members: tuple[Member, ...], child: Node) -> int:
-        """How many iterations of the last shared loop are given to the nests."""
-        statements = [self.info.scop.statement(n) for n in leaves(child)]
-        *others, size = (max(extent(m, s) for s in statements) for m in members)
-        around = prod(others)
-        if others and around >= MIN_PARTS:
-            return evenly(size, NEST_WIDTH, device_of(self.draft).lanes(self._bits(statements)))
-        rows = NEST_ROWS
-        while rows > 4 and around * size // rows < 2 * device_of(self.draft).threads:
-            rows //= 2
-        return max(1, min(rows, size))
+            points //= 2
+        return min(points, size)
 
 
 def _walks_rows(child: Node, info: AccessInfo) -> bool:
