@@ -104,11 +104,11 @@ class NestBuffers:
         """Whether some packed read depends on a member."""
         return any(self.nest.uses(access, member) for access in self.packs)
 
-    def packs_locally(self, used: Iterable[Member], v_outer: Member, inside: Digits = ()) -> bool:
-        """Whether each thread may pack its own panels: the loops that panels depend on are
-        outermost, these loops have iterations for all threads, and the panels of one pack, for the
-        digits `inside` of it, stay in the cache."""
-        if not self._own_panels(used):
+    def packs_locally(self, used: Sequence[Member], v_outer: Member, inside: Digits = ()) -> bool:
+        """Whether each thread may pack its own panels: all packed reads depend on the loops `used`,
+        which stand around the pack with `v_outer`, these loops have iterations for all threads, and
+        the panels of one pack, for the digits `inside` of it, stay in the cache."""
+        if not self.packs or not all(self.nest.uses(a, m) for m in used for a in self.packs):
             return False
         parts = iterations((*used, v_outer), self.nest)
         even = parts >= MIN_PARTS or parts % self.device.threads == 0
@@ -202,15 +202,6 @@ class NestBuffers:
         split = 0 if is_even and piece % device.line == 0 else device.line - element
         lines = (piece + split) / device.line + self.costs.unprefetched_factor - 1
         return size / piece * lines * device.line / device.read_rate(size)
-
-    def packs_inside(self, outside: Iterable[Member], used: Iterable[Member]) -> bool:
-        """Whether panels are packed inside of other loops: each iteration of these loops needs
-        panels of its own, and a panel stays in the first cache."""
-        return self._own_panels((*outside, *used)) and self.panel_bytes() <= self.device.l1
-
-    def _own_panels(self, members: Iterable[Member]) -> bool:
-        """Whether there are packed reads, each of which depends on all of the members."""
-        return bool(self.packs) and all(self.nest.uses(a, m) for m in members for a in self.packs)
 
     def panel_bytes(self, inside: Digits = ()) -> int:
         """The bytes of the packed reads for one tile of vectors and the digits `inside`."""

@@ -346,10 +346,8 @@ class NestPlanner:
             return LoopsOfTile([*around, *rows], around, rows=rows)
         if u_outer is not None and buffers.moves_packs(u_outer):
             local = False  # one panel serves all rows
-        elif self.outermost:
-            local = buffers.packs_locally(used, v_outer, self.digits)
         else:
-            local = buffers.packs_inside(self.around, used)
+            local = buffers.packs_locally((*self.around, *used), v_outer, self.digits)
         if any(access.tensor in self.within for access in buffers.packs):
             local = True
         elif buffers.packs and not (u_outer is not None and buffers.moves_packs(u_outer)):
