@@ -22,6 +22,7 @@ from tc.polyhedral.target import Decisions
 from tests.support.bounds import assert_computes
 from tests.support.guarded import Array, copy_at_edge
 from tests.support.pipeline import checked, shaped
+from tests.support.sizes_of_call import shape
 
 TINY = Device(vector_bits=256, l1=1 << 10, l2=12 << 10, l3=64 << 10, threads=2)
 ZEN4 = Device(
@@ -114,9 +115,12 @@ def test_generated(seed: int) -> None:
 # --- what lies inside of a pack -------------------------------------------------------------------
 
 
-def tree(text: str, device: Device = ZEN4, **sizes: int) -> str:
-    """The loops that a device is given for a text."""
-    return to_text(tc.explain(text, sizes, device=device).trace.lowering.mapped.tree)
+def tree(text: str, device: Device = ZEN4, vectors: str = "", **sizes: int) -> str:
+    """The loops that a device is given for a text, with the `vectors` along a loop, if given."""
+    wanted = {"S0.init, S0: vectors along": vectors} if vectors else {}
+    target = replace(target_of(device), decider=Decisions(wanted))
+    how = {"initial": frozenset[str](), "check": True}
+    return to_text(trace_lowering(shape(text, None, **sizes), {}, target, **how).mapped.tree)
 
 
 OUTERMOST = "def f(float(A,K,B,C) X, float(J,K) Y) -> (O) { O(c,j,b,a) +=! X(a,k,b,c) * Y(j,k) }"
@@ -134,7 +138,7 @@ def test_the_loop_along_the_memory_of_a_pack_is_inside() -> None:
 def test_digits_of_a_long_loop_are_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(register_tiles, "MOST_REGROUPED", 0)
     found = tree(OUTERMOST.replace("B,C", "C").replace("b,c", "c").replace("j,b,a", "j,a"),
-                 A=168, C=168, J=24, K=168)  # fmt: skip
+                 vectors="a in 16", A=168, C=168, J=24, K=168)  # fmt: skip
     digit = int(found.split("c div ")[1].split()[0])
     assert digit % 16 == 0
     assert digit < 168
@@ -148,7 +152,7 @@ def test_short_loops_are_inside_with_the_next_ones() -> None:
 
 def test_a_pack_that_the_second_cache_does_not_hold_has_one_place_of_each_loop() -> None:
     device = replace(ZEN4, l2=24 << 10)
-    assert "c div" not in tree(OUTERMOST, device, **SIZES)
+    assert "c div" not in tree(OUTERMOST, device, vectors="a in 16", **SIZES)
 
 
 SHORT_SUM = """def f(float(I,K,M,B) X, float(M,J,A,C) Y) -> (O) {
@@ -170,11 +174,11 @@ def test_the_target_is_written_in_whole_lines() -> None:
 )
 def test_limits(name: str, other: object, monkeypatch: pytest.MonkeyPatch) -> None:
     text = OUTERMOST.replace("B,C", "C").replace("b,c", "c").replace("j,b,a", "j,a")
-    sizes = {"A": 168, "C": 168, "J": 24, "K": 168}
+    sizes = {"A": 168, "C": 168, "J": 200, "K": 168}
     monkeypatch.setattr(register_tiles, "MOST_REGROUPED", 0)
-    before = tree(text, **sizes)
+    before = tree(text, vectors="a in 16", **sizes)
     monkeypatch.setattr(buffers, name, other)
-    assert tree(text, **sizes) != before
+    assert tree(text, vectors="a in 16", **sizes) != before
 
 
 STRIPES = "def f(float(H,C,G) X, float(A,H) Y) -> (O) { O(a,g,c) +=! X(h,c,g) * Y(a,h) }"
@@ -246,6 +250,40 @@ def test_scattered_targets_are_not_read_again_and_again() -> None:
     }"""
     found = tree(text, I=48, J=44, K=44, L=44, M=48, N=48)
     assert "m div" not in found
+
+
+FAR_APART = """def f(float(M,I,N,L) X, float(N,J,M,K) Y) -> (O) {
+  O(i,j,k,l) +=! X(m,i,n,l) * Y(n,j,m,k)
+}"""
+FAR_SIZES = {"I": 48, "J": 44, "K": 44, "L": 44, "M": 48, "N": 48}
+
+
+def test_vectors_are_along_the_lines_of_the_target() -> None:
+    """i has whole vectors, but for each l, which is contiguous in X and O, vectors along i fetch
+    all lines of X, and of O, again. 44 of the 48 lanes of a tile along l are of use."""
+    assert "l mod 16 vector" in tree(FAR_APART, **FAR_SIZES)
+    assert "i mod 16 vector" in tree(FAR_APART, replace(ZEN4, l3_bytes_per_cycle=1e9), **FAR_SIZES)
+
+
+def test_lines_that_the_second_cache_holds_are_fetched_once() -> None:
+    """With 64 MiB, no line is fetched again."""
+    assert "i mod 16 vector" in tree(FAR_APART, replace(ZEN4, l2=64 << 20), **FAR_SIZES)
+
+
+def test_rows_that_move_a_pack_read_it_anew() -> None:
+    """Y moves with k and with a: rows along k would read another panel in each tile, from the
+    second cache, where rows along i and j use one panel again."""
+    text = """def f(float(C,M,J,I) X, float(B,A,K,M) Y) -> (O) {
+      O(k,j,i,c,b,a) +=! X(c,m,j,i) * Y(b,a,k,m)
+    }"""
+    sizes = {"A": 24, "B": 12, "C": 12, "I": 24, "J": 12, "K": 12, "M": 24}
+    assert "j_i mod 4 unroll" in tree(text, **sizes)
+
+
+def test_packed_vectors_have_no_masks() -> None:
+    """56 columns of G leave a part of a vector, but panels of Y are filled up to whole vectors."""
+    text = "def f(float(D,H,F,A) X, float(G,F) Y) -> (O) { O(a,d,h,g) +=! X(d,h,f,a) * Y(g,f) }"
+    assert "g mod 16 vector" in tree(text, A=48, D=48, F=51, G=56, H=56)
 
 
 # --- rows of operands ----------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def plan(program: str, target: CpuTarget, **sizes: int) -> Plan:
     ("term", "nothing", "program", "device"),
     [
         ("issue_slots", 0.0, "tmm 128x32x256", WIDE),
-        ("masked_factor", 1.0, "c3 128x1024x1000", SMALL),
+        ("masked_factor", 1.0, "maxpool2x2 32x64x112x112", NARROW_UNITS),
         ("masked_gather_factor", 1.1, REVERSED, NARROW_UNITS),
         ("packing_slots", 0.1, "tmm 128x1024x1024", WIDE),
         ("transposing_slots", 100.0, "sum_log 1000x1000", WIDE),
@@ -180,7 +180,7 @@ def test_four_times_the_cost(term: str, times: float, program: str, device: Devi
         ("l3_bytes_per_cycle", 1e9, "tmm 128x1024x1024", SIXTEEN_REGISTERS),
         ("memory_bytes_per_cycle", 24.0, "gconv 32x32x16x16x14x14", SMALL),
         ("fma_latency", 1, "gconv 32x32x8x8x28x28", SIXTEEN_REGISTERS),
-        ("fma_per_cycle", 1, "tbmm 500x26x72x26", SMALL),
+        ("fma_per_cycle", 1, "bmm_rev 31x67x61x71", SMALL),
         ("page", 1 << 40, MM, LARGE_L2),
         ("line", 128, "layernorm 1021x1019", WIDE),
         ("unit_bits", 0, "gconv 32x32x8x8x28x28", NARROW_UNITS),
@@ -306,7 +306,7 @@ def test_rows_that_read_the_same_places_share_them() -> None:
 def test_what_reductions_read_comes_from_afar(device: Device, other: Device) -> None:
     """Along a reduction, each tile reads all of it again: where no cache near has it, vectors are
     along j, for which Y is packed; else along k."""
-    sizes = {"B": 16, "N": 24, "K": 9000, "M": 30}
+    sizes = {"B": 16, "N": 24, "K": 9000, "M": 28}
     plans = [plan(ROW_PAIRS, cpu_target(each), **sizes).to_json() for each in (device, other)]
     vectors = [re.findall('"bind": "(.) [^"]*", "role": "vector"', text) for text in plans]
     assert vectors == [["j"], ["k"]]

@@ -104,19 +104,21 @@ class NestBuffers:
         """Whether some packed read depends on a member."""
         return any(self.nest.uses(access, member) for access in self.packs)
 
-    def packs_locally(self, used: Sequence[Member], v_outer: Member, inside: Digits = ()) -> bool:
+    def packs_locally(self, used: Sequence[Member], inside: Digits = ()) -> bool:
         """Whether each thread may pack its own panels: all packed reads depend on the loops `used`,
-        which stand around the pack with `v_outer`, these loops have iterations for all threads, and
-        the panels of one pack, for the digits `inside` of it, stay in the cache."""
+        which stand around the pack with that of panels, these loops have iterations for all
+        threads, and the panels of one pack, for the digits `inside` of it, stay in the cache."""
         if not self.packs or not all(self.nest.uses(a, m) for m in used for a in self.packs):
             return False
-        parts = iterations((*used, v_outer), self.nest)
+        parts = iterations(used, self.nest) * self._panel_count
         even = parts >= MIN_PARTS or parts % self.device.threads == 0
         return even and self.panel_bytes(inside) <= self.device.l2 * 3 // 4
 
-    def digits(
-        self, used: Sequence[Member], v_outer: Member, given: Digits, *, in_steps: bool
-    ) -> Digits:
+    @property
+    def _panel_count(self) -> int:
+        return -(-self.nest.extent(self.tile.vector) // (self.tile.lanes * self.tile.vectors))
+
+    def digits(self, used: Sequence[Member], given: Digits, *, in_steps: bool) -> Digits:
         """The loops, of those `used`, of which digits run inside of packs, with their iterations:
         so that what a pack reads, and what is written of the target while the pack is used, lies
         side by side. A line is fetched as often as packs use part of the line. The digits `given`
@@ -126,7 +128,7 @@ class NestBuffers:
         for access in (*self.packs, write):
             own = list(map(dict, self._digits_of(access, used)))
             found += [{**one, **other, **dict(given)} for one in found for other in own]
-        key = partial(self._cycles, used, v_outer, in_steps=in_steps)
+        key = partial(self._cycles, used, in_steps=in_steps)
         return min((tuple(each.items()) for each in found), key=key)
 
     def _digits_of(self, access: Access, used: Sequence[Member]) -> Iterator[Digits]:
@@ -155,51 +157,87 @@ class NestBuffers:
 
     def _iterations(self, member: Member, used: Sequence[Member], inside: Digits) -> int:
         """How many iterations of a loop run while a pack is used."""
-        if member == self.tile.vector:
+        if member == self.tile.vector and not self.tile.reduced:
             return min(self.tile.lanes * self.tile.vectors, self.nest.extent(member))
         return dict(inside).get(member.name, 1 if member in used else self.nest.extent(member))
 
     def _bytes(self, tensor: str) -> int:
         return self.nest.info.scop.shaped.program.tensors[tensor].dtype.bytes
 
-    def _cycles(
-        self, used: Sequence[Member], v_outer: Member, inside: Digits, *, in_steps: bool
-    ) -> float:
+    def _cycles(self, used: Sequence[Member], inside: Digits, *, in_steps: bool) -> float:
         """The cycles of the busiest thread with digits inside of packs: of the tile, and of the
         lines that are fetched."""
-        nest, device, tile, digits = self.nest, self.device, self.tile, dict(inside)
-        write, slot = nest.main.statement.write, device.passes(device.vector_bits)
+        nest, device, digits = self.nest, self.device, dict(inside)
         sizes = [(nest.extent(m), digits.get(m.name, 1)) for m in used]
-        parts = prod(-(-extent // size) for extent, size in sizes) * iterations([v_outer], nest)
-        held, steps = self.panel_bytes(inside), 1
-        if inside and held > (device.l2 // 2 if in_steps else device.l2 * 3 // 4):
-            depth = prod(map(nest.extent, nest.main.reduction))
-            fits = in_steps and held * min(1.0, LEAST_STEPS / depth) <= device.l2 * 3 // 4
-            parts_of_sum = min(-(-held // (device.l2 // 4)), max(1, depth // LEAST_STEPS))
-            steps = parts_of_sum if fits else 0
+        parts = prod(-(-extent // size) for extent, size in sizes) * self._panel_count
+        steps = self._steps(inside, in_steps=in_steps)
         if not steps or (inside and parts < MIN_PARTS and parts % device.threads):
             return inf
-        cycles = tile.cost * nest.main.instances * slot
-        cycles += sum(self._fetching_cycles(access, used, inside) for access in self.packs)
+        slots = self.tile.cost + self._line_slots(self.packs, used, inside, steps)
+        return slots * nest.main.instances * -(-parts // device.threads) / parts
+
+    def _steps(self, inside: Digits, *, in_steps: bool) -> int:
+        """In how many steps a reduction runs for the sake of digits inside of packs; 0 where no
+        number of steps lets the panels stay in the cache."""
+        device, held = self.device, self.panel_bytes(inside)
+        if not inside or held <= (device.l2 // 2 if in_steps else device.l2 * 3 // 4):
+            return 1
+        depth = prod(map(self.nest.extent, self.nest.main.reduction))
+        fits = in_steps and held * min(1.0, LEAST_STEPS / depth) <= device.l2 * 3 // 4
+        return min(-(-held // (device.l2 // 4)), max(1, depth // LEAST_STEPS)) if fits else 0
+
+    @cached_property
+    def line_slots(self) -> float:
+        """The slots of an instance in which lines are fetched. Each thread makes its own packs with
+        the best digits inside; else, for one place of the loops around vectors and rows, or around
+        the staged tile, a piece of each tensor is used. Windows read their lines again soon: where
+        a read has some, nothing is counted."""
+        nest, row = self.nest, self.tile.row
+        reads = [access for access in nest.main.statement.reads if access.site >= 0]
+        if any(s is None or len(s.terms) > 1 for access in reads for s in access.subscripts):
+            return 0.0
+        others = [m for m in nest.members if m not in (self.tile.vector, row, self.tile.column)]
+        used = [m for m in others if self.moves_packs(m)]
+        in_steps = self.tile.along is None
+        digits: Digits = ()
+        if not self.packs or (row is not None and self.moves_packs(row)):
+            used = [m for m in others if m != self.tile.along]
+        elif in_steps or self.packs_locally(used):
+            digits = self.digits(used, (), in_steps=in_steps)
+        return self._line_slots(reads, used, digits, self._steps(digits, in_steps=in_steps))
+
+    def _line_slots(
+        self, reads: Iterable[Access], used: Sequence[Member], inside: Digits, steps: int
+    ) -> float:
+        """The slots of an instance in which the lines of some reads and of the target are fetched,
+        where a reduction runs in steps."""
+        nest, device, write = self.nest, self.device, self.nest.main.statement.write
+        cycles = sum(self._fetching_cycles(access, used, inside) for access in reads)
         cycles += 2 * steps * self._fetching_cycles(write, used, inside)  # and written back
-        if nest.stride(write, tile.vector) != 1:
+        slots = cycles / device.passes(device.vector_bits)
+        if nest.stride(write, self.tile.vector) != 1:
             elements = prod(nest.info.scop.shape(write.tensor))
-            cycles += 2 * (steps - 1) * elements * self.costs.scattered_slots * slot
-        return cycles * -(-parts // device.threads) / parts
+            slots += 2 * (steps - 1) * elements * self.costs.scattered_slots
+        return slots / nest.main.instances
 
     def _fetching_cycles(self, access: Access, used: Sequence[Member], inside: Digits) -> float:
         """The cycles in which the lines of a tensor are fetched: the first line of each piece of
-        memory that is used together with one pack is not prefetched."""
+        memory that is used together with one pack is not prefetched. Lines are fetched once where
+        the second cache holds those of one place of the outermost loop."""
         device, element = self.device, self._bytes(access.tensor)
-        length, is_even = 1, True
+        around = [m for m in used if self.nest.uses(access, m)][:1]
+        length, held, is_even = 1, 1, True
         for step, member in self._walk(access):
             if step == length:
                 length *= self._iterations(member, used, inside)
             else:
                 is_even &= step * element % device.line == 0
+            held *= self._iterations(member, around, inside)
         size = prod(self.nest.info.scop.shape(access.tensor)) * element
         piece = length * element
         split = 0 if is_even and piece % device.line == 0 else device.line - element
+        if held // length * (piece + split) <= device.l2 // 2:
+            return size / device.read_rate(size)
         lines = (piece + split) / device.line + self.costs.unprefetched_factor - 1
         return size / piece * lines * device.line / device.read_rate(size)
 

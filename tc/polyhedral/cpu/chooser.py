@@ -18,11 +18,11 @@ from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import held_target
 from tc.polyhedral.cpu.analysis import NestItem, ParallelNest, groups, nest_of
-from tc.polyhedral.cpu.buffers import MIN_PARTS
+from tc.polyhedral.cpu.buffers import MIN_PARTS, NestBuffers
 from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_plan import NestPlanner
 from tc.polyhedral.cpu.one_hot_sums import one_hot_members, plan_one_hot_sums
-from tc.polyhedral.cpu.register_tiles import choose_tile
+from tc.polyhedral.cpu.register_tiles import RegisterTile, choose_tile
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import (
@@ -93,6 +93,11 @@ class _Chooser:
         if self._places_terms(nest, selected):
             self.draft.notes.append(plan_one_hot_sums(self.draft, self.options, nest, selected))
             return
+
+        def line_slots(tile: RegisterTile) -> float:
+            args = (self.draft, self.costs, nest, tile, written, self.around, ())
+            return NestBuffers(*args).line_slots if outermost and nest.main.reduction else 0.0
+
         chosen = choose_tile(
             nest,
             self.draft,
@@ -100,6 +105,7 @@ class _Chooser:
             self.costs,
             written,
             elsewhere - within,
+            line_slots,
             shared=outermost,
         )
         planner = NestPlanner(

@@ -272,7 +272,9 @@ def _fetched(access: Access, shape: TileShape, unprefetched: float) -> tuple[flo
     rows = [m for m in nest.members if across and nest.variable(m) == shape.u]
     depth = prod(map(nest.extent, (*reduction, *rows)))
     if info.uses(access, shape.v):
-        return float(shape.vector_bytes), 1, float(shape.vector_bytes * depth)
+        tensor = nest.element * prod(info.scop.shape(access.tensor))
+        kept = tensor if rows else shape.vector_bytes * depth
+        return float(shape.vector_bytes), 1, float(kept)
     if not rows:
         return 0.0, 1, 0.0
     steps = [nest.stride(access, m) for m in reduction]

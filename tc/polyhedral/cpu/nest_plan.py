@@ -155,17 +155,17 @@ class NestPlanner:
         """Makes the loops that run inside of packs, `inside`, digits of loops that packs use."""
         if not (self._accumulates and self.outermost and self.buffers.packs):
             return
-        u_outer, v_outer, others = self._row_and_others()
+        u_outer, _, others = self._row_and_others()
         buffers, names = self.buffers, self.nest.names
         used = [m for m in others if buffers.moves_packs(m)]
         if u_outer is not None and buffers.moves_packs(u_outer):
             return
         in_steps = self._runs_in_steps and self.options.reduction_tile is None
-        if not in_steps and not buffers.packs_locally(used, v_outer):
+        if not in_steps and not buffers.packs_locally(used):
             return
         line = self._line_loop if self._staged else None
         given = () if line not in used else ((line.name, self.nest.extent(line)),)
-        digits = dict(buffers.digits(used, v_outer, given, in_steps=in_steps))
+        digits = dict(buffers.digits(used, given, in_steps=in_steps))
         for member in used:
             whole, own = self.nest.extent(member), digits.get(member.name, 1)
             sizes = [*(2**n for n in range(10) if 2**n < whole), whole]
@@ -347,7 +347,7 @@ class NestPlanner:
         if u_outer is not None and buffers.moves_packs(u_outer):
             local = False  # one panel serves all rows
         else:
-            local = buffers.packs_locally((*self.around, *used), v_outer, self.digits)
+            local = buffers.packs_locally((*self.around, *used), self.digits)
         if any(access.tensor in self.within for access in buffers.packs):
             local = True
         elif buffers.packs and not (u_outer is not None and buffers.moves_packs(u_outer)):

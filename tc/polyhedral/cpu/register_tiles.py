@@ -88,6 +88,7 @@ def choose_tile(
     costs: TileCosts,
     written: frozenset[str],
     elsewhere: frozenset[str],
+    line_slots: Callable[[RegisterTile], float],
     *,
     shared: bool,
 ) -> RegisterTile | None:
@@ -95,13 +96,14 @@ def choose_tile(
     nothing can be a vector. Threads may have `shared` the tiles.
 
     Tensors `written` by the cluster are not packed, nor tensors that other nests of the cluster
-    read, `elsewhere`, where these may need another order.
+    read, `elsewhere`, where these may need another order. The fetching of lines takes `line_slots`
+    for each useful element of a step.
     """
     device = device_of(draft, options)
     threads = device.threads if shared and options.parallel else 1
     search = _Search(nest, device, options, costs, written, elsewhere, threads)
     candidates = list(search.candidates())
-    best = _best(candidates, costs)
+    best = _best(candidates, costs, line_slots)
     if best is None or not draft.target.decider.searches:
         return best
     if options.pack is None:
@@ -110,8 +112,19 @@ def choose_tile(
     return _decided(candidates, best, partial(draft.decide, statements=nest.names))
 
 
-def _best(candidates: list[RegisterTile], costs: TileCosts) -> RegisterTile | None:
-    best = min(candidates, key=lambda t: t.cost, default=None)
+def _best(
+    candidates: list[RegisterTile], costs: TileCosts, line_slots: Callable[[RegisterTile], float]
+) -> RegisterTile | None:
+    """The cheapest tile, of those that are cheapest for a loop of vectors and a loop of rows, with
+    the lines that are fetched."""
+    best, least, seen = None, inf, set[object]()
+    for tile in sorted(candidates, key=lambda t: t.cost):
+        members = (tile.vector, tile.row, tile.column)
+        loops = (tile.lanes, *(m and m.name for m in members))
+        if tile.cost < least and loops not in seen:
+            cost = tile.cost + line_slots(tile)
+            best, least = (tile, cost) if cost < least else (best, least)
+        seen.add(loops)
     alike = [t for t in candidates if best is not None and _is_alike(t, best, costs.tie_factor)]
     return max(alike, key=lambda t: (t.vectors, -t.cost), default=None)
 
@@ -295,7 +308,11 @@ class _Model:
             if read.rows[rows - 1] > read.kept_rows:
                 fetched += device.line * count
             kept = read.reuse_distance_bytes * (
-                read.rows[rows - 1] * columns if self.reduced else vectors if read.along else 1
+                read.rows[rows - 1] * columns
+                if self.reduced
+                else vectors
+                if read.along and not read.across
+                else 1
             )
             if kept > device.l1 and columns == self.span:
                 far = device.l2_bytes_per_cycle / device.read_rate(kept) if self.reduced else 1.0
@@ -324,7 +341,7 @@ class _Model:
         cost = work / (useful * _fullness(self.height, rows))
         panels = 1 if self.reduced else -(-self.width // width)
         cost += self._refetch_cost(vectors) * (panels - 1)
-        if self.width % width:
+        if self.width % width and not self.packed:
             gathers = any(r.gathered for r in self.reads)
             cost *= costs.masked_gather_factor if gathers else costs.masked_factor
         if self.staged and self.packed and self.panel * vectors > device.l2 // 2:
