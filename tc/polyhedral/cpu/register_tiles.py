@@ -103,7 +103,7 @@ def choose_tile(
     threads = device.threads if shared and options.parallel else 1
     search = _Search(nest, device, options, costs, written, elsewhere, threads)
     candidates = list(search.candidates())
-    best = _best(candidates, costs, line_slots)
+    best = _best(candidates, nest, costs, line_slots)
     if best is None or not draft.target.decider.searches:
         return best
     if options.pack is None:
@@ -113,7 +113,10 @@ def choose_tile(
 
 
 def _best(
-    candidates: list[RegisterTile], costs: TileCosts, line_slots: Callable[[RegisterTile], float]
+    candidates: list[RegisterTile],
+    nest: ParallelNest,
+    costs: TileCosts,
+    line_slots: Callable[[RegisterTile], float],
 ) -> RegisterTile | None:
     """The cheapest tile, of those that are cheapest for a loop of vectors and a loop of rows, with
     the lines that are fetched."""
@@ -126,7 +129,12 @@ def _best(
             best, least = (tile, cost) if cost < least else (best, least)
         seen.add(loops)
     alike = [t for t in candidates if best is not None and _is_alike(t, best, costs.tie_factor)]
-    return max(alike, key=lambda t: (t.vectors, -t.cost), default=None)
+
+    def preferred(tile: RegisterTile) -> tuple[bool, int, float]:
+        is_whole = nest.extent(tile.vector) % (tile.lanes * tile.vectors) == 0
+        return is_whole, tile.vectors, -tile.cost
+
+    return max(alike, key=preferred, default=None)
 
 
 def _decided(
