@@ -201,9 +201,9 @@ def test_targets_are_staged_for_a_loop_that_rows_have_not() -> None:
     ("text", "sizes", "device"),
     [
         (STRIPES, STRIPES_SIZES | {"H": 520}, ZEN4),  # stores are a small part of long sums
-        (STRIPES, STRIPES_SIZES, replace(ZEN4, l2=48 << 10)),  # no room for packs of all c
+        (STRIPES, STRIPES_SIZES, replace(ZEN4, l2=24 << 10)),  # no room for packs of all c
         (STRIPES.replace("A,H) Y", "A,C,H) Y").replace("Y(a,h)", "Y(a,c,h)"),  # both have c
-         STRIPES_SIZES, replace(ZEN4, l2=48 << 10)),
+         STRIPES_SIZES, replace(ZEN4, l2=24 << 10)),
     ],
 )  # fmt: skip
 def test_targets_that_are_not_staged_for_such_a_loop(

@@ -131,7 +131,7 @@ def plan(program: str, target: CpuTarget, **sizes: int) -> Plan:
         ("stream_switch_slots", 0.0, COLUMNS, WIDE),
         ("unprefetched_factor", 1.0, MM, LARGE_L2),
         ("lines_factor", 1.0, CLOSE, NARROW_UNITS),
-        ("combining_slots", 0.0, "tbmm 500x26x72x26", SMALL),
+        ("combining_slots", 0.0, "tmm 128x1024x1024", WIDE),
         ("spilled_factor", 1.0, "MLP1 127x1999x131", SIXTEEN_REGISTERS),
         ("tie_factor", 1.0, "conv2d_pad 8x64x56x56,64x64x3x3", WIDE),
         ("packing_span_bytes", 0, "outerProductMM 64x16x32x32x64", WIDE),
@@ -164,7 +164,7 @@ def test_costs(term: str, nothing: float, program: str, device: Device) -> None:
         ("regrouped_slots", 1 / 4, SIX_LOOPS, WIDE),
         ("lines_factor", 4, APART, NARROW_UNITS),
         ("lines_factor", 1 / 4, CLOSE, NARROW_UNITS),
-        ("combining_slots", 1 / 4, "tbmm 500x26x72x26", SMALL),
+        ("combining_slots", 1 / 4, "tmm 128x1024x1024", WIDE),
         ("spilled_factor", 1 / 4, "MLP1 127x1999x131", SIXTEEN_REGISTERS),
         ("tie_factor", 4, "MLP1 127x1999x131", WIDE),
         ("tie_factor", 1 / 4, "conv2d_pad 8x64x56x56,64x64x3x3", WIDE),
@@ -204,7 +204,7 @@ def test_what_a_device_says(field: str, other: float, program: str, device: Devi
 @pytest.mark.parametrize(
     ("module", "name", "other", "program", "device", "sizes"),
     [
-        (register_tiles, "MAX_VECTORS", 4, "tbmm 500x26x72x26", SMALL, {}),
+        (register_tiles, "MAX_VECTORS", 4, "bmm_rev 31x67x61x71", WIDE, {}),
         (register_tiles, "MAX_COLUMNS", 1, MM_OF_4, WIDE, {}),
         (register_tiles, "COMBINED", 1, PRODUCT, WIDE, {"M": 500, "K": 64, "N": 5}),
         (register_tiles, "MAX_ROWS", 2, "tmm 128x32x256", WIDE, {}),
@@ -370,6 +370,33 @@ def test_all_of_a_short_loop_is_in_a_tile(order: str) -> None:
     assert '"bind": "j mod 4", "role": "unroll"' in found
     assert '"bind": "k mod 16", "role": "vector"' in found
     assert ('"promote": "B", "scope": "temporary"' in found) == (subscripts == "k,j")
+
+
+BY_ROWS = "def mm(float(M,K) A, float(N,K) B) -> (C) { C(i,j) +=! A(i,k) * B(j,k) }"
+
+
+def test_some_of_a_longer_loop_are_columns() -> None:
+    """Both lie along k: of tiles with rows alone, each vector of A would be loaded for a few rows
+    of B. A is smaller, so its loop stands inside: what is read of B stays in a cache."""
+    found = str(plan(BY_ROWS, cpu_target(NARROW_UNITS), M=17, K=2000, N=640))
+    assert '"tile": "i", "sizes": [6]' in found
+    assert '"tile": "j", "sizes": [4]' in found
+    assert '"reorder": ["j div 4", "i div 6"' in found
+    exchanged = str(plan(BY_ROWS, cpu_target(NARROW_UNITS), M=640, K=2000, N=17))
+    assert '"reorder": ["i div 4", "j div 6"' in exchanged
+
+
+@pytest.mark.parametrize("name", ["the size of what is read again", "lines that share sets"])
+def test_what_tiles_with_columns_cost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smaller operand is read once more for each tile of the other: from where all of it lies.
+    And rows of 16 KiB lie in the same sets of the first cache: 11 of them are too many for 8."""
+    k, m, n = (2000, 100, 640) if name.startswith("the size") else (4096, 31, 33)
+    assert '"bind": "k mod 16"' not in str(plan(BY_ROWS, cpu_target(NARROW_UNITS), M=m, K=k, N=n))
+    if name.startswith("the size"):
+        monkeypatch.setattr(register_tiles._Model, "_size", lambda *_: 0)
+    else:
+        monkeypatch.setattr(costs, "fullest_set", lambda *_: 0)
+    assert '"bind": "k mod 16"' in str(plan(BY_ROWS, cpu_target(NARROW_UNITS), M=m, K=k, N=n))
 
 
 def product(device: Device, m: int, k: int, n: int) -> str:

@@ -95,7 +95,7 @@ def test_what_is_asked_of_a_contraction() -> None:
     assert [name.split(": ")[1] for name in decisions.asked] == [
         "vectors along",
         "rows along",
-        "columns along",
+        "columns",
         "packed",
         "vectors of a row",
         "rows",

@@ -127,7 +127,7 @@ class NestPlanner:
             )
         if chosen.column is not None:
             self.outer[chosen.column.name] = self._split(
-                chosen.column, (self.nest.extent(chosen.column),), (UNROLL,), self.nest.names
+                chosen.column, (chosen.columns,), (UNROLL,), self.nest.names
             )
         if not chosen.reduced:
             self.outer[chosen.vector.name] = self._vector(chosen.vector, chosen, self.nest.names)
@@ -336,6 +336,8 @@ class NestPlanner:
             if chosen is not None and chosen.blocked and not chosen.reduced:
                 return self._strips(chosen)
             order = self._as_read(members)
+            if chosen is not None and chosen.column is not None:
+                order = self._smallest_inside(members)
             return LoopsOfTile(order, order, whole=chosen is not None and chosen.reduced)
         buffers = self.buffers
         u_outer, v_outer, others = self._row_and_others()
@@ -495,6 +497,17 @@ class NestPlanner:
         what = f"blocks of {self._name(member)} in a strip"
         return self.draft.decide(what, self.nest.names, default, partial(iter, sizes))
 
+    def _smallest_inside(self, members: list[Member]) -> list[Member]:
+        """The members in an order in which what is read again and again is the least: inside of a
+        loop that moves one operand, those that it does not move stay in a cache."""
+        reads = {a.tensor: a for a in self.nest.main.statement.reads if a.site >= 0}.values()
+
+        def left(member: Member) -> int:
+            own = (a for a in reads if not self.nest.uses(a, member))
+            return sum(prod(self.nest.info.scop.shape(access.tensor)) for access in own)
+
+        return sorted(members, key=left)
+
     def _as_read(self, members: list[Member]) -> list[Member]:
         """The members of a nest; of one that copies a tensor in whole lines, in the order of the
         lines that are read. Lines may be written in any order, but hardware prefetches lines that
@@ -550,10 +563,11 @@ class NestPlanner:
             return f"{names}: plain loops; nothing can be a vector, or the processor has none."
         along = f"{chosen.vector.name}, a reduction" if chosen.reduced else chosen.vector.name
         text = f"{names}: vectors of {chosen.lanes} along {along}"
-        column = chosen.column
-        held = chosen.rows * chosen.vectors * (self.nest.extent(column) if column else 1)
+        column, columns = chosen.column, chosen.columns
+        held = chosen.rows * chosen.vectors * columns
         if chosen.row is not None and chosen.rows > 1:
-            across = f" x all {self.nest.extent(column)} {column.name}" if column else ""
+            share = "all " if column and columns == self.nest.extent(column) else ""
+            across = f" x {share}{columns} {column.name}" if column else ""
             text += f"; a register tile of {chosen.rows} {chosen.row.name}{across} x"
             text += f" {chosen.vectors} vectors"
             text += f", {held} accumulators." if self._accumulates or chosen.reduced else "."

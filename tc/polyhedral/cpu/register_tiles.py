@@ -43,14 +43,14 @@ MIN_VECTORS_BEFORE_SHORT = 4
 MAX_VECTORS = 8
 """How many vectors of a row are tried."""
 
-COMBINED = 4
+COMBINED = 2
 """The partial sums of so many vectors of a tile with columns are combined in the time of one."""
 
 FEW_TILES = 4
 """Tiles for each thread of which one more or less is weighed: of as many it is a fifth."""
 
 MAX_COLUMNS = 8
-"""Iterations of a loop that may all be columns of a tile."""
+"""Columns of a tile, at most."""
 
 MOST_REGROUPED = 512
 """Steps of a sum up to which a target is staged for another loop than the rows': of longer sums
@@ -62,7 +62,7 @@ class RegisterTile:
     """`rows` iterations of the member `row` times `vectors` vectors of `lanes` along the member
     `vector`.
 
-    `reduced`: `vector` is a member of a reduction; such a tile may have all iterations of the
+    `reduced`: `vector` is a member of a reduction; such a tile may have `columns` iterations of the
     member `column`, for each row. The reads `packed` are to be packed, the reads
     `blocked` to be transposed block by block; a block has as many rows as a vector has lanes.
     The target is staged `along` a member, of which the stage has all iterations.
@@ -74,6 +74,7 @@ class RegisterTile:
     row: Member | None
     rows: int
     column: Member | None
+    columns: int
     reduced: bool
     packed: tuple[Access, ...]
     blocked: tuple[Access, ...]
@@ -152,7 +153,7 @@ def _decided(
     left = [t for t in candidates if (t.vector, t.lanes) == vectors[found]]
     questions: tuple[tuple[str, Callable[[RegisterTile], str]], ...] = (
         ("rows along", lambda t: t.row.name if t.row is not None and t.rows > 1 else "none"),
-        ("columns along", lambda t: "none" if t.column is None else t.column.name),
+        ("columns", lambda t: "none" if t.column is None else f"{t.columns} {t.column.name}"),
         ("packed", lambda t: ", ".join(sorted({a.tensor for a in t.packed})) or "none"),
         ("vectors of a row", lambda t: str(t.vectors)),
         ("rows", lambda t: str(t.rows)),
@@ -199,9 +200,9 @@ class _Search:
                     yield from self._tiles(vector, lanes, row)
                     in_steps = self.options.reduction_tile is not None
                     for column in () if row is None or vector in tiled or in_steps else tiled:
-                        is_few = 1 < nest.extent(column) <= MAX_COLUMNS
-                        if row and is_few and column != row and self._has_dimensions(row, column):
-                            yield from self._tiles(vector, lanes, row, column)
+                        if row and column != row and self._has_dimensions(row, column):
+                            for columns in _column_counts(column, nest.extent(column)):
+                                yield from self._tiles(vector, lanes, row, column, columns)
 
     def _has_dimensions(self, *members: Member) -> bool:
         """Whether the target has a dimension for each of some members alone: each iteration of them
@@ -214,13 +215,20 @@ class _Search:
         return all(member.values[i.statement.name].variable for i in self.nest.items)
 
     def _tiles(
-        self, vector: Member, lanes: int, row: Member | None, column: Member | None = None
+        self,
+        vector: Member,
+        lanes: int,
+        row: Member | None,
+        column: Member | None = None,
+        columns: int = 1,
     ) -> Iterator[RegisterTile]:
-        """The tiles of some lanes along a member, with rows along another, and all iterations of a
+        """The tiles of some lanes along a member, with rows along another, and some columns along a
         third."""
-        options, model = self.options, _Model(self, vector, lanes, row, column)
+        options, model = self.options, _Model(self, vector, lanes, row, column, columns)
         blocked, accumulates = model.blocked, self.nest.main.statement.accumulates
         budget = max(self.device.vector_registers - 2, 2)
+        if model.packed and model.span < model.breadth:
+            return  # what is packed would be so for each of several tiles of columns
         for vectors in _choices(options.vectors, MAX_VECTORS if column is None else 1):
             if vectors > 1 and (vectors - 1) * lanes >= model.width and options.vectors is None:
                 break
@@ -270,7 +278,8 @@ class _Model:
         vector: Member,
         lanes: int,
         row: Member | None,
-        column: Member | None = None,
+        column: Member | None,
+        columns: int,
     ) -> None:
         nest, device = search.nest, search.device
         self.nest, self.device, self.costs = nest, device, search.costs
@@ -284,7 +293,10 @@ class _Model:
         self.streamed = sum(is_streamed(r.access, self.shape) for r in self.reads)
         self.width = nest.extent(vector)
         self.height = 1 if row is None else nest.extent(row)
-        self.span = 1 if column is None else nest.extent(column)
+        self.span, self.breadth = columns, 1 if column is None else nest.extent(column)
+        # of rows and columns, the loop that moves the least stands inside
+        reads = [r.access for r in self.reads if self.span < self.breadth]
+        self.streamed_inside = min(reads, key=self._size, default=None)
         self.depth = prod(map(nest.extent, nest.main.reduction))
         self.threads = search.threads
         own = (vector, row, column)
@@ -310,12 +322,14 @@ class _Model:
         accumulators = rows * vectors * self.span
         free = device.vector_registers - accumulators - vectors
         loads = loading = fetched = 0.0
+        held = min((read.kept_rows for read in self.reads), default=inf)
+        crowded = self.span > 1 and rows + self.span > held
         for read in self.reads:
             columns = self.span if self._moves_with_columns(read.access) else 1
             count = vectors_of(read, rows, vectors, free) * columns
             loads += read.loads * count
             loading += read.loading_slots * count
-            if read.rows[rows - 1] > read.kept_rows:
+            if crowded or read.rows[rows - 1] > read.kept_rows:
                 fetched += device.line * count
             kept = read.reuse_distance_bytes * (
                 read.rows[rows - 1] * columns
@@ -324,7 +338,9 @@ class _Model:
                 if read.along and not read.across
                 else 1
             )
-            if kept > device.l1 and columns == self.span:
+            if read.access == self.streamed_inside:
+                kept = max(kept, self._size(read.access))
+            if kept > device.l1 and (columns == self.span or self.span < self.breadth):
                 far = device.l2_bytes_per_cycle / device.read_rate(kept) if self.reduced else 1.0
                 is_apart = read.fetched_bytes > device.line and kept > device.l2
                 if is_apart and self.width < costs.packing_reads * width:
@@ -348,7 +364,7 @@ class _Model:
             sums = rows if self.column is None else max(1.0, rows * self.span / COMBINED)
             work += costs.combining_slots * sums / max(1.0, self.depth / width)
         useful = accumulators * lanes * _fullness(self.width, width)
-        cost = work / (useful * _fullness(self.height, rows))
+        cost = work / (useful * _fullness(self.height, rows) * _fullness(self.breadth, self.span))
         panels = 1 if self.reduced else -(-self.width // width)
         cost += self._refetch_cost(vectors) * (panels - 1)
         if self.width % width and not self.packed:
@@ -356,7 +372,7 @@ class _Model:
             cost *= costs.masked_gather_factor if gathers else costs.masked_factor
         if self.staged and self.packed and self.panel * vectors > device.l2 // 2:
             cost *= costs.spilled_factor
-        tiles = panels * -(-self.height // rows) * self.others
+        tiles = panels * -(-self.height // rows) * -(-self.breadth // self.span) * self.others
         if tiles < FEW_TILES * self.threads:  # else, no thread has much more to do than another
             cost *= -(-tiles // self.threads) * self.threads / tiles
         return RegisterTile(
@@ -366,6 +382,7 @@ class _Model:
             self.row,
             rows,
             self.column,
+            self.span,
             self.reduced,
             self.packed,
             self.blocked,
@@ -414,6 +431,10 @@ class _Model:
                 else:
                     row.add((own if moves else (), own))
         return found
+
+    def _size(self, access: Access) -> int:
+        """The bytes of the tensor that an access reads."""
+        return prod(self.nest.info.scop.shape(access.tensor)) * self.nest.element
 
     def _moves_with_columns(self, access: Access) -> bool:
         return self.column is not None and self.nest.uses(access, self.column)
@@ -516,6 +537,13 @@ def _computed(extent: int, vectors: int, shape: TileShape) -> float:
 def _splits(member: Member, size: int) -> bool:
     """Whether tiles of a size split a member: a point member evenly."""
     return member.span is None or (member.span // member.step) % size == 0
+
+
+def _column_counts(member: Member, extent: int) -> Iterator[int]:
+    """All iterations of a loop, or, of more than a tile may have, even parts."""
+    parts = -(-extent // MAX_COLUMNS)
+    found = {-(-extent // n) for n in (parts, parts + 1)}
+    return (n for n in sorted(found if parts > 1 else {extent}) if n > 1 and _splits(member, n))
 
 
 def _choices(wanted: int | None, most: int) -> Sequence[int]:

@@ -104,7 +104,7 @@ def test_programs_of_every_kind_are_drawn() -> None:
 
 
 PLANS = {
-    *("columns along", "a copied with its padding", "target staged", "packed for each thread"),
+    *("columns", "a copied with its padding", "target staged", "packed for each thread"),
     *("in a pack", "packed for rows", "reduction steps", "rows at once", "in a strip"),
     *("in a buffer", "shared points", "order of the sum", "window of"),
 }
