@@ -229,8 +229,10 @@ class NestBuffers:
         device, element = self.device, self._bytes(access.tensor)
         around = [m for m in used if self.nest.uses(access, m)][:1]
         length, held, is_even = 1, 1, True
-        for step, member in self._walk(access):
-            if step == length:
+        walk = self._walk(access)
+        gap = next((step for step, _ in walk if step * element < device.line), 1)
+        for step, member in walk:
+            if step == length * gap:  # elements of a strided array share lines, too
                 length *= self._iterations(member, used, inside)
             else:
                 is_even &= step * element % device.line == 0
