@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -156,3 +157,22 @@ assert (result == 2).all()
 def test_a_fork_has_blocks_of_its_own() -> None:
     done = run_python(FORKING)
     assert ended_well(done), told(done)
+
+
+def test_blocks_come_back_while_one_is_looked_for() -> None:
+    """The collector of garbage may end arrays at any step that makes an object."""
+    kept, before = KeptMemory(1 << 40), gc.get_threshold()
+    blocks = [kept.block(UNIT_BYTES) for _ in range(400)]
+    del blocks
+    cycle: list[Any] = [kept.block(UNIT_BYTES)]
+    cycle.append(cycle)
+    pairs = [(n, n) for n in range(5000)]  # no pair is left over that a dictionary could use again
+    gc.set_threshold(50)
+    try:
+        del cycle
+        kept.block(2 * UNIT_BYTES)
+        gc.collect()
+    finally:
+        gc.set_threshold(*before)
+    assert len(kept.blocks) == 401
+    assert len(pairs) == 5000

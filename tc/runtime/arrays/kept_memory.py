@@ -45,8 +45,9 @@ class KeptMemory:
         """An array of `size` bytes or more, in memory that comes back here when the array and all
         that is a view of it are gone. MemoryError where there is no such memory."""
         size = -(-size // UNIT_BYTES) * UNIT_BYTES
-        for place, memory in reversed([*self.blocks.items()]):  # what was used last is in caches
-            if memory.nbytes == size and self.blocks.pop(place, None) is not None:
+        # a list of values is one step, in which nothing is collected; the last ones are in caches
+        for memory in reversed([*self.blocks.values()]):
+            if memory.nbytes == size and self.blocks.pop(id(memory), None) is not None:
                 return np.asarray(_Loan(memory, self))
         try:
             memory = np.empty(size, np.uint8)
