@@ -14,12 +14,8 @@ from tc.affine.forms import LinearForm
 from tc.kernel.ir import row_major
 from tc.plan import AXES, BLOCK, REGISTER, SCRATCH, SHARED, THREAD
 from tc.polyhedral import schedule
-from tc.polyhedral.codegen.copies import (
-    axis_along,
-    contiguous_along,
-    contiguous_in,
-    copied_along,
-)
+from tc.polyhedral.codegen.copies import axis_along, contiguous_along, contiguous_in
+from tc.polyhedral.codegen.copying_threads import copied_along, thread_digits
 from tc.polyhedral.footprint import whole
 from tc.polyhedral.launch_loops import LaunchLoop, LaunchLoops, Numbered, is_pinned
 from tc.polyhedral.legality import Path, Step
@@ -321,7 +317,11 @@ class LaunchEvents:
             return {}  # others may lie in memory in any order
         else:
             contiguous = -1
-        along = copied_along(tile.layout, axis_along(tile.layout, contiguous))
+        rows = axis_along(tile.layout, contiguous)
+        along = copied_along(tile.layout, rows)
+        threads = tuple(self.loops.widths[key] for key in axes)
+        if thread_digits(tile.layout, rows, threads, self.scop.dtype(tensor)) is not None:
+            return {}  # digits of the numbers of all threads
         copying_threads: dict[Numbered, Share] = {
             key: (Value(None), ()) for key in axes[len(along) :]
         }

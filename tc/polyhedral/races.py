@@ -157,7 +157,8 @@ class Races:
         self, role: str, a: Event, b: Event, ahead: LaunchLoop | None
     ) -> Iterator[Conditions]:
         """Conditions of which one is met where different threads, or blocks, run two events."""
-        if role == THREAD and ahead is None and a.tile is not None and a.tile is b.tile:
+        is_one_copy = a.tile is not None and a.tile is b.tile
+        if role == THREAD and is_one_copy and (ahead is None or a.storage.tile is a.tile):
             return  # the same thread moves what is at the same place
         for key in self.events.loops.axes(role):
             if key in a.free_axes or key in b.free_axes:

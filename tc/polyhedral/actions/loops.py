@@ -167,7 +167,7 @@ def misplaced_digit(tree: Node) -> str | None:
         free: dict[str, tuple[FreeDigit, ...]] = {}
         for member in inside:
             variable = member.values[statement].variable
-            if variable is None:
+            if variable is None or member.step == member.span:  # which is always 0
                 continue
             before = free.get(variable, (FreeDigit(1),))
             after = without(before, member.step, member.span)

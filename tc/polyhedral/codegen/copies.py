@@ -13,7 +13,9 @@ from tc.kernel.folding import binary, cast, compare, constant, integer, logical_
 from tc.kernel.ir import Expr, For, If, LaunchIndex, Let, Load, Stmt, Store, Var
 from tc.plan import REGISTER, SHARED, THREAD
 from tc.polyhedral.codegen.context import EmitScope, PlacedTile, guarded
+from tc.polyhedral.codegen.copying_threads import copied_along, thread_digits
 from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
+from tc.polyhedral.codegen.launches import numbered
 from tc.polyhedral.footprint import Box, whole
 from tc.polyhedral.schedule import ArrayTile, Axis
 from tc.polyhedral.scop.scop import Gather, HalfOpen
@@ -109,18 +111,26 @@ def _copy(
 
 def _by_all_threads(placed: PlacedTile, state: EmitScope, body: Body) -> tuple[Stmt, ...]:
     """The axis that is contiguous in memory along the threads' x, the others, the last first, along
-    y and z: in as many turns for each thread, with a test in the last where it is not full."""
+    y and z; or along digits of the numbers of all threads, where these take fewer turns. Each
+    thread takes as many turns as others, with a test in the last where it is not full."""
     layout, launch = placed.tile.layout, state.kernel.launch
     assert launch is not None
     free = [index for index in reversed(launch.along(THREAD)) if index.count > 1]
     for index in free:
         state = state.bound(index.var, 0, index.count - 1)
+    rows = _contiguous_axis(placed, state)
+    along = copied_along(layout, rows)
+    dtype = state.kernel.dtype(placed.tile.tensor)
+    widths = thread_digits(layout, rows, tuple(index.count for index in free), dtype)
+    numbers: tuple[Stmt, ...] = ()
+    outer: list[Expr] = []
+    if widths is not None:
+        numbers, outer, free, state = numbered(free, widths, state)
     positions = [constant_form(0)] * len(layout)
     loops: list[tuple[str, int]] = []
     lets: list[Stmt] = []
-    outer: list[Expr] = []
     inner: list[Expr] = []
-    for axis in copied_along(layout, _contiguous_axis(placed, state)):
+    for axis in along:
         size = layout[axis].size
         own = free.pop(0) if free else LaunchIndex("", 1)
         turns = -(-size // own.count)
@@ -147,18 +157,7 @@ def _by_all_threads(placed: PlacedTile, state: EmitScope, body: Body) -> tuple[S
     for name, turns in loops:
         mark = "unroll" if placed.tile.copy.unroll else ""
         stmts = (For(name, integer(0), integer(turns), stmts, mark=mark),)
-    return guarded(outer, stmts)
-
-
-def copied_along(layout: tuple[Axis, ...], rows: int) -> list[int]:
-    """The axes of a shared buffer along which the threads' x, y and z run, in this order: at most
-    three axes. `rows` is the axis that is contiguous in memory, -1 if none is.
-
-    >>> copied_along((Axis(0, 1, 4), Axis(1, 1, 8), Axis(2, 1, 1)), 0)
-    [0, 1]
-    """
-    order = sorted(range(len(layout)), key=lambda axis: (axis != rows, -axis))
-    return [axis for axis in order if layout[axis].size > 1]
+    return *numbers, *guarded(outer, stmts)
 
 
 def _in_lines(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:

@@ -11,12 +11,12 @@ has as many turns in all blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc.affine.forms import Form, LinearForm, constant_form
+from tc.affine.forms import Form, LinearForm, constant_form, split
 from tc.dtypes import INT64
-from tc.kernel.folding import compare, integer, of_form
+from tc.kernel.folding import binary, compare, integer, of_form
 from tc.kernel.ir import Expr, For, LaunchIndex, Let, Stmt, Var
 from tc.plan import AXES, BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
@@ -146,3 +146,53 @@ def bound_member(member: Member, trips: int, launch: LaunchIndices, state: EmitS
                 state = replace(state, varying=state.varying | {own})
     pending = {**state.pending, member.role: (*state.tests(member.role), *tests)}
     return Turns(digit, replace(state, pending=pending), loop, turns, tuple(lets))
+
+
+def numbered(
+    threads: Sequence[LaunchIndex], widths: Sequence[int], state: EmitScope
+) -> tuple[tuple[Stmt, ...], list[Expr], list[LaunchIndex], EmitScope]:
+    """The digits of the numbers of all threads, which run along x first, as locals: `widths` says
+    how many values each digit has, and the last is the rest; and tests where that is more."""
+    number, count = constant_form(0), 1
+    for index in threads:
+        number, count = number + Form(0, {index.var: count}), count * index.count
+    lets: list[Stmt] = []
+    tests: list[Expr] = []
+    digits: list[LaunchIndex] = []
+    for width in widths:
+        digit = number
+        if len(digits) < len(widths) - 1:
+            (digit, number), own, state = divided(number, width, state)
+            lets += own
+        name = next(iter(digit.terms), "")
+        if name and digit != Form(0, {name: 1}):
+            name = state.kernel.names.fresh("t0", INT64)
+            lets.append(Let(name, of_form(digit)))
+            state = state.bound(name, *digit.interval(state.bounds))
+        digits.append(LaunchIndex(name, width))
+        count = -(-count // width)
+    if count > 1:  # there are more threads than digits have values
+        tests.append(compare("<", Var(name, INT64), integer(width), {}))
+        state = state.bound(name, 0, width - 1)
+    return tuple(lets), tests, digits, state
+
+
+def divided(
+    number: LinearForm, by: int, state: EmitScope
+) -> tuple[tuple[LinearForm, LinearForm], tuple[Stmt, ...], EmitScope]:
+    """The remainder and the quotient of a number, at least 0, as forms, with the locals that these
+    need and the state in which the locals are known: what divides evenly needs none."""
+    found = split(number, by, state.bounds)
+    if found is not None:
+        return (found[1], found[0]), (), state
+    whole = Form(
+        number.constant // by, {n: c // by for n, c in number.terms.items() if c % by == 0}
+    )
+    rest = number.plus(whole, -by)
+    forms, lets = [], []
+    for op, high in (("%", by - 1), ("/", rest.interval(state.bounds)[1] // by)):
+        name = state.kernel.names.fresh("t0", INT64)
+        lets.append(Let(name, binary(op, of_form(rest), integer(by), state.bounds)))
+        state = state.bound(name, 0, high)
+        forms.append(Form(0, {name: 1}))
+    return (forms[0], whole + forms[1]), tuple(lets), state

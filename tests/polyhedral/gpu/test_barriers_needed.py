@@ -91,6 +91,8 @@ def may_accesses(lowering: Lowering, place: int) -> list[str]:
 
 
 MAY_ACCESSES = {
+    "1LUT": ["LUT1"],
+    "2LUT": ["LUT1", "LUT2"],
     "prodModel": ["LUT1", "LUT2"],
     "1LUT of the paper": ["LUT1"],
     "2LUT of the paper": ["LUT1", "LUT2"],

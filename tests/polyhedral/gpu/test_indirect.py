@@ -155,7 +155,8 @@ def test_what_an_earlier_launch_wrote_is_held() -> None:
 
 
 def test_copies_follow_memory() -> None:
-    """Of tensors whose columns are contiguous, each thread along x finds another place."""
+    """Of tensors whose columns are contiguous, each of four threads finds another place, in as many
+    columns as there are threads for."""
     program = PROGRAMS["rows"]
     every = Options(schedule=AS_WRITTEN, gpu=GpuOptions(tile=(4, 32)))
     lowering = trace_lowering(
@@ -168,8 +169,8 @@ def test_copies_follow_memory() -> None:
     )
     assert gathered(lowering) == program.held
     assert _copy(lowering) == (
-        "T_shared[tx, c1, ty + c0 * 4] = by * 4 + tx < 9 && bx * 32 + ty + c0 * 4 < 33 ? "
-        "T[int64(I[by * 4 + tx, c1]), bx * 32 + ty + c0 * 4] : 0.0f"
+        "T_shared[t0, c0, t2] = by * 4 + t0 < 9 && bx * 32 + t2 < 33 ? "
+        "T[int64(I[by * 4 + t0, c0]), bx * 32 + t2] : 0.0f"
     )
 
 
