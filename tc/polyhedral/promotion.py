@@ -18,7 +18,20 @@ from tc.affine.forms import Form, constant_form
 from tc.dtypes import compute_dtype
 from tc.plan import BLOCK, PARALLEL, REGISTER, SHARED, THREAD
 from tc.polyhedral import schedule
-from tc.polyhedral.footprint import Box, Digits, Position, box, enter, start, trips_of, whole
+from tc.polyhedral.footprint import (
+    Box,
+    Digits,
+    Position,
+    Steps,
+    box,
+    contains,
+    digits_of,
+    enter,
+    start,
+    taken,
+    trips_of,
+    whole,
+)
 from tc.polyhedral.schedule import ArrayTile, Band, Expansion, Member, Node, Promotion
 from tc.polyhedral.scop.scop import Access, HalfOpen, Scop, ScopStatement, all_written, subtract
 
@@ -161,7 +174,9 @@ class Footprint:
         written = []
         for d, bounds in enumerate(statement.write.bounds):
             offset, size = own.offsets[d], own.sizes[d]
-            if own.steps[d] > max(around.steps[d], 1) or _has_gaps(statement.write, d, position):
+            is_whole = (offset, own.digits[d]) == (around.offsets[d], around.digits[d])
+            is_dense = len(own.digits[d]) <= 1 and own.steps[d] <= max(around.steps[d], 1)
+            if _has_gaps(statement.write, d, position) or not (is_whole or is_dense):
                 written.append((0, 0))  # it leaves some out
             elif not offset.terms:
                 written.append(_common(bounds, offset.constant, size))
@@ -286,7 +301,7 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
         return "what is touched has no fixed size or place there"
     if isinstance(moved, str):
         return moved
-    before = tile.before or (0,) * len(exact.sizes)
+    before, held = tile.before or (0,) * len(exact.sizes), digits_of(tile)
     for own, begin, size in zip(exact.sizes, before, tile.sizes, strict=True):
         if own + begin > size:
             return f"{own + begin} elements are touched where the tile has {size}"
@@ -298,15 +313,12 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
         if s.write.tensor == tensor and _reaches_others(s.write, below.position(s)):
             return "its last elements are of other iterations where the tiles of loops are not full"
         dimensions = range(len(tile.sizes) if s.write.tensor == tensor and tile.write_back else 0)
-        if any(_has_gaps(s.write, d, below.position(s)) for d in dimensions):
+        if any(_has_gaps(s.write, d, below.position(s), exact.digits[d]) for d in dimensions):
             return "elements between those touched would be copied, and other iterations write them"
-    last = {axis.dimension: axis.step for axis in tile.layout}
-    if any(step % last.get(d, 1) for d, step in enumerate(exact.steps)):
+    if not all(map(contains, held, exact.digits, before)):
         return "elements between those of the tile are touched"
     made_around = _is_written_around(tensor, below)
-    if (tile.write_back or made_around) and any(
-        step > last.get(d, step) for d, step in enumerate(exact.steps)
-    ):
+    if (tile.write_back or made_around) and any(map(_has_between, held, exact.digits)):
         return "elements between those touched would be copied, and others write them"
     shape = below.scop.shape(tensor)
     for offset, own, begin, size, extent in zip(
@@ -350,20 +362,19 @@ def _fault_of_copies(tile: ArrayTile, below: Footprint) -> str | None:
     return None
 
 
-def _has_gaps(write: Access, dimension: int, position: Position) -> bool:
-    """Whether elements of the box of what is written are left out, beside those between its steps:
-    of `q*18 + r`, some values of r are less than 18 elements."""
+def _has_gaps(write: Access, dimension: int, position: Position, held: Steps | None = None) -> bool:
+    """Whether what is written is not all that its digits say, as of `q*2 + r*3`, whose digit has
+    a step of 1; or has several digits, and others than what is `held`."""
     form = write.subscripts[dimension]
-    terms = {} if form is None else form.terms
-    digits = sorted(
-        (abs(c) * step, count) for v, c in terms.items() for step, count in position[v].counts
-    )
-    reach = digits[0][0] if digits else 1
-    for step, count in digits:
-        if step > reach:
-            return True
-        reach += step * (count - 1)
-    return False
+    own, is_all = taken(form or constant_form(0), position)
+    return not is_all or (held is not None and len(own) > 1 and own != held)
+
+
+def _has_between(held: Steps, exact: Steps) -> bool:
+    """Whether a tile holds elements between those that are touched."""
+    if len(held) > 1 or len(exact) > 1:
+        return not contains(exact, held)
+    return bool(exact) and exact[0][0] > held[0][0]
 
 
 def _reaches_others(write: Access, position: Position) -> bool:
@@ -451,7 +462,7 @@ def _faults(
                 yield f"{tile.buffer} is written back in cache lines, and inside of another buffer"
             found = below.box(tile.tensor) if tile.write_back else None
             if found is not None:
-                sized = replace(found, sizes=tile.sizes)
+                sized = replace(found, digits=digits_of(tile))
                 for number, loop in enumerate(below.around):
                     role = loop.member.role
                     if role in (PARALLEL, BLOCK, THREAD) and not _is_apart(number, sized, below):
@@ -492,13 +503,12 @@ def _is_apart(number: int, tile: Box, below: Footprint) -> bool:
     own = _digit(number)
     if trips[own] == 1:
         return True
-    for offset, size, step in zip(tile.offsets, tile.sizes, tile.steps, strict=True):
+    for offset, held in zip(tile.offsets, tile.digits, strict=True):
         if own not in offset.terms:
             continue
-        digits = [(abs(c), trips[name], name) for name, c in offset.terms.items()]
-        digits.append((step or 1, (size - 1) // (step or 1) + 1, ""))
+        digits = [(abs(c), trips[name]) for name, c in offset.terms.items()]
         reach, fits = 1, True
-        for coefficient, count, _ in sorted(digits):
+        for coefficient, count in sorted((*digits, *held)):
             fits = fits and coefficient >= reach if coefficient >= abs(offset.terms[own]) else True
             reach += coefficient * (count - 1)
         if fits:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tc.plan import Promote
+from tc.plan import REGISTER, Promote
 from tc.polyhedral.promotion import Footprint, transfer
 
 
@@ -53,4 +53,5 @@ def held_target(what: str, action: Promote, below: Footprint) -> Move | None:
         is_read = s.accumulates or any(a.tensor == tensor for a in s.reads)
         before += below.instances(s) * (is_read + (s.write.tensor == tensor))
     copies = moved.fetch + moved.write_back
-    return Move(what, action, found.counts, before, prod(found.counts) * copies)
+    counts = found.held if action.scope == REGISTER else found.counts
+    return Move(what, action, counts, before, prod(counts) * copies)

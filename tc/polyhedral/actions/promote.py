@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -10,7 +11,7 @@ from tc.errors import BackendError
 from tc.plan import PACKED, REGISTER, SHARED, Promote
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.loops import TreePlace, loop_name, misplaced_digit, place_inside
-from tc.polyhedral.footprint import Box
+from tc.polyhedral.footprint import Box, Steps, span
 from tc.polyhedral.promotion import (
     Footprint,
     Transfer,
@@ -160,6 +161,8 @@ def _tile(
 def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
     rank = len(held.sizes)
     steps = [step or 1 for step in held.steps]
+    if action.scope == REGISTER and not action.axes:
+        return _aligned(held.axes, action.align)
     wanted = action.axes or tuple(enumerate(steps))
     last: dict[int, int] = {}
     axes = []
@@ -173,7 +176,7 @@ def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
             raise BackendError(
                 f"steps of {step} do not divide those of {before} along dimension {dimension}"
             )
-        size = -(-held.sizes[dimension] // step) if before is None else before // step
+        size = -(-_reach(held.digits[dimension], before) // step)
         last[dimension] = step
         axes.append(Axis(dimension, step, size))
     wide = (d for d, size in enumerate(held.sizes) if size > 1 or d not in last)
@@ -182,10 +185,25 @@ def _layout(action: Promote, held: Box) -> tuple[Axis, ...]:
             f"the axes {list(map(list, wanted))} do not reach each element of {action.tensor}: "
             "each dimension ends with a step of 1"
         )
-    if axes and action.align > 1:
-        whole = -(-axes[-1].size // action.align) * action.align
-        axes[-1] = replace(axes[-1], size=whole)
-    return tuple(axes)
+    return _aligned(axes, action.align)
+
+
+def _reach(digits: Steps, end: int | None) -> int:
+    """How far the elements of a box reach whose distances are below `end`: up to it, unless digits
+    leave out the elements before it."""
+    if end is None:
+        return span(digits)
+    several = [(step, count) for step, count in digits if count > 1]
+    below = [(step, count) for step, count in several if step < end]
+    return min(span(below), end) if len(below) < len(several) else end
+
+
+def _aligned(axes: Sequence[Axis], align: int) -> tuple[Axis, ...]:
+    """Axes of which the last has a multiple of some elements."""
+    if not axes:
+        return ()
+    *others, last = axes
+    return (*others, replace(last, size=-(-last.size // align) * align))
 
 
 def _sizes(held: Box, layout: tuple[Axis, ...]) -> tuple[int, ...]:

@@ -12,10 +12,10 @@ from typing import TypeAlias
 from tc.affine.forms import LinearForm, split
 from tc.affine.intervals import Interval
 from tc.dtypes import INT64, DType, compute_dtype
-from tc.kernel.folding import compare, integer, logical_and, of_form
+from tc.kernel.folding import binary, compare, integer, logical_and, of_form
 from tc.kernel.ir import Buffer, Expr, If, LaunchIndex, Load, Site, Stmt, row_major
 from tc.plan import AXES
-from tc.polyhedral.footprint import Box, Position, whole
+from tc.polyhedral.footprint import Box, Position, Steps, span, whole
 from tc.polyhedral.schedule import ArrayTile, Member
 from tc.polyhedral.scop.scop import HalfOpen, Scop
 
@@ -143,14 +143,10 @@ class EmitScope:
         return placed.tile.buffer, self.indices(placed, element)
 
     def indices(self, placed: PlacedTile, element: tuple[LinearForm, ...]) -> tuple[Expr, ...]:
-        inside = [e - o for e, o in zip(element, placed.box.offsets, strict=True)]
+        left = [e - o for e, o in zip(element, placed.box.offsets, strict=True)]
         indices = []
-        opened: set[int] = set()
         for axis in placed.tile.layout:
-            form = self._split(inside[axis.dimension], axis.step, placed)[0]
-            if axis.dimension in opened:
-                form = self._split(form, axis.size, placed)[1]
-            opened.add(axis.dimension)
+            form, left[axis.dimension] = self._split(left[axis.dimension], axis.step, placed)
             indices.append(of_form(form))
         return tuple(indices)
 
@@ -160,8 +156,28 @@ class EmitScope:
 
     def _beyond(self, placed: PlacedTile, element: tuple[LinearForm, ...]) -> Iterator[Expr]:
         """The conditions, those not certain, that an element is in the box of a tile."""
-        for e, o, size in zip(element, placed.box.offsets, placed.tile.sizes, strict=True):
-            yield from self.between(e - o, (0, size))
+        for e, o, digits in zip(element, placed.box.offsets, placed.box.digits, strict=True):
+            yield from self.between(e - o, (0, span(digits)))
+            if len(digits) > 1:
+                yield from self._between_digits(e - o, digits)
+
+    def _between_digits(self, form: LinearForm, digits: Steps) -> Iterator[Expr]:
+        """The conditions, those not certain, that a number within the span of digits is one of
+        their sums, or a multiple of the last step less."""
+        for place, (step, most) in enumerate(digits):
+            found = split(form, step, self.bounds)
+            if found is None:
+                yield from self._between_values(of_form(form), digits[place:])
+                return
+            digit, form = found
+            yield from self.between(digit, (0, most))
+
+    def _between_values(self, number: Expr, digits: Steps) -> Iterator[Expr]:
+        """`_between_digits` of a number whose digits are no forms."""
+        for step, most in digits:
+            digit = binary("/", number, integer(step), self.bounds)
+            yield compare("<", digit, integer(most), self.bounds)
+            number = binary("%", number, integer(step), self.bounds)
 
     def _split(
         self, form: LinearForm, step: int, placed: PlacedTile

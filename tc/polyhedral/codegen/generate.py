@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -32,7 +33,16 @@ from tc.polyhedral.codegen.copies import fetch, write_back
 from tc.polyhedral.codegen.expressions import identity
 from tc.polyhedral.codegen.instances import lower_leaf, runs_on
 from tc.polyhedral.codegen.launches import bound_member, entered, has_barrier, launch_of, pinned
-from tc.polyhedral.footprint import Box, box, enter, start, trips_of, whole
+from tc.polyhedral.footprint import (
+    Box,
+    box,
+    contains,
+    digits_of,
+    enter,
+    start,
+    trips_of,
+    whole,
+)
 from tc.polyhedral.schedule import (
     ArrayTile,
     Band,
@@ -372,20 +382,21 @@ def _place(node: Promotion, state: EmitScope) -> list[PlacedTile]:
             for access in s.promotable
             if access.tensor == tile.tensor
         ]
-        found = box(accesses)
-        if found is not None and any(tile.before):
-            found = _begun_before(found, tile.before)
-        if found is None or any(n > m for n, m in zip(found.sizes, tile.sizes, strict=True)):
+        found, held = box(accesses), digits_of(tile)
+        before = tile.before or (0,) * len(held)
+        if found is None or not all(map(contains, held, found.digits, before)):
             has = "no fixed size or place" if found is None else f"the sizes {found.sizes}"
             raise LoweringError(
                 f"the tile {tile.sizes} of {tile.tensor} does not hold what is touched, which has "
                 f"{has}"
             )
+        offsets = tuple(o.shifted(-by) for o, by in zip(found.offsets, before, strict=True))
+        found = Box(offsets, held)
         dtype = compute_dtype(kernel.dtype(tile.tensor))
         local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
         local = local or (tile.scope != PACKED and _has_tails(tile, found, state))
         name = kernel.add_buffer(tile.buffer, tile.scope, dtype, tile.shape, local=local)
-        placed.append(PlacedTile(replace(tile, buffer=name), replace(found, sizes=tile.sizes)))
+        placed.append(PlacedTile(replace(tile, buffer=name), found))
     return placed
 
 
@@ -400,12 +411,6 @@ def _has_tails(tile: ArrayTile, found: Box, state: EmitScope) -> bool:
     return False
 
 
-def _begun_before(found: Box, before: tuple[int, ...]) -> Box:
-    offsets = (o.shifted(-by) for o, by in zip(found.offsets, before, strict=True))
-    sizes = (size + by for size, by in zip(found.sizes, before, strict=True))
-    return Box(tuple(offsets), tuple(sizes), found.steps)
-
-
 def _expand(node: Expansion, state: EmitScope) -> tuple[Stmt, ...]:
     """The identity in all accumulators, the reduction, and their combination with the target."""
     kernel = state.kernel
@@ -414,7 +419,7 @@ def _expand(node: Expansion, state: EmitScope) -> tuple[Stmt, ...]:
     assert found is not None  # the subscripts of what is written are linear
     dtype = compute_dtype(kernel.dtype(statement.write.tensor))
     sizes = tuple(d.span // d.step if d.span else 1 for d in node.digits)
-    extents = (*found.counts, *sizes)
+    extents = (*(axis.size for axis in found.axes), *sizes)
     name = kernel.add_buffer(node.buffer, "register", dtype, extents)
     expanded = PrivateAccumulators(name, found, node.digits)
     inner = replace(state, expanded={**state.expanded, statement.name: expanded})
@@ -437,9 +442,10 @@ def _combined(
     and in pairs, so that few wait for each other; then the lanes with the target."""
     kernel, found, op, target = state.kernel, expanded.box, statement.op, statement.write.tensor
     dtype = compute_dtype(kernel.dtype(target))
-    outer = [kernel.names.fresh("c0", INT64) for _ in found.counts]
-    cell = tuple(map(_index, outer, found.counts))
-    for name, extent in zip(outer, found.counts, strict=True):
+    outer = [kernel.names.fresh("c0", INT64) for _ in found.axes]
+    extents = [axis.size for axis in found.axes]
+    cell = tuple(map(_index, outer, extents))
+    for name, extent in zip(outer, extents, strict=True):
         state = state.bound(name, 0, extent - 1)
     *several, lanes = sizes
     lane = kernel.names.fresh("c0", INT64)
@@ -455,10 +461,11 @@ def _combined(
             body = (Store(expanded.buffer, left.indices, binary(op, left, right)),)
             stmts += _vector(lane, lanes, body, state)
         parts = parts[:half]
-    element = tuple(
-        o + Form(0, {n: step}) if e > 1 else o
-        for o, n, e, step in zip(found.offsets, outer, found.counts, found.steps, strict=True)
-    )
+    moved = [constant_form(0) for _ in found.offsets]
+    for name, axis in zip(outer, found.axes, strict=True):
+        if axis.size > 1:
+            moved[axis.dimension] += Form(0, {name: axis.step})
+    element = tuple(map(operator.add, found.offsets, moved))
     place = state.place(target, element)
     own = state.element_dtype(target)
     total = Var(kernel.names.fresh("acc", dtype), dtype)
@@ -469,26 +476,26 @@ def _combined(
     )
     bounds = statement.write.bounds
     limits = None if bounds == whole(target, kernel.scop) else bounds
-    own_tests = _within_ranges(found, outer, statement, state)
+    own_tests = _within_ranges(moved, statement, state)
     final = guarded((*state.within(element, target, limits), *own_tests), final)
-    return _unrolled(outer, found.counts, (*stmts, *final), last="unroll")
+    return _unrolled(outer, extents, (*stmts, *final), last="unroll")
 
 
 def _within_ranges(
-    found: Box, indices: Iterable[str], statement: ScopStatement, state: EmitScope
+    moved: Iterable[LinearForm], statement: ScopStatement, state: EmitScope
 ) -> Iterator[Expr]:
-    """The tests, those not certain, that accumulators are of elements of the iterations around: of
-    `q*17 + r`, an `r` of 17 and more is an element of the next `q`, with accumulators elsewhere."""
+    """The tests, those not certain, that accumulators are of elements of the iterations around, so
+    many elements from the first: of `q*17 + r`, an `r` of 17 and more is an element of the next
+    `q`, with accumulators elsewhere."""
     position = state.positions[statement.name]
-    for index, count, step, form in zip(
-        indices, found.counts, found.steps, statement.write.subscripts, strict=True
-    ):
+    for inside, form in zip(moved, statement.write.subscripts, strict=True):
         terms = {} if form is None else form.terms
         free = [v for v in terms if position[v].counts]
-        if len(terms) > 1 and len(free) == 1 and count > 1:
+        if len(terms) > 1 and len(free) == 1 and inside.terms:
             (variable,) = free
-            moved = Form(0, {index: step // terms[variable]})
-            yield from state.between(position[variable].base + moved, position[variable].limits)
+            steps = {name: step // terms[variable] for name, step in inside.terms.items()}
+            value = position[variable].base + Form(0, steps)
+            yield from state.between(value, position[variable].limits)
 
 
 def _index(name: str, extent: int) -> Expr:
@@ -508,7 +515,7 @@ def _vector(name: str, lanes: int, body: tuple[Stmt, ...], state: EmitScope) -> 
 
 
 def _unrolled(
-    names: list[str], extents: tuple[int, ...], body: tuple[Stmt, ...], last: str
+    names: list[str], extents: Iterable[int], body: tuple[Stmt, ...], last: str
 ) -> tuple[Stmt, ...]:
     for position, (name, extent) in reversed(list(enumerate(zip(names, extents, strict=True)))):
         if extent > 1:

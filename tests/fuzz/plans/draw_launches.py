@@ -40,6 +40,7 @@ class LaunchDrawer(Drawer):
             self._bind: 5,
             self._blocks: 5,
             self._threads: 8,
+            self._digits: 4,
             self._operands: 6,
             self._accumulators: 3,
         }
@@ -114,6 +115,30 @@ class LaunchDrawer(Drawer):
             actions.append(Sink((turns,)))
         if self.rng.random() < 0.3:
             actions.append(Bind(turns, UNROLL))
+        return actions
+
+    def _digits(self, node: Node) -> Sequence[Action]:
+        """Actions that give the middle digit of a loop to threads, each of which has several of the
+        digits around it; and mostly what is written to registers, inside of the loop."""
+        rng, found = self.rng, self._coincident(node)
+        if found is None or found[1].span is not None or found[1].step > 1:
+            return ()
+        band, member = found
+        loop = self._called(member, leaves(band))
+        stem, inner = loop.partition(" ")[0], rng.choice((1, 2, 2, 3, 4))
+        span = inner * rng.choice((2, 2, 3, 4, 5))
+        outer = span * rng.choice((1, 2, 2, 3))
+        own = f"{stem} mod {span}" + (f" div {inner}" if inner > 1 else "")
+        turns = f"{stem} mod {outer} div {span}", f"{stem} mod {inner}"
+        actions: list[Action] = [Tile(loop, (outer, span, inner)), self._bound(own, THREAD)]
+        if rng.random() < 0.5:
+            actions.append(self._bound(f"{stem} div {outer}", BLOCK))
+        if rng.random() < 0.8:
+            actions.append(Sink(turns if rng.random() < 0.8 else turns[:1]))
+        if rng.random() < 0.6:
+            name = rng.choice(list(leaves(band)))
+            target = self.made.first.scop.statement(name).write.tensor
+            actions.append(Promote(target, REGISTER, own, rng.choice(((), (name,)))))
         return actions
 
     def _operands(self, node: Node) -> Sequence[Action]:
