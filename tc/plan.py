@@ -284,7 +284,9 @@ class Promote(_Checked):
 @dataclass(frozen=True, slots=True)
 class Bind(_Checked):
     """The role of a loop. Loops for blocks and threads have an `axis`: "x", "y" or "z"; with a
-    `count`, at most `count` blocks or threads run the loop, in turns."""
+    `count`, at most `count` blocks or threads run the loop, in turns. Of loops of one axis inside
+    of each other, the numbers of the blocks or threads have a digit each, the innermost loop the
+    last."""
 
     loop: str
     role: str

@@ -4,7 +4,7 @@ events on the way through a part of a schedule tree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import prod
@@ -34,6 +34,9 @@ from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 
 Steps: TypeAlias = "tuple[tuple[str, int], ...]"
 
+Executing: TypeAlias = "Mapping[Numbered, tuple[LaunchLoop, ...]]"
+"""The loops whose iterations are those of the numbers along an axis, outermost first."""
+
 Share: TypeAlias = "tuple[Value, Steps]"
 """The number of a thread as a digit of a value."""
 
@@ -62,7 +65,7 @@ class Event:
 
     The event stands for the instances of `domain`: for a copy, instances of a statement that uses
     the tile, which may be more than the statement has. Along an axis of the launch, the block or
-    thread that runs the event has the number of an iteration of one of `executing_loops`; or, of
+    thread that runs the event has the number of iterations of some of `executing_loops`; or, of
     threads that copy together, the number in `copying_threads`; or any number along the axes
     `free_axes`; along other axes, the number 0.
     """
@@ -73,7 +76,7 @@ class Event:
     writes: bool
     domain: ScopStatement
     access: Access
-    executing_loops: Mapping[Numbered, LaunchLoop]
+    executing_loops: Executing
     copying_threads: Mapping[Numbered, Share] = field(default_factory=dict)
     free_axes: frozenset[Numbered] = frozenset()
     tile: ArrayTile | None = None
@@ -81,6 +84,14 @@ class Event:
     @property
     def statement(self) -> str:
         return self.domain.name
+
+
+def _executing(loops: Iterable[LaunchLoop]) -> Executing:
+    found: dict[Numbered, tuple[LaunchLoop, ...]] = {}
+    for loop in loops:
+        if loop.member.axis is not None:
+            found[loop.numbered] = (*found.get(loop.numbered, ()), loop)
+    return found
 
 
 def common_steps(a: Event, b: Event) -> int:
@@ -161,7 +172,7 @@ class LaunchEvents:
         self, leaf: Leaf, path: Path, loops: tuple[LaunchLoop, ...], places: Places
     ) -> None:
         statement = self.scop.statement(leaf.statement)
-        executing_loops = {loop.numbered: loop for loop in loops if loop.member.axis is not None}
+        executing_loops = _executing(loops)
         place = (*path, Step(leaf, WITHIN))
         added: list[Access] = []
         whole = statement
@@ -192,7 +203,7 @@ class LaunchEvents:
         copying_threads: Mapping[Numbered, Share] = {}
         if tile.scope == SHARED:
             executing_loops = {
-                key: loop for key, loop in executing_loops.items() if key[0] == BLOCK
+                key: found for key, found in executing_loops.items() if key[0] == BLOCK
             }
             copying_threads = self._shares(tile, loops, domain.name, access, places[tile.tensor])
             several = frozenset(self.loops.axes(THREAD)).difference(copying_threads)
@@ -220,13 +231,12 @@ class LaunchEvents:
 
     def _of_one_thread(
         self, node: Node, loops: tuple[LaunchLoop, ...]
-    ) -> tuple[Mapping[Numbered, LaunchLoop], frozenset[Numbered]]:
+    ) -> tuple[Executing, frozenset[Numbered]]:
         """Whose numbers run what each thread does itself at a node; where loops below it are bound
         to an axis, any along that axis."""
-        executing_loops = {loop.numbered: loop for loop in loops if loop.member.axis is not None}
         below = (loop for inner in schedule.nodes(node) for loop in self.loops.of(inner))
         free_axes = {loop.numbered for loop in below if loop.member.axis is not None}
-        return executing_loops, frozenset(free_axes)
+        return _executing(loops), frozenset(free_axes)
 
     def _runs_beyond(self, statement: ScopStatement, places: Places) -> bool:
         """Whether threads may run instances beyond the range of a statement, and drop what they

@@ -236,7 +236,7 @@ class _Launch:
         for step in way:
             bound |= self.events.loops.unbound(step.node, bound)
             if isinstance(step.node, Band):
-                bound |= {self._loop(step).numbered}
+                bound |= self._loop(step).fixed
         return bound
 
     def _repeats(self, way: Path) -> bool:
@@ -247,7 +247,7 @@ class _Launch:
         loops = self.events.loops.of(band)
         if loops[place].turns == 1 or any(map(self.events.loops.leaves_out, loops[place + 1 :])):
             return False
-        bound = self._bound(way).union(loop.numbered for loop in loops)
+        bound = self._bound(way).union(*(loop.fixed for loop in loops))
         return self._waits(band.child, bound)
 
     def _waits(self, node: Node, bound: frozenset[Numbered]) -> bool:
@@ -257,7 +257,7 @@ class _Launch:
         loops = self.events.loops.of(node)
         if self.events.loops.unbound(node, bound) or any(map(self.events.loops.leaves_out, loops)):
             return False
-        bound = bound.union(loop.numbered for loop in loops)
+        bound = bound.union(*(loop.fixed for loop in loops))
         return any(self._waits(child, bound) for child in schedule.children(node))
 
 

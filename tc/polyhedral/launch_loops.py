@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -22,16 +22,25 @@ Numbered: TypeAlias = "tuple[str, str]"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LaunchLoop:
-    """A member of a launch that has `trips` iterations; `is_full`: wherever it is run."""
+    """A member of a launch that has `trips` iterations; `is_full`: wherever it is run. Of the
+    numbers along its axis, the loops inside of it that are bound to the axis, too, take `inside`
+    for each of its iterations, of which `room` have numbers."""
 
     member: Member
     trips: int
     is_full: bool
+    inside: int = 1
+    room: int = 1
 
     @property
     def numbered(self) -> Numbered:
         """Whose numbers run it, if it has an axis."""
         return self.member.role, self.member.axis or ""
+
+    @property
+    def fixed(self) -> frozenset[Numbered]:
+        """Whose numbers are known in an iteration, if those in the loops around are."""
+        return frozenset((self.numbered,) if self.member.axis and self.inside == 1 else ())
 
     @property
     def width(self) -> int:
@@ -85,9 +94,7 @@ class LaunchLoops:
         self.scop = scop
         self.widths = launch_sizes(part, scop)
         self._loops: dict[int, tuple[LaunchLoop, ...]] = {}
-        for node in schedule.nodes(part):
-            if isinstance(node, Band):
-                self._add_loops(node)
+        self._add_loops(part, self.widths)
         self.to = dict(self._to_leaves(part, ()))
         self._inside: dict[int, frozenset[Numbered]] = {}
         self._full: dict[str, ScopStatement] = {}
@@ -115,15 +122,29 @@ class LaunchLoops:
 
     def leaves_out(self, loop: LaunchLoop) -> bool:
         """Whether some blocks have no iteration of a loop."""
-        return loop.member.role == BLOCK and loop.width < self.widths[loop.numbered]
+        return loop.member.role == BLOCK and loop.width < loop.room
 
-    def _add_loops(self, band: Band) -> None:
-        statements = [self.scop.statement(name) for name in schedule.leaves(band)]
-        loops = []
-        for member in band.members:
-            trips = trips_of(member, statements)
-            loops.append(LaunchLoop(member, trips, _is_full(member, trips, statements)))
-        self._loops[id(band)] = tuple(loops)
+    def _add_loops(self, node: Node, left: Mapping[Numbered, int]) -> None:
+        """Adds the loops of the bands of a tree, inside of loops that leave so many numbers along
+        axes."""
+        if isinstance(node, Band):
+            statements = [self.scop.statement(name) for name in schedule.leaves(node)]
+            inside = dict(launch_sizes(node.child, self.scop))
+            loops: list[LaunchLoop] = []
+            for member in reversed(node.members):
+                trips = trips_of(member, statements)
+                loop = LaunchLoop(member, trips, _is_full(member, trips, statements))
+                if member.axis is not None:
+                    loop = replace(loop, inside=inside.get(loop.numbered, 1))
+                    inside[loop.numbered] = loop.inside * loop.width
+                loops.insert(0, loop)
+            for place, loop in enumerate(loops):
+                if loop.member.axis is not None:
+                    loops[place] = replace(loop, room=-(-left[loop.numbered] // loop.inside))
+                    left = {**left, loop.numbered: loop.inside}
+            self._loops[id(node)] = tuple(loops)
+        for child in schedule.children(node):
+            self._add_loops(child, left)
 
     def _to_leaves(
         self, node: Node, around: tuple[LaunchLoop, ...]

@@ -289,16 +289,12 @@ def coverage_fault(tree: Node, scop: Scop) -> str | None:
 
 def _members_fault(statement: ScopStatement, members: tuple[Member, ...]) -> str | None:
     digits: dict[str, list[Member]] = {name: [] for name in statement.variables}
-    bound: dict[tuple[str, str | None], Member] = {}
     for member in members:
         value = member.values.get(statement.name)
         if value is None:
             return f"[{member}] gives {statement.name} no value"
         if not _is_well_formed(member):
             return f"[{member}] is no digit: its step, span or role makes no sense"
-        other = bound.setdefault((member.role, member.axis), member)
-        if member.axis is not None and other is not member:
-            return f"[{other}] and [{member}] of {statement.name} are bound to one axis"
         if value.variable is None:
             least = value.offset
         elif value.variable in digits:

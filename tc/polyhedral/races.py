@@ -164,12 +164,12 @@ class Races:
             if key in a.free_axes or key in b.free_axes:
                 yield ()
             elif any(key in e.executing_loops or key in e.copying_threads for e in (a, b)):
-                yield (compared("!=", runner(a, key, SOURCE), runner(b, key, SINK)),)
+                yield (Condition("!=", runner(a, key, SOURCE) - runner(b, key, SINK)),)
 
     def _same_block(self, a: Event, b: Event) -> Iterator[Condition]:
         for key in self.events.loops.axes(BLOCK):
             if key not in a.free_axes and key not in b.free_axes:
-                yield compared("==", runner(a, key, SOURCE), runner(b, key, SINK))
+                yield Condition("==", runner(a, key, SOURCE) - runner(b, key, SINK))
 
     # --- what they touch ---
 
@@ -250,11 +250,14 @@ def _of_variables(side: int, form: LinearForm) -> Form[Digit, int]:
     return form.renamed(lambda name: Digit(side, Value(name)))
 
 
-def runner(event: Event, key: Numbered, side: int) -> Digit:
+def runner(event: Event, key: Numbered, side: int) -> Form[Digit, int]:
     """The number along an axis of who runs an event."""
-    if key in event.executing_loops:
-        return event.executing_loops[key].runner(side, event.statement)
-    return Digit(side, *event.copying_threads.get(key, (Value(None), ())))
+    if key in event.copying_threads:
+        return variable_form(Digit(side, *event.copying_threads[key]))
+    number: Form[Digit, int] = constant_form(0)
+    for loop in event.executing_loops.get(key, ()):
+        number += variable_form(loop.runner(side, event.statement), loop.inside)
+    return number
 
 
 def _times(

@@ -54,7 +54,8 @@ class Member:
 
     The iterations of a loop of role "block" or "thread" are run by the blocks of a grid, or the
     threads of a block, along the `axis` "x", "y" or "z": iteration t by number t, or, where there
-    are `count` of these only, in turns, by number t mod count.
+    are `count` of these only, in turns, by number t mod count. Of loops of one axis inside of each
+    other, these are the digits of the number, the innermost loop's the last.
     """
 
     name: str

@@ -146,7 +146,7 @@ BAD = {
     "gpu_no_axis": on_gpu(bind("i", "thread")),
     "gpu_axis": on_gpu(bind("i", "block", "w")),
     "gpu_axis_of_an_unrolled_loop": on_gpu(bind("i", "unroll", "x")),
-    "gpu_axis_twice": on_gpu(bind("i", "block", "x"), bind("j", "block", "x")),
+    "gpu_threads_along_one_axis": on_gpu(bind("i", "thread", "x"), bind("j", "thread", "x")),
     "gpu_count": on_gpu(bind("i", "thread", "x", count=0)),
     "gpu_threads": on_gpu(bind("i", "thread", "y"), bind("j", "thread", "x")),
     "gpu_threads_along_z": on_gpu(bind("i", "thread", "z", count=4)),

@@ -46,6 +46,15 @@ LaunchAxis: TypeAlias = "tuple[str, str]"
 
 
 @dataclass(frozen=True, slots=True)
+class Number:
+    """The number of a block or of a thread, or what loops around leave of it, below `count`: a form
+    of one variable at most."""
+
+    value: LinearForm
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchIndices:
     """The numbers of blocks and threads in a launch, and the tensors that it writes."""
 
@@ -96,9 +105,10 @@ class EmitScope:
     which conditions a statement runs at all, as it has one value in a loop that runs several.
 
     In a launch, `block` is where statements stand but for what the number of a thread fixes:
-    `unbound` are the axes (of blocks and of threads) to which no loop around is bound, `pending`
-    tests of the numbers of blocks and threads, by role, that are still to be made, and `varying`
-    the variables that differ between the threads of a block."""
+    `unbound` has the numbers (of blocks and of threads) along the axes to which no loop around is
+    bound, and what loops around leave of others, `pending` tests of the numbers of blocks and
+    threads, by role, that are still to be made, and `varying` the variables that differ between the
+    threads of a block."""
 
     kernel: KernelContext
     positions: Mapping[str, Position]
@@ -108,7 +118,7 @@ class EmitScope:
     expanded: Mapping[str, PrivateAccumulators] = field(default_factory=dict)
     pins: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     block: Mapping[str, Position] = field(default_factory=dict)
-    unbound: frozenset[LaunchAxis] = frozenset()
+    unbound: Mapping[LaunchAxis, Number] = field(default_factory=dict)
     pending: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
 

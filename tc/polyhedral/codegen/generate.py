@@ -32,7 +32,14 @@ from tc.polyhedral.codegen.context import (
 from tc.polyhedral.codegen.copies import fetch, write_back
 from tc.polyhedral.codegen.expressions import identity
 from tc.polyhedral.codegen.instances import lower_leaf, runs_on
-from tc.polyhedral.codegen.launches import bound_member, entered, has_barrier, launch_of, pinned
+from tc.polyhedral.codegen.launches import (
+    bound_member,
+    entered,
+    has_barrier,
+    launch_of,
+    launch_sizes,
+    pinned,
+)
 from tc.polyhedral.footprint import (
     Box,
     box,
@@ -158,7 +165,7 @@ def _lower(node: Node, state: EmitScope, *, outermost: bool = False) -> tuple[St
     launch = state.kernel.launch
     if launch is None:
         return _node(node, state, outermost=outermost)
-    tests, state = pinned(node, launch, state)
+    tests, state = pinned(node, state)
     return guarded(tests, _node(node, state, outermost=outermost))
 
 
@@ -295,12 +302,12 @@ def _bound(
 ) -> tuple[Stmt, ...]:
     """A band whose first member blocks or threads run."""
     names, launch = list(schedule.leaves(child)), state.kernel.launch
-    if launch is None:
+    if launch is None or member.axis is None:
         raise LoweringError(f"the loop {member} is of a launch, and there is none")
-    trips = _trips(member, names, state)
-    turns = bound_member(member, trips, launch, state)
+    trips, node = _trips(member, names, state), schedule.band_of(rest, False, child)
+    inside = launch_sizes(node, state.kernel.scop).get((member.role, member.axis), 1)
+    turns = bound_member(member, trips, inside, state)
     inner = _within(member, names, trips, turns.digit, turns.state)
-    node = schedule.band_of(rest, False, child)
     return turns.around(_lower(node, inner))
 
 

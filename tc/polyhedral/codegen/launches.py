@@ -1,11 +1,11 @@
 """Launches: which numbers of blocks and threads run what of a part, on a GPU.
 
 A member of role "block" or "thread" makes no loop: the number of a block, or of a thread, is its
-digit; where there are fewer of them than iterations, they take turns. Where no loop is bound to an
-axis, number 0 of it runs. Tests of both stand around what holds no barrier: all threads of a block
-must meet these, and PoCL 3 loses threads at barriers in branches of a loop, though all take one.
-So it does in loops of which it does not know that they have a turn: with a barrier in it, a loop
-has as many turns in all blocks.
+digit, or, of several members inside of each other, their digits; where there are fewer of them than
+iterations, they take turns. Where no loop is bound to an axis, number 0 of it runs. Tests of both
+stand around what holds no barrier: all threads of a block must meet these, and PoCL 3 loses threads
+at barriers in branches of a loop, though all take one. So it does in loops of which it does not
+know that they have a turn: with a barrier in it, a loop has as many turns in all blocks.
 (Vasilache et al. 2018, arXiv:1802.04730, section 5.4.)
 """
 
@@ -20,7 +20,13 @@ from tc.kernel.folding import binary, compare, integer, of_form
 from tc.kernel.ir import Expr, For, LaunchIndex, Let, Stmt, Var
 from tc.plan import AXES, BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
-from tc.polyhedral.codegen.context import EmitScope, LaunchAxis, LaunchIndices, NameSupply
+from tc.polyhedral.codegen.context import (
+    EmitScope,
+    LaunchAxis,
+    LaunchIndices,
+    NameSupply,
+    Number,
+)
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.schedule import Band, Member, Node, Promotion, Sync
 from tc.polyhedral.scop.scop import Scop
@@ -30,15 +36,16 @@ def launch_sizes(part: Node, scop: Scop) -> Mapping[LaunchAxis, int]:
     """How many blocks and threads there are along each axis that loops of a part are bound to: no
     more than have work."""
     sizes: dict[LaunchAxis, int] = {}
-    for node in schedule.nodes(part):
-        if not isinstance(node, Band):
-            continue
-        statements = [scop.statement(name) for name in schedule.leaves(node)]
-        for member in node.members:
+    for child in schedule.children(part):
+        for key, size in launch_sizes(child, scop).items():
+            sizes[key] = max(sizes.get(key, 1), size)
+    if isinstance(part, Band) and any(member.axis is not None for member in part.members):
+        statements = [scop.statement(name) for name in schedule.leaves(part)]
+        for member in part.members:
             if member.axis is not None:
                 key = member.role, member.axis
                 used = used_of(member, trips_of(member, statements))
-                sizes[key] = max(sizes.get(key, 1), used)
+                sizes[key] = sizes.get(key, 1) * used
     return sizes
 
 
@@ -69,7 +76,8 @@ def entered(launch: LaunchIndices, state: EmitScope) -> EmitScope:
     for index in several.values():
         state = state.bound(index.var, 0, index.count - 1)
     threads = (index.var for (role, _), index in several.items() if role == THREAD)
-    return replace(state, unbound=frozenset(several), varying=frozenset(threads))
+    unbound = {key: Number(Form(0, {i.var: 1}), i.count) for key, i in several.items()}
+    return replace(state, unbound=unbound, varying=frozenset(threads))
 
 
 def has_barrier(node: Node) -> bool:
@@ -81,7 +89,7 @@ def has_barrier(node: Node) -> bool:
     )
 
 
-def pinned(node: Node, launch: LaunchIndices, state: EmitScope) -> tuple[list[Expr], EmitScope]:
+def pinned(node: Node, state: EmitScope) -> tuple[list[Expr], EmitScope]:
     """The tests that a node needs, as no loop in it is bound to some axes, and the state in it."""
     if isinstance(node, Sync) or not (state.unbound or state.tests(BLOCK, THREAD)):
         return [], state  # all threads of all blocks wait
@@ -89,46 +97,55 @@ def pinned(node: Node, launch: LaunchIndices, state: EmitScope) -> tuple[list[Ex
     free = sorted(key for key in state.unbound if key not in bound)
     tests = {role: list(state.tests(role)) for role in (BLOCK, THREAD)}
     for key in free:
-        number = Var(launch.indices[key].var, INT64)
+        number = of_form(state.unbound[key].value)
         tests[key[0]].append(compare("==", number, integer(0), {}))
     here: list[Expr] = []
     if not has_barrier(node):
         here, tests = [*tests[BLOCK], *tests[THREAD]], {}
     pending = {role: tuple(found) for role, found in tests.items()}
-    return here, replace(state, unbound=state.unbound.difference(free), pending=pending)
+    unbound = {key: number for key, number in state.unbound.items() if key in bound}
+    return here, replace(state, unbound=unbound, pending=pending)
 
 
 @dataclass(frozen=True)
 class Turns:
     """How a member that is bound is run: its digit, in a state in which it is known; in loops, if
-    several turns are taken."""
+    several turns are taken. The locals `numbers` stand around these."""
 
     digit: LinearForm
     state: EmitScope
+    numbers: tuple[Stmt, ...]
     loop: str | None
     turns: int
     lets: tuple[Let, ...]
 
     def around(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         body = (*self.lets, *body)
-        if self.loop is None:
-            return body
-        return (For(self.loop, integer(0), integer(self.turns), body),)
+        if self.loop is not None:
+            body = (For(self.loop, integer(0), integer(self.turns), body),)
+        return (*self.numbers, *body)
 
 
-def bound_member(member: Member, trips: int, launch: LaunchIndices, state: EmitScope) -> Turns:
-    """How blocks or threads run a member of `trips` iterations."""
+def bound_member(member: Member, trips: int, inside: int, state: EmitScope) -> Turns:
+    """How blocks or threads run a member of `trips` iterations; the loops of its axis inside of it
+    have `inside` numbers."""
     assert member.axis is not None
     key = member.role, member.axis
-    index, used = launch.indices[key], used_of(member, trips)
+    number = state.unbound.get(key, Number(constant_form(0), 1))
+    used, known = used_of(member, trips), number.value
     turns = -(-trips // used)
-    number = Var(index.var, INT64)
-    state = replace(state, unbound=state.unbound - {key})
+    unbound = {other: left for other, left in state.unbound.items() if other != key}
+    numbers: tuple[Stmt, ...] = ()
+    if inside > 1:
+        (rest, known), numbers, state = divided(known, inside, state)
+        unbound[key] = Number(rest, inside)
+    state = replace(state, unbound=unbound)
     tests: list[Expr] = []
-    if used < index.count:
-        tests.append(compare("<", number, integer(used), {}))
-    state = state.bound(index.var, 0, used - 1)
-    digit = constant_form(0) if used == 1 else Form(0, {index.var: 1})
+    if used < -(-number.count // inside):
+        tests.append(compare("<", of_form(known), integer(used), {}))
+    for name in known.terms:
+        state = state.bound(name, 0, used - 1)
+    digit = constant_form(0) if used == 1 else known
     loop, lets = None, list[Let]()
     if turns > 1:
         names, stem = state.kernel.names, f"{member.name}0"
@@ -142,10 +159,11 @@ def bound_member(member: Member, trips: int, launch: LaunchIndices, state: EmitS
             digit = Form(0, {own: 1})
             if used * turns > trips:
                 tests.append(compare("<", Var(own, INT64), integer(trips), {}))
-            if member.role == THREAD:
-                state = replace(state, varying=state.varying | {own})
+    if member.role == THREAD:
+        own_names = (stmt.var for stmt in (*numbers, *lets) if isinstance(stmt, Let))
+        state = replace(state, varying=state.varying.union(own_names))
     pending = {**state.pending, member.role: (*state.tests(member.role), *tests)}
-    return Turns(digit, replace(state, pending=pending), loop, turns, tuple(lets))
+    return Turns(digit, replace(state, pending=pending), numbers, loop, turns, tuple(lets))
 
 
 def numbered(

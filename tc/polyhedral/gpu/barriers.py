@@ -148,7 +148,7 @@ class _Placing:
         """The members of a band from a place on."""
         loops = self.events.loops.of(band)[start:]
         number = next((i for i, loop in enumerate(loops) if self._is_item(loop)), len(loops))
-        bound = bound.union(loop.numbered for loop in loops[: number + 1])
+        bound = bound.union(*(loop.fixed for loop in loops[: number + 1]))
         if number == len(loops):
             self.walk(band.child, bound, here)
             return
