@@ -17,6 +17,7 @@ from tc.backends.printing import product_text
 from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
+from tc.kernel.passes.exchanges import exchange_in_shared_memory
 from tc.options import fitting
 from tc.process.forks import step
 from tc.runtime.arrays.device_array import OPENCL as OPENCL_PLACES
@@ -63,6 +64,7 @@ class OpenCLBackend:
         options: object | None = None,  # noqa: ARG002
         gpu: Gpu | None = None,  # noqa: ARG002
     ) -> LaunchText:
+        kernel = exchange_in_shared_memory(kernel)
         source = print_kernel(kernel, OPENCL)
         return LaunchText(kernel, self.name, source, launches=launches_of(kernel, OPENCL))
 

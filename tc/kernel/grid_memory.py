@@ -188,6 +188,14 @@ class BlocksMemory:
 
     def meet(self, active: Active) -> Breach | None:
         """A barrier of the blocks that take part, and whose thread does not."""
+        breach = self.absent(active, "waits")
+        if breach is None:
+            self.stamp[active.lanes] += self.geometry.threads + 1
+            self.phase[active.lanes] += self.geometry.threads + 1
+        return breach
+
+    def absent(self, active: Active, does: str) -> Breach | None:
+        """The thread of a block that does not do what others of the block do."""
         threads = self.geometry.threads
         if active.mask is not None:
             met: Array = active.mask.reshape(-1, threads)
@@ -195,9 +203,7 @@ class BlocksMemory:
             if missing.any():
                 lane = int(np.argmax(missing))
                 there = self.geometry.thread_text(int(np.argmax(met[lane // threads])))
-                return Breach(lane, f"{there} waits here, this one does not")
-        self.stamp[active.lanes] += threads + 1
-        self.phase[active.lanes] += threads + 1
+                return Breach(lane, f"{there} {does} here, this one does not")
         return None
 
     # --- accesses ---------------------------------------------------------------------------

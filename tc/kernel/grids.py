@@ -194,6 +194,10 @@ class _Machine:
                 return active.spread(self.memory.arrays[expr.buffer][place])
             case ir.Logical(op="&&" | "||") | ir.Select():
                 return self.choice(expr, scope, active)
+            case ir.WarpReduce(operand=operand):
+                value = self.value(operand, scope, active)
+                self.check(expr, self.memory.absent(active, "exchanges values"))
+                return _exchanged(expr, value, active.count)
         values = [self.value(operand, scope, active) for operand in ir.children(expr)]
         if isinstance(expr, ir.Binary):
             left, right = values
@@ -229,6 +233,16 @@ class _Machine:
         if isinstance(found, Breach):
             self.check(access, found)
         return found
+
+
+def _exchanged(expr: ir.WarpReduce, value: Evaluated, count: int) -> Evaluated:
+    """What threads get, `count` in all, of what each of them has (or all of them have)."""
+    every = np.full(count, value) if value.ndim == 0 else value
+    groups = every.reshape(-1, expr.lanes)
+    node = ir.Binary(expr.op, expr.operand, expr.operand, expr.dtype)
+    while (half := groups.shape[1] // 2) > 0:
+        groups = operation(node, [groups[:, :half], groups[:, half:]])
+    return np.repeat(groups[:, 0], expr.lanes)
 
 
 def _ids(

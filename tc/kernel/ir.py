@@ -3,7 +3,7 @@
     Kernel ::= Buffer* Stmt*
     Stmt   ::= For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
     Expr   ::= Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
-             | Bits | Broadcast | Ramp | Reduce | Shuffle
+             | Bits | Broadcast | Ramp | Reduce | Shuffle | WarpReduce
 
 A dtype with several lanes makes an expression a vector. Const, Var, Unary, Binary, Compare,
 Logical, Select, Call, Cast and Bits work lane by lane; all their operands then have the lanes of
@@ -184,9 +184,26 @@ class Shuffle:
     dtype: DType
 
 
+@dataclass(frozen=True, slots=True)
+class WarpReduce:
+    """The values that the operand has in `lanes` neighbouring threads of a block, combined by `op`
+    (+ * min max); all of these threads get the same result. `lanes` is 2, 4, ... or WARP, and of
+    threads in one group the numbers differ only modulo `lanes` (x counts fastest).
+
+    The order is fixed: of n values the first half is combined, one by one, with the second half,
+    then the n/2 results likewise. It is all of the value of a Let or a Set of a Grid whose blocks
+    have whole warps, and all threads of a block come to it, as to a Barrier; it is none.
+    """
+
+    op: str
+    operand: Expr
+    lanes: int
+    dtype: DType
+
+
 Expr: TypeAlias = (
     Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
-    | Bits | Broadcast | Ramp | Reduce | Shuffle
+    | Bits | Broadcast | Ramp | Reduce | Shuffle | WarpReduce
 )  # fmt: skip
 
 # --- statements -------------------------------------------------------------------------------
@@ -335,6 +352,9 @@ Stmt: TypeAlias = For | If | Let | Set | Store | Prefetch | Fail | Comment | Gri
 REDUCTIONS = ("+", "*", "min", "max")
 PRIVATE = ("scratch", "register", "shared")  # roles of buffers that a call does not pass
 BLOCK, GRID = "block", "grid"  # scopes of barriers
+WARP = 32
+"""The threads of a warp: those whose numbers in their block, x counting fastest, differ only
+modulo WARP."""
 
 # --- the kernel -------------------------------------------------------------------------------
 
@@ -435,7 +455,7 @@ _OPERANDS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
     Call: attrgetter("args"),
     Ramp: lambda e: (e.base,),
     **dict.fromkeys((Binary, Compare, Shuffle), attrgetter("left", "right")),
-    **dict.fromkeys((Unary, Cast, Bits, Broadcast, Reduce), lambda e: (e.operand,)),
+    **dict.fromkeys((Unary, Cast, Bits, Broadcast, Reduce, WarpReduce), lambda e: (e.operand,)),
 }
 _OWN_EXPRESSIONS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
     For: attrgetter("begin", "end"),

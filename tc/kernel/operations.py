@@ -84,7 +84,7 @@ def operation(expr: ir.Expr, operands: Sequence[Evaluated]) -> Evaluated:
             return np.full(dtype.lanes, operands[0])
         case ir.Shuffle(lanes=lanes):
             return np.concatenate(operands)[list(lanes)]
-        case ir.Var() | ir.Load():
+        case ir.Var() | ir.Load() | ir.WarpReduce():
             raise InternalError(f"'{node_text(expr)}' is more than its operands")
         case _:
             return _of_one(expr, operands[0])

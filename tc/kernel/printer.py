@@ -136,6 +136,8 @@ def _expression(expr: ir.Expr) -> tuple[str, int]:
             return f"{dtype}.ramp({expression_text(base)}, {step})", ATOM_LEVEL
         case ir.Reduce(op=op, operand=operand):
             return f"reduce({op}, {expression_text(operand)})", ATOM_LEVEL
+        case ir.WarpReduce(op=op, operand=operand, lanes=lanes):
+            return f"warp_reduce({op}, {expression_text(operand)}, {lanes})", ATOM_LEVEL
         case ir.Shuffle(left=left, right=right, lanes=lanes):
             return f"shuffle({_list((left, right))}, {list(lanes)})", ATOM_LEVEL
         case ir.Unary(op=op, operand=operand) | ir.Logical(op="!" as op, operands=(operand,)):

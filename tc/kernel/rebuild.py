@@ -389,6 +389,8 @@ def rebuild(expr: ir.Expr, operands: Sequence[ir.Expr], bounds: Bounds) -> ir.Ex
             return ramp(operands[0], step, dtype.lanes)
         case ir.Reduce(op=op, dtype=dtype):
             return ir.Reduce(op, operands[0], dtype)
+        case ir.WarpReduce(op=op, lanes=threads, dtype=dtype):
+            return ir.WarpReduce(op, operands[0], threads, dtype)
         case ir.Shuffle(lanes=order, dtype=dtype):
             return ir.Shuffle(operands[0], operands[1], order, dtype)
         case ir.Const() | ir.Var():

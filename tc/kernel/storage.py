@@ -21,7 +21,7 @@ from tc.kernel.ir import Kernel
 
 _EXPRESSIONS = (
     ir.Const, ir.Var, ir.Load, ir.Unary, ir.Binary, ir.Compare, ir.Logical, ir.Select, ir.Call,
-    ir.Cast, ir.Bits, ir.Broadcast, ir.Ramp, ir.Reduce, ir.Shuffle,
+    ir.Cast, ir.Bits, ir.Broadcast, ir.Ramp, ir.Reduce, ir.Shuffle, ir.WarpReduce,
 )  # fmt: skip
 _STATEMENTS = (
     ir.For, ir.If, ir.Let, ir.Set, ir.Store, ir.Prefetch, ir.Fail, ir.Comment, ir.Grid, ir.Barrier,

@@ -20,7 +20,7 @@ from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.printer import PrintedNode, node_text
 from tc.kernel.rebuild import Names
-from tc.kernel.walk import accumulates, declared, loads_in, stored_in
+from tc.kernel.walk import accumulates, declared, launched, loads_in, stored_in
 
 Rules: TypeAlias = "Iterable[tuple[Any, ...]]"
 """What must hold, the text for where it does not, and what stands in the braces of the text."""
@@ -28,6 +28,8 @@ Rules: TypeAlias = "Iterable[tuple[Any, ...]]"
 _ROLES = {"input": 0, "output": 1, "temporary": 2, **dict.fromkeys(ir.PRIVATE, 3)}
 _HALF = "float16 stands only directly below a cast to float32, or is the cast of a store"
 _MARKS = ("", "unroll", "vector", "transpose", "lines")
+_NO_LOCAL = "what threads exchange is not the whole value of a local"
+_EXCHANGING = (2, 4, 8, 16, ir.WARP)
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,11 @@ def _has_own_locals(loop: ir.For | ir.Grid) -> bool:
     return loop.mark == "vector" and not accumulates(loop)
 
 
-_ASKED_OF_LOOPS = (_is_grid, _is_parallel, _is_vector, _has_own_locals)
+def _has_whole_warps(loop: ir.For | ir.Grid) -> bool:
+    return isinstance(loop, ir.Grid) and launched(loop.threads) % ir.WARP == 0
+
+
+_ASKED_OF_LOOPS = (_is_grid, _is_parallel, _is_vector, _has_own_locals, _has_whole_warps)
 
 
 def _check(kernel: ir.Kernel, node: PrintedNode, rules: Rules) -> None:
@@ -221,6 +227,9 @@ def _buffer_rules(buffer: ir.Buffer, names: list[str]) -> Rules:
 
 
 def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
+    if not isinstance(stmt, ir.Let | ir.Set):
+        own = any(isinstance(expr, ir.WarpReduce) for expr in ir.own_expressions(stmt))
+        yield not own, _NO_LOCAL
     match stmt:
         case ir.For(var=var, begin=begin, end=end, parallel=parallel):
             yield from _declaration_rules(var, INT64, scope)
@@ -234,7 +243,9 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield condition.dtype == BOOL, "the condition is {}, not bool", condition.dtype
         case ir.Let(var=var, value=value):
             yield from _declaration_rules(var, value.dtype, scope)
+            yield from _exchange_rules(value, scope)
         case ir.Set(var=var, value=value):
+            yield from _exchange_rules(value, scope)
             yield var in scope.dtypes, "'{}' is not declared here", var
             yield scope.may_set(var), "'{}' is no local that may be set here", var
             yield value.dtype == scope.dtypes[var], "'{}' is {}", var, scope.dtypes[var]
@@ -263,6 +274,14 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield scope.is_inside(_is_grid), "it is in no grid"
         case _:
             raise ir.unknown_node(stmt)
+
+
+def _exchange_rules(value: ir.Expr, scope: _Scope) -> Rules:
+    """Of the value of a local, which threads of a warp may compute together."""
+    if isinstance(value, ir.WarpReduce):
+        yield scope.is_inside(_is_grid), "it is in no grid"
+        reason = f"the threads of a block are no whole warps of {ir.WARP}"
+        yield scope.is_inside(_has_whole_warps), reason
 
 
 def _region_rules(region: tuple[ir.Stmt, ...], buffers: Mapping[str, ir.Buffer]) -> Rules:
@@ -387,9 +406,17 @@ def _expression_rules(expr: ir.Expr, scope: _Scope, *, half: bool) -> Rules:
             )
         case ir.Broadcast() | ir.Ramp() | ir.Reduce() | ir.Shuffle():
             yield from _lane_rules(expr)
+        case ir.WarpReduce(op=op, operand=operand, lanes=threads):
+            yield op in ir.REDUCTIONS, "'{}' is no reduction", op
+            yield scalar != BOOL or op in ("min", "max"), "arithmetic on bool"
+            yield lanes == 1, "the threads of a warp have no vectors"
+            yield threads in _EXCHANGING, "{} threads exchange values", threads
+            yield from _same_types((operand,), dtype)
         case _:
             raise ir.unknown_node(expr)
     yield half or scalar != FLOAT16, _HALF
+    inner = any(isinstance(operand, ir.WarpReduce) for operand in ir.children(expr))
+    yield not inner, _NO_LOCAL
 
 
 def _lane_rules(expr: ir.Broadcast | ir.Ramp | ir.Reduce | ir.Shuffle) -> Rules:

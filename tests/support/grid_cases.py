@@ -33,6 +33,7 @@ from tc.kernel.ir import (
     Site,
     Store,
     Var,
+    WarpReduce,
 )
 from tc.kernel.rebuild import changed
 from tests.kernel.grids import B0, B1, BARRIER, GRID_BARRIER, T0, T1, equal, grid, launches, tmm
@@ -395,7 +396,59 @@ def divided_formula(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {"o": a // b * 100 + a % b}
 
 
+def warps() -> Kernel:
+    """Sums of groups of 8 threads, products of 2, extrema of whole warps (one has a NaN), and of
+    small integers; and one whole block that takes another way."""
+    x = load("a", B0, T0)
+    small = Cast(load("c", B0, T0, dtype=INT64), INT8)
+    kinds = (("+", x, 8), ("*", x, 2), ("min", x, 32), ("max", x, 32), ("+", small, 16))
+    body = []
+    for n, (op, value, lanes) in enumerate(kinds):
+        name, dtype = f"x{n}", value.dtype
+        body.append(Let(name, WarpReduce(op, value, lanes, dtype)))
+        body.append(Store("o", (B0, T0, integer(n)), Cast(Var(name, dtype), FLOAT32)))
+    late = Var("late", FLOAT32)
+    again = Set("late", WarpReduce("max", plus(late, ONE_F), 32, FLOAT32))
+    body += [
+        Let("late", x),
+        If(equal(B0, ONE), (again,)),
+        Store("o", (B0, T0, integer(5)), late),
+    ]
+    buffers = (
+        dense("a", FLOAT32, (3, 64), "input"),
+        dense("c", INT64, (3, 64), "input"),
+        dense("o", FLOAT32, (3, 64, 6), "output"),
+    )
+    return launches(grid((3,), (64,), *body), buffers=buffers)
+
+
+def warp_arrays(rng: np.random.Generator) -> dict[str, Array]:
+    a = rng.integers(-9, 10, (3, 64)).astype(np.float32)
+    a[1, 40] = np.nan
+    return {"a": a, "c": rng.integers(-128, 128, (3, 64))}
+
+
+def warps_formula(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    a, c = arrays["a"], arrays["c"]
+
+    def of_groups(ufunc: np.ufunc, values: Array, lanes: int) -> Array:
+        return np.repeat(ufunc.reduce(values.reshape(3, -1, lanes), axis=2), lanes, axis=1)
+
+    late = a.copy()
+    late[1] = np.repeat(a[1].reshape(2, 32).max(1) + 1, 32)
+    found = (
+        of_groups(np.add, a, 8),
+        of_groups(np.multiply, a, 2),
+        of_groups(np.minimum, a, 32),
+        of_groups(np.maximum, a, 32),
+        of_groups(np.add, c, 16).astype(np.int8),
+        late,
+    )
+    return {"o": np.stack(found, -1).astype(np.float32)}
+
+
 GRIDS = (
+    GridCase("warps", warps(), warp_arrays, warps_formula),
     GridCase("tmm", tmm(), whole(A=(128, 32), B=(256, 32)), lambda x: {"C": x["A"] @ x["B"].T}),
     GridCase("guarded", guarded(), whole(a=(100,)), lambda x: {"o": 2 * x["a"] + 1}),
     GridCase("block_sums", block_sums(), whole(a=(5, 16)), lambda x: {"o": x["a"].sum(1)}),

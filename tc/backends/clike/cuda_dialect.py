@@ -157,6 +157,8 @@ CUDA = Dialect(
         barrier="__syncthreads();",
         grid_barrier=f"{_WAIT}({{word}});",
         shared=f"__shared__ __align__({SHARED_ALIGNMENT_BYTES})",
+        exchange=lambda value, distance: f"__shfl_xor_sync(0xffffffffu, {value}, {distance})",
+        spread=lambda value, lanes: f"__shfl_sync(0xffffffffu, {value}, 0, {lanes})",
         most_static=STATIC_SHARED_BYTES,
         arena=f"extern __shared__ __align__({SHARED_ALIGNMENT_BYTES}) unsigned char",
     ),

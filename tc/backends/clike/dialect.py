@@ -63,6 +63,9 @@ class LaunchWords:
     - `block` and `thread` give the number of a block, or of a thread in its block, along an axis.
     - `barrier` is the statement where the threads of a block wait for each other, `grid_barrier`
       that where all blocks do, given the name of a pointer to a `word`; None where they cannot.
+    - `exchange` gives the value that another thread of a warp has, given the name of what it has
+      and of the distance in which lanes differ, and `spread` the value that the first of some lanes
+      has; None where threads exchange nothing but memory.
     - `shared` begins the declaration of an array of a block.
     - `arena` begins the declaration of the memory of a block that a launch asks for, for arrays of
       more than `most_static` bytes, None if all may be declared.
@@ -73,6 +76,8 @@ class LaunchWords:
     barrier: str
     grid_barrier: str | None
     shared: str
+    exchange: Callable[[str, str], str] | None = None
+    spread: Callable[[str, int], str] | None = None
     most_static: int | None = None
     arena: str = ""
 

@@ -15,6 +15,7 @@ from tc.backends.clike.dialect import Dialect
 from tc.backends.clike.special_functions import SPECIAL_FUNCTIONS
 from tc.backends.clike.templates import function, returning
 from tc.backends.clike.types import C_TYPES
+from tc.backends.clike.warp_helpers import warp_helper
 from tc.dtypes import DTYPES, FLOAT32, FLOAT64, DType
 
 
@@ -235,7 +236,7 @@ def helper_text(name: str, dialect: Dialect) -> str | None:
     """The definition of a helper, None where there is no such name."""
     if dialect.vectors is not None and (text := dialect.vectors.helper(name)) is not None:
         return text
-    found = _builtin(name, dialect) or _plain(name, dialect)
+    found = _builtin(name, dialect) or warp_helper(name, dialect) or _plain(name, dialect)
     return None if found is None else dialect.respelt(found)
 
 

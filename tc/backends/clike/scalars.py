@@ -27,6 +27,7 @@ from tc.backends.clike.dialect import (
     VectorPrinter,
     operand_levels,
 )
+from tc.backends.clike.warp_helpers import warp_reduction
 from tc.backends.printing import plus
 from tc.builtins import BUILTINS
 from tc.builtins.operators import LEVEL
@@ -114,6 +115,8 @@ def _expression(expr: ir.Expr, context: Context) -> Printed:
             return _call(expr, context)
         case ir.Cast():
             return _cast(expr, context)
+        case ir.WarpReduce(op=op, operand=operand, lanes=lanes, dtype=dtype):
+            return _apply(warp_reduction(op, dtype, lanes), (operand,), context)
         case ir.Bits():
             return _bits(expr, context)
         case _:

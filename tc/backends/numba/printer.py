@@ -235,6 +235,8 @@ def _expression(expr: ir.Expr, context: _Context) -> tuple[str, int]:
             if dtype.lanes > 1:
                 raise InternalError(f"{function} of vectors is no single instruction")
             return f"m.call(math.{function}, {_operands(args, context)})", _ATOM
+        case ir.WarpReduce():
+            raise no_launches("numba")
         case _:
             return _conversion(expr, context), _ATOM
 

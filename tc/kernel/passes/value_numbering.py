@@ -75,6 +75,8 @@ def _own(expr: ir.Expr) -> tuple[object, ...]:
             return (step,)
         case ir.Shuffle(lanes=lanes):
             return (lanes,)
+        case ir.WarpReduce(op=op, lanes=threads):
+            return (op, threads)
         case _:
             return (getattr(expr, "op", ""),)
 
