@@ -71,29 +71,24 @@ class Product:
         return 4 * self.depth * (self.rows + self.columns + self.pitch)
 
 
+LARGE: Mapping[str, Any] = {"rows": 128, "columns": 128, "threads": 256, "high": 8, "wide": 8}
+FOURS: Mapping[str, Any] = {**LARGE, "wide_copies": True, "transposed": True}
+WARPS: Mapping[str, Any] = {"transposed": True, "warp_rows": 64, "lanes": (8, 4)}
+
 SIBOEHM: Mapping[str, Product] = {
     "1 naive": Product(0.3090, across=False),
     "2 coalesced 32": Product(1.9865),
     "3 shared 32x32x32": Product(2.9803, depth=32),
     "4 1D tile 64x64x8, 8 rows a thread": Product(
         8.4747, rows=64, columns=64, depth=8, threads=512, high=8),
-    "5 2D tile 128x128x8, 8x8 a thread": Product(
-        15.9717, rows=128, columns=128, depth=8, threads=256, high=8, wide=8),
-    "7 bank conflicts, linear": Product(
-        16.2134, rows=128, columns=128, depth=8, threads=256, high=8, wide=8, wide_copies=True,
-        transposed=True, linear=True),
-    "8 bank conflicts, extra column": Product(
-        16.4592, rows=128, columns=128, depth=8, threads=256, high=8, wide=8, wide_copies=True,
-        transposed=True, pitch=5),
-    "6 vectorised": Product(
-        18.2373, rows=128, columns=128, depth=8, threads=256, high=8, wide=8, wide_copies=True,
-        transposed=True),
-    "9 tuned 128x128x16, 8x8": Product(
-        19.7210, rows=128, columns=128, depth=16, threads=256, high=8, wide=8, wide_copies=True,
-        transposed=True),
+    "5 2D tile 128x128x8, 8x8 a thread": Product(15.9717, depth=8, **LARGE),
+    "7 bank conflicts, linear": Product(16.2134, depth=8, linear=True, **FOURS),
+    "8 bank conflicts, extra column": Product(16.4592, depth=8, pitch=5, **FOURS),
+    "6 vectorised": Product(18.2373, depth=8, **FOURS),
+    "9 tuned 128x128x16, 8x8": Product(19.7210, depth=16, **FOURS),
     "10 warp tiles 128x128x16, warp 64x64, 4 sub, 8x4, 128 threads": Product(
-        21.7793, rows=128, columns=128, depth=16, threads=128, high=8, wide=16, wide_copies=True,
-        transposed=True, warp_rows=64, warp_columns=64, lanes=(8, 4), column_parts=4),
+        21.7793, depth=16, warp_columns=64, column_parts=4,
+        **{**FOURS, **WARPS, "threads": 128, "wide": 16}),
 }  # fmt: skip
 
 LEI_MAO: Mapping[str, Product] = {
@@ -105,23 +100,14 @@ LEI_MAO: Mapping[str, Product] = {
         8.91318, rows=64, columns=64, depth=8, threads=512, high=8, guarded=True),
     "V03 vectorised": Product(
         4.04796, rows=64, columns=64, depth=8, threads=512, high=8, wide_copies=True, guarded=True),
-    "V04 128x128x16, 8x8": Product(
-        13.0247, rows=128, columns=128, depth=16, threads=256, high=8, wide=8, guarded=True),
-    "V04 vectorised": Product(
-        15.027, rows=128, columns=128, depth=16, threads=256, high=8, wide=8, wide_copies=True,
-        guarded=True),
-    "V05 transposed tile": Product(
-        11.1448, rows=128, columns=128, depth=16, threads=256, high=8, wide=8, transposed=True,
-        guarded=True),
-    "V05 vectorised": Product(
-        19.6688, rows=128, columns=128, depth=16, threads=256, high=8, wide=8, transposed=True,
-        wide_copies=True, guarded=True),
+    "V04 128x128x16, 8x8": Product(13.0247, depth=16, guarded=True, **LARGE),
+    "V04 vectorised": Product(15.027, depth=16, guarded=True, wide_copies=True, **LARGE),
+    "V05 transposed tile": Product(11.1448, depth=16, guarded=True, transposed=True, **LARGE),
+    "V05 vectorised": Product(19.6688, depth=16, guarded=True, **FOURS),
     "V06 warp tiles 32x64, 8x8 lanes 4x8": Product(
-        11.0703, rows=128, columns=128, depth=16, threads=256, high=8, wide=8, transposed=True,
-        warp_rows=64, warp_columns=32, lanes=(8, 4), guarded=True),
+        11.0703, depth=16, warp_columns=32, guarded=True, **LARGE, **WARPS),
     "V06 vectorised": Product(
-        20.1649, rows=128, columns=128, depth=16, threads=256, high=8, wide=8, transposed=True,
-        wide_copies=True, warp_rows=64, warp_columns=32, lanes=(8, 4), guarded=True),
+        20.1649, depth=16, warp_columns=32, guarded=True, wide_copies=True, **LARGE, **WARPS),
 }  # fmt: skip
 
 TABLES: Mapping[str, tuple[str, Mapping[str, Product]]] = {
