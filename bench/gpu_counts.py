@@ -62,17 +62,17 @@ class Memory(GlobalMemory):
     """Global memory that need not be undone, in which arrays that nobody gave hold zeros."""
 
     def add_zeros(self, name: str, size: int) -> int:
-        region = Region(name, len(self._regions) + 1 << REGION_BITS, 0)
+        region = Region(name, len(self.regions) + 1 << REGION_BITS, 0)
         region.size = size
         region.bytes = np.zeros(-(-size // 16) * 16, np.uint8)  # which takes no memory yet
-        self._regions.append(region)
+        self.regions[region.number] = region
         return region.start
 
     def will_change(self, region: Region) -> None:
         pass
 
     def size(self, array: int) -> int:
-        return self._regions[array - 1].size
+        return self.regions[array].size
 
 
 class FirstCache:

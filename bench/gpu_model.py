@@ -279,14 +279,12 @@ def skips_of(code: Sequence[sass.Instruction], counts: BlockCounts) -> Any:
 
 
 def work_of(
-    code: Sequence[sass.Instruction],
-    counts: BlockCounts,
-    shares: Mapping[int, float],
-    turns: float,
+    code: Sequence[sass.Instruction], counts: BlockCounts, shares: Mapping[int, float], turns: float
 ) -> Work:
+    """`shares` as `memory_shares` gives them; `turns` are those of a read of global memory."""
     loops = sass.loops_of(code)
     work = Work(code, loops, trips_of(code, loops, counts), skips_of(code, counts), {})
-    costs = dict(costs_of(code, counts, shares, turns))
+    costs = costs_of(work, counts, shares, turns)
     for at, share in taken_shares(work, counts).items():
         cost = costs[at]
         costs[at] = replace(cost, turns=share * cost.turns, missed=share * cost.missed)
@@ -314,11 +312,8 @@ def taken_shares(work: Work, counts: BlockCounts) -> Mapping[int, float]:
 
 
 def costs_of(
-    code: Sequence[sass.Instruction],
-    counts: BlockCounts,
-    shares: Mapping[int, float],
-    turns: float,
-) -> Mapping[int, Cost]:
+    work: Work, counts: BlockCounts, shares: Mapping[int, float], turns: float
+) -> dict[int, Cost]:
     """What accesses take, as those of PTX do on the same line, else all of PTX that are like
     them."""
     by_line: dict[tuple[int, str], list[tuple[int, Any]]] = {}
@@ -328,7 +323,7 @@ def costs_of(
         for line in (i.line, 0):
             by_line.setdefault((line, f"{space} {kind}"), []).append((bits // 8, row))
     costs = {}
-    for at, i in enumerate(code):
+    for at, i in enumerate(work.code):
         name, size = i.op.split(".")[0], _bytes(i)
         kind = _KINDS.get(name, "")
         rows = by_line.get((i.line, kind)) or by_line.get((0, kind), [])

@@ -116,10 +116,11 @@ class Work:
         for number, loop in enumerate(self.loops):
             times[:, loop.first : loop.last + 1] *= self.trips[:, number, None]
         for at, i in enumerate(self.code):
+            skips = (times[:, at] > 0) & (self.skips[:, at] | (i.guard == ""))
             if i.op.startswith("BRA") and i.target is not None and i.target > at:
-                times[self.skips[:, at] | (i.guard == ""), at + 1 : i.target] = 0
+                times[skips, at + 1 : i.target] = 0
             elif i.op.startswith("EXIT") and i.guard:
-                times[self.skips[:, at], at + 1 :] = 0
+                times[skips, at + 1 :] = 0
         return times
 
 
@@ -161,7 +162,7 @@ def run(work: Work, machine: Machine, resident: int, blocks: int, active: int) -
         code[loop.last, 6], code[loop.first, 7], code[loop.first, 8] = number, number, loop.last
     costs = np.zeros((len(code), 4))
     for at, cost in work.costs.items():
-        costs[at] = cost.turns, cost.missed, cost.bytes, cost.from_memory
+        costs[at] = cost.turns, cost.missed, cost.from_memory, cost.bytes
     skips = np.full((work.warps, len(code)), -1, np.int64)
     for at, i in enumerate(work.code):
         if i.op.startswith("EXIT") and i.guard:
@@ -232,12 +233,15 @@ def _cycles(  # type: ignore[no-untyped-def]  # pragma: no cover
     first_arrival = np.zeros(resident)
     alive = np.full(resident, warps)
     # What is left over of shares: where one of eight accesses misses, those of a line do in turn.
-    missed = np.arange(length) * GOLDEN_RATIO % 1
-    reached = missed[::-1].copy()
+    spread = np.arange(length) * GOLDEN_RATIO % 1
+    missed = np.stack((spread, spread[::-1]))
+    # The second cache and memory, which what misses in the first one goes on to.
+    rates, latencies = np.array((far_rate, memory_rate)), np.array((far_latency, memory_latency))
+    taken, moved = np.zeros(2), np.zeros(2)
     heavy, lite, alu = np.zeros(4), np.zeros(4), np.zeros(4)
     special, double, tensor = np.zeros(4), np.zeros(4), np.zeros(4)
     last = np.full(4, -1)
-    unit = far = memory = turns = far_bytes = memory_bytes = idle = 0.0
+    unit = turns = idle = 0.0
     issued = floats = 0
     begun, left = resident, blocks
     t = 0.0
@@ -333,18 +337,14 @@ def _cycles(  # type: ignore[no-untyped-def]  # pragma: no cover
                     done = max(done, unit)
                 else:
                     done = unit + near_latency
-                    missed[i] += costs[i, 1]
-                    if missed[i] >= 0.999:
-                        missed[i] -= 1
-                        far = max(far, t) + costs[i, 2] / far_rate
-                        far_bytes += costs[i, 2]
-                        done = max(done, far + far_latency)
-                        reached[i] += costs[i, 3]
-                        if reached[i] >= 0.999:
-                            reached[i] -= 1
-                            memory = max(memory, t) + costs[i, 2] / memory_rate
-                            memory_bytes += costs[i, 2]
-                            done = max(done, memory + memory_latency)
+                    for level in range(2):
+                        missed[level, i] += costs[i, 1 + level]
+                        if missed[level, i] < 0.999:
+                            break
+                        missed[level, i] -= 1
+                        taken[level] = max(taken[level], t) + costs[i, 3] / rates[level]
+                        moved[level] += costs[i, 3]
+                        done = max(done, taken[level] + latencies[level])
                     if pipe == COPY:
                         copied[w] = max(copied[w], done)
             elif pipe == COMMIT:
@@ -419,5 +419,5 @@ def _cycles(  # type: ignore[no-untyped-def]  # pragma: no cover
             t = later
             if t > 1e15:
                 break
-    t = max(t, unit, far, memory)  # what is written arrives later
-    return t, issued, floats, turns, far_bytes, memory_bytes, idle
+    t = max(t, unit, taken.max())  # what is written arrives later
+    return t, issued, floats, turns, moved[0], moved[1], idle

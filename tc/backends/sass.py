@@ -131,8 +131,9 @@ def disassembled(cubin: bytes) -> Mapping[str, Sequence[Instruction]]:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "kernel.cubin"
         file.write_bytes(cubin)
-        command = [program, "--print-code", "--print-instruction-encoding", "--print-line-info"]
-        done = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False)
+        shown = ["--print-code", "--print-instruction-encoding", "--print-line-info-inline"]
+        command = [program, *shown, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BackendError(f"nvdisasm failed: {done.stderr.strip()}")
     return instructions_of(done.stdout)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.ptx.memory import Array
-from tests.support.ptx.parse import TYPES, Instruction, Unreadable
+from tests.support.ptx.parse import TYPES, Instruction
 
 F64 = np.dtype(np.float64)
 Computes = Callable[..., Array]
@@ -23,33 +23,33 @@ def odd_sum(a: Array, b: Array) -> Array:
     total = np.asarray(a + b)
     back = total - a
     error = (a - (total - back)) + (b - back)
+    if not error.any():
+        return total
     bits = total.view(np.int64)
     inexact = (error != 0) & (bits & 1 == 0) & np.isfinite(total)
     toward_zero = (error < 0) == (total > 0)
     return np.asarray(bits + np.where(inexact, np.where(toward_zero, -1, 1), 0)).view(F64)
 
 
-def rounded(exact: Array, dtype: np.dtype[Any], mode: str = "rn") -> Array:
-    """Doubles of `odd_sum` as numbers of a shorter type: to the nearest, toward zero (rz),
-    -infinity (rm) or infinity (rp)."""
+def rounded(exact: Array, dtype: np.dtype[Any], mode: str) -> Array:
+    """Doubles of `odd_sum` as numbers of a shorter type: toward zero (rz), -infinity (rm) or
+    infinity (rp)."""
     result = exact.astype(dtype)
-    if mode == "rn":
-        return result
     down = exact > 0 if mode == "rz" else mode == "rm"
     beyond = np.where(down, result > exact, result < exact)
     limit = np.where(down, -np.inf, np.inf).astype(dtype)
     return np.where(beyond, np.nextafter(result, limit), result)
 
 
-def multiply_add(x: Array, y: Array, z: Array, mode: str = "rn") -> Array:
+def multiply_add(x: Array, y: Array, z: Array) -> Array:
     """x * y + z, rounded once. (Of doubles, what the product and the sum lost is added to the sum,
     which may miss the last bit.)"""
     product = np.asarray(x.astype(F64) * y)
     if x.dtype != F64:
         total = product + z
-        if mode == "rn" and (np.asarray(total).view(np.int64) & 0x0FFFFFFF).all():
+        if (np.asarray(total).view(np.int64) & 0x0FFFFFFF).all():
             return total.astype(x.dtype)  # not in the middle of two numbers, even subnormal ones
-        return rounded(odd_sum(product, z.astype(F64)), x.dtype, mode)
+        return odd_sum(product, z.astype(F64)).astype(x.dtype)
     (high_x, low_x), (high_y, low_y) = _halves(x), _halves(y)
     lost = ((high_x * high_y - product) + high_x * low_y + low_x * high_y) + low_x * low_y
     total = product + z
@@ -192,7 +192,45 @@ UNARY: Mapping[str, Computes] = {
     "ex2": approximate(np.exp2), "lg2": approximate(np.log2), "sin": approximate(np.sin),
     "cos": approximate(np.cos), "tanh": approximate(np.tanh),
 }  # fmt: skip
-LONGER = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
+DIRECTED: Mapping[str, Computes] = {
+    "add": odd_sum, "sub": lambda x, y: odd_sum(x, -y), "mul": operator.mul,
+    "fma": lambda x, y, z: odd_sum(x * y, z),
+}  # fmt: skip
+"""Of doubles that hold floats, what is then rounded in a direction."""
+
+
+def longer(x: Array) -> Array:
+    return x.astype(f"{x.dtype.kind}{2 * x.dtype.itemsize}")
+
+
+def high_product(x: Array, y: Array) -> Array:
+    product = np.asarray(x).astype(object) * np.asarray(y).astype(object)
+    return np.asarray(product >> 8 * x.dtype.itemsize).astype(x.dtype)
+
+
+def shifted(shift: Computes) -> Computes:
+    return lambda x, k: shift(x, np.minimum(k, 64).astype(x.dtype))
+
+
+SIGNATURES: Mapping[str, tuple[Computes, str, str]] = {
+    **{name: (compute, "t", "t t") for name, compute in BINARY.items()},
+    **{name: (compute, "t", "t") for name, compute in UNARY.items()},
+    "fma": (multiply_add, "t", "t t t"),
+    "mul.wide": (lambda x, y: longer(x) * longer(y), "w", "t t"),
+    "mad.wide": (lambda x, y, z: longer(x) * longer(y) + z, "w", "t t w"),
+    "mul.hi": (high_product, "t", "t t"),
+    "mad.lo": (lambda x, y, z: x * y + z, "t", "t t t"),
+    "shl": (shifted(operator.lshift), "t", "t u32"),
+    "shr": (shifted(operator.rshift), "t", "t u32"),
+    "selp": (lambda x, y, p: np.where(p, x, y), "t", "t t pred"),
+    "bfi": (inserted, "t", "t t u32 u32"),
+    "prmt": (permuted, "u32", "u32 u32 u32"),
+    "dp4a.u32.u32": (dot_of_bytes, "t", "u32 u32 t"),
+    "dp4a.s32.s32": (dot_of_bytes, "t", "u32 u32 t"),
+}
+"""What is computed, the type of the result and those of the sources, where t is the instruction's
+type and w the one that is twice as long."""
+
 _BOOLEAN: Mapping[str, Computes] = {name: BINARY[name] for name in ("and", "or", "xor")}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _KNOWN = {*TYPES, *WHOLE, *COMPARISONS, *_BOOLEAN, *_UNSIGNED} | set(
@@ -200,81 +238,50 @@ _KNOWN = {*TYPES, *WHOLE, *COMPARISONS, *_BOOLEAN, *_UNSIGNED} | set(
 )
 
 
-def high_product(x: Array, y: Array) -> Array:
-    bits = 8 * x.dtype.itemsize
-    product = np.asarray(x).astype(object) * np.asarray(y).astype(object)
-    return np.asarray(product >> bits).astype(x.dtype)
-
-
 def meaning(i: Instruction) -> tuple[Computes, str, list[str]]:
-    """What an instruction computes, the type of its result, and those of its sources."""
-    modifiers = frozenset(i.modifiers)
-    if not modifiers <= _KNOWN or not i.modifiers or i.type not in TYPES:
-        raise Unreadable(i.text)
-    mode = next(iter(modifiers & {"rz", "rm", "rp"}), "rn")
-    if mode != "rn" and not (i.name == "cvt" or (i.type == "f32" and i.name in _DIRECTED)):
-        raise Unreadable(i.text)
-    compute, result, sources = _meaning(i, i.type, modifiers, mode)
-    if "ftz" in modifiers and i.name != "cvt":
-        exact = compute
-        compute = lambda *given: flushed(exact(*(flushed(x) for x in given)))  # noqa: E731
-    if "sat" in modifiers and i.name != "cvt":
+    """What an instruction computes, the type of its result, and those of its sources; KeyError for
+    an unknown one."""
+    t, modifiers = i.type, frozenset(i.modifiers)
+    if not modifiers <= _KNOWN or t not in TYPES:
+        raise KeyError(i.text)
+    if i.name == "cvt":
+        target = i.modifiers[-2]
+        return lambda x: converted(x, TYPES[target], modifiers), target, [t]
+    if i.name == "setp":
+        return _comparison(i)
+    name = "fma" if i.name == "mad" and t.startswith("f") else i.name
+    keys = (f"{name}.{i.modifiers[0]}", ".".join((name, *i.modifiers)))
+    compute, *types = SIGNATURES[next((key for key in keys if key in SIGNATURES), name)]
+    names = {"t": t, "w": f"{t[0]}{2 * int(t[1:])}"} if t[1:].isdigit() else {"t": t}
+    result, *sources = (names.get(word, word) for word in " ".join(types).split())
+    if "NaN" in modifiers:
+        compute = or_nan(compute)
+    for mode in modifiers & {"rz", "rm", "rp"}:
+        if t != "f32":
+            raise KeyError(i.text)
+        compute = directed(DIRECTED[name], TYPES[t], mode)
+    if "ftz" in modifiers:
+        compute = with_flushed(compute)
+    if "sat" in modifiers:
         whole = compute
         compute = lambda *given: converted(whole(*given), TYPES[result], modifiers)  # noqa: E731
     return compute, result, sources
 
 
-_DIRECTED: Mapping[str, Computes] = {
-    "add": odd_sum, "sub": lambda x, y: odd_sum(x, -y), "mul": operator.mul, "fma": multiply_add,
-}  # fmt: skip
+def _comparison(i: Instruction) -> tuple[Computes, str, list[str]]:
+    first, second = i.modifiers[:2]
+    if "ftz" in i.modifiers:
+        raise KeyError(i.text)
+    compare, t = COMPARISONS[_UNSIGNED.get(first, first)], i.type
+    if second in _BOOLEAN:
+        join = _BOOLEAN[second]
+        return lambda x, y, p: join(compare(x, y), p), "pred", [t, t, "pred"]
+    return compare, "pred", [t, t]
 
 
-def _meaning(
-    i: Instruction, t: str, modifiers: frozenset[str], mode: str
-) -> tuple[Computes, str, list[str]]:
-    name, first = i.name, i.modifiers[0]
-    if name == "cvt":
-        target = i.modifiers[-2]
-        return lambda x: converted(x, TYPES[target], modifiers), target, [t]
-    if name == "setp":
-        compare = COMPARISONS[_UNSIGNED.get(first, first)]
-        if i.modifiers[1] in _BOOLEAN:
-            join = _BOOLEAN[i.modifiers[1]]
-            return lambda x, y, p: join(compare(x, y), p), "pred", [t, t, "pred"]
-        return compare, "pred", [t, t]
-    if name == "selp":
-        return lambda x, y, p: np.where(p, x, y), t, [t, t, "pred"]
-    if name in ("mul", "mad") and "wide" in modifiers:
-        longer = TYPES[LONGER[t]]
-        multiply = lambda x, y, z=0: x.astype(longer) * y.astype(longer) + z  # noqa: E731
-        return multiply, LONGER[t], [t, t, LONGER[t]][: len(i.operands) - 1]
-    if name == "mul" and "hi" in modifiers:
-        return high_product, t, [t, t]
-    if name in ("fma", "mad") and t.startswith("f"):
-        return lambda x, y, z: multiply_add(x, y, z, mode), t, [t] * 3
-    if name == "mad" and "lo" in modifiers:
-        return lambda x, y, z: x * y + z, t, [t] * 3
-    if name in ("shl", "shr"):
-        shift = operator.lshift if name == "shl" else operator.rshift
-        return lambda x, k: shift(x, np.minimum(k, 64).astype(x.dtype)), t, [t, "u32"]
-    if name == "bfi":
-        return inserted, t, [t, t, "u32", "u32"]
-    if name == "prmt" and i.modifiers == ("b32",):
-        return permuted, "u32", ["u32"] * 3
-    if name == "dp4a" and first == t:
-        return dot_of_bytes, t, ["u32", "u32", t]
-    if name in UNARY:
-        return UNARY[name], t, [t]
-    if name in BINARY:
-        compute = BINARY[name]
-        if "NaN" in modifiers:
-            compute = or_nan(compute)
-        if mode != "rn":
-            exact = _DIRECTED[name]
-            return (
-                lambda x, y: rounded(exact(x.astype(F64), y.astype(F64)), x.dtype, mode),
-                t,
-                [t, t],
-            )
-        return compute, t, [t, t]
-    raise Unreadable(i.text)
+def directed(exact: Computes, dtype: np.dtype[Any], mode: str) -> Computes:
+    return lambda *given: rounded(exact(*(x.astype(F64) for x in given)), dtype, mode)
+
+
+def with_flushed(compute: Computes) -> Computes:
+    return lambda *given: flushed(compute(*(flushed(x) for x in given)))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tests.support.ptx import warps
 from tests.support.ptx.arithmetic import BINARY, meaning
-from tests.support.ptx.memory import LOCAL_WINDOW, SHARED_WINDOW, check_alignment
-from tests.support.ptx.operands import Reads, address, reader, writer
-from tests.support.ptx.parse import TYPES, Function, Instruction, Unreadable
+from tests.support.ptx.memory import WINDOWS, Array, check_alignment
+from tests.support.ptx.operands import Reads, reader, writer
+from tests.support.ptx.parse import TYPES, Function, Instruction, Operand, Unreadable
 
 if TYPE_CHECKING:
     from tests.support.ptx.machine import Block, Threads
 
-Run = Callable[["Block", "Threads"], None]
-SPACES = ("global", "shared", "local", "param", "const")
 _HINTS = frozenset(
     "nc volatile relaxed acquire release weak gpu cta sys ca cg cs cv lu wb wt".split()  # noqa: SIM905
 )
@@ -27,268 +24,236 @@ _HINTS = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """`kind` is "plain", "branch", "end", "barrier", or "warp" for what the lanes of a warp that
-    `members` names, as bits, do together; `guard` chooses the threads that take part."""
+    """`kind` is "plain", "end", "barrier", or "warp" for what the lanes of a warp that `members`
+    names, as bits, do together; `guard` chooses the threads that take part, which go on at `next`.
+    """
 
     instruction: Instruction
     kind: str
-    run: Run
-    guard: Reads | None = None
-    target: int = 0
+    run: Callable[[Block, Threads], None]
+    guard: Reads | None
+    next: int
     members: Reads | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """An instruction: `act`, called with a block, threads and what the sources hold, each of a
+    type, gives what the targets get, if there are any. The lanes that `members` names do it
+    together."""
+
+    act: Callable[..., Any]
+    sources: Sequence[tuple[Operand, str]] = ()
+    targets: Sequence[Operand] = ()
+    members: Operand = ""
+
+
 def operations(function: Function) -> list[Operation]:
-    return [_operation(i, function) for i in function.code]
+    return [_operation(i, function, pc + 1) for pc, i in enumerate(function.code)]
 
 
-def _operation(i: Instruction, function: Function) -> Operation:
-    guard = None
-    if i.guard:
-        guard = reader("!" * i.negated + i.guard, "pred", function)
-    make = partial(Operation, i, guard=guard)
-    if i.name == "bra":
-        return make("branch", _nothing, target=function.labels[str(i.operands[0])])
-    if i.name in ("ret", "exit"):
-        return make("end", _nothing)
-    if (i.name, i.modifiers[:1]) in (("bar", ("sync",)), ("barrier", ("sync",))):
-        if i.operands != ("0",):
-            raise Unreadable(i.text)
-        return make("barrier", _nothing)
-    if i.name in ("shfl", "ldmatrix", "mma") or i.modifiers == ("warp", "sync"):
-        run, mask = _of_warp(i, function)
-        return make("warp", run, members=reader(mask, "u32", function))
+def _operation(i: Instruction, function: Function, following: int) -> Operation:
+    guard = reader(i.guard, "pred", function) if i.guard else None
     try:
-        return make("plain", _plain(i, function))
+        if i.name == "bra":
+            return Operation(i, "plain", _nothing, guard, function.labels[str(i.operands[0])])
+        if i.name in ("ret", "exit"):
+            return Operation(i, "end", _nothing, guard, following)
+        if i.name in ("bar", "barrier") and i.modifiers[0] == "sync" and i.operands == ("0",):
+            return Operation(i, "barrier", _nothing, guard, following)
+        form = FORMS.get(i.name, _computed)(i)
+        reads = [reader(operand, t, function) for operand, t in form.sources]
+        writes = [writer(operand, function) for operand in form.targets]
+        members = reader(form.members, "u32", function) if form.members else None
     except (KeyError, IndexError, ValueError) as error:
         raise Unreadable(i.text) from error
 
+    def run(block: Block, threads: Threads) -> None:
+        found = form.act(block, threads, *[read(block, threads) for read in reads])
+        if writes:
+            for write, values in zip(writes, found, strict=False):
+                write(block, threads, values)
 
-def _nothing(_block: Block, _threads: Threads) -> None:
+    return Operation(i, "warp" if members else "plain", run, guard, following, members)
+
+
+def _nothing(*_: Any) -> None:
     """Only where the threads go on is of interest."""
 
 
-def _plain(i: Instruction, function: Function) -> Run:
-    if i.name in ("ld", "ldu", "st"):
-        return _memory_access(i, function)
-    if i.name in ("atom", "red"):
-        return _atomic(i, function)
-    if i.name == "cp" and i.modifiers[0] == "async":
-        return _async(i, function)
-    if i.name in ("membar", "fence"):
-        return _nothing
-    if i.name == "cvta":
-        return _to_other_window(i, function)
-    if i.name == "mov":
-        return _move(i, function)
-    compute, result, sources = meaning(i)
-    reads = [reader(o, t, function) for o, t in zip(i.operands[1:], sources, strict=True)]
-    write, dtype = writer(i.operands[0], function), TYPES[result]
-
-    def run(block: Block, threads: Threads) -> None:
-        values = compute(*[read(block, threads) for read in reads])
-        write(block, threads, np.asarray(values, dtype))
-
-    return run
+def _names(operand: Operand) -> tuple[str, ...]:
+    return (operand,) if isinstance(operand, str) else operand
 
 
-def _move(i: Instruction, function: Function) -> Run:
+def _spread(values: Array, threads: Threads) -> Array:
+    """One element for each thread."""
+    return np.broadcast_to(values, threads.numbers.shape)
+
+
+def _computed(i: Instruction) -> Form:
+    compute, result, types = meaning(i)
+    dtype = TYPES[result]
+
+    def act(_block: Block, _threads: Threads, *values: Array) -> Sequence[Array]:
+        return (np.asarray(compute(*values), dtype),)
+
+    return Form(act, list(zip(i.operands[1:], types, strict=True)), i.operands[:1])
+
+
+def _move(i: Instruction) -> Form:
     """Also of a register to its parts, and back: the lowest comes first."""
-    target, source = i.operands
-    if isinstance(target, str) and isinstance(source, str):
-        read, write = reader(source, i.type, function), writer(target, function)
-        return lambda block, threads: write(block, threads, np.asarray(read(block, threads)))
-    parts = source if isinstance(target, str) else target
-    part = f"b{8 * TYPES[i.type].itemsize // len(parts)}"
-    if isinstance(target, str):
-        reads, write = [reader(s, part, function) for s in parts], writer(target, function)
+    targets, sources = (_names(operand) for operand in i.operands)
+    if len(targets) == len(sources):
+        return Form(lambda _b, _t, x: (np.asarray(x),), [(sources[0], i.type)], targets)
+    of_target, of_source = (f"b{8 * TYPES[i.type].itemsize // len(n)}" for n in (targets, sources))
 
-        def join(block: Block, threads: Threads) -> None:
-            rows = np.stack(np.broadcast_arrays(*(r(block, threads) for r in reads)), axis=-1)
-            write(block, threads, rows.view(TYPES[i.type])[..., 0])
+    def act(_block: Block, threads: Threads, *parts: Array) -> Iterable[Array]:
+        rows = np.stack([_spread(part, threads) for part in parts], axis=1)
+        return rows.view(TYPES[of_target]).T
 
-        return join
-    read, writes = reader(source, i.type, function), [writer(t, function) for t in parts]
-
-    def divide(block: Block, threads: Threads) -> None:
-        rows = np.atleast_1d(read(block, threads))[:, None].view(TYPES[part])
-        for place, write in enumerate(writes):
-            write(block, threads, rows[:, place])
-
-    return divide
+    return Form(act, [(source, of_source) for source in sources], targets)
 
 
-def _to_other_window(i: Instruction, function: Function) -> Run:
-    """Between addresses of a memory and generic ones, which differ for shared and local memory."""
-    space = next(m for m in i.modifiers if m in SPACES)
-    window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
-    shift = np.uint64(window) if "to" not in i.modifiers else np.uint64(-window % 2**64)
-    read, write = reader(i.operands[1], "u64", function), writer(i.operands[0], function)
-    return lambda block, threads: write(block, threads, np.asarray(read(block, threads) + shift))
+def _to_other_window(i: Instruction) -> Form:
+    """Between addresses of a memory and generic ones."""
+    window = next(WINDOWS[m] for m in i.modifiers if m in WINDOWS)
+    shift = np.uint64(-window % 2**64 if "to" in i.modifiers else window)
+    return Form(
+        lambda _b, _t, x: (np.asarray(x + shift),), [(i.operands[1], "u64")], i.operands[:1]
+    )
 
 
-def _memory_access(i: Instruction, function: Function) -> Run:
-    space = next((m for m in i.modifiers if m in SPACES), "")
-    count = {"v2": 2, "v4": 4}.get(next((m for m in i.modifiers if m in ("v2", "v4")), ""), 1)
-    if {*i.modifiers} - {space, f"v{count}", i.type} - _HINTS:
+def _space(i: Instruction) -> str:
+    return next((m for m in i.modifiers if m in WINDOWS), "")
+
+
+def _access(i: Instruction) -> Form:
+    space, dtype = _space(i), TYPES[i.type]
+    at, registers = i.operands if i.name == "st" else i.operands[::-1]
+    names = _names(registers)
+    count = len(names)
+    if {*i.modifiers} - {space, i.type} - _HINTS != ({f"v{count}"} if count > 1 else set()):
         raise Unreadable(i.text)
-    dtype = TYPES[i.type]
-    at, registers = i.operands if i.name == "st" else reversed(i.operands)
-    find = address(at, function)
-    names = (registers,) if isinstance(registers, str) else registers
-    if len(names) != count:
-        raise Unreadable(i.text)
-    if i.name != "st":
-        writes = [writer(name, function) for name in names]
 
-        def load(block: Block, threads: Threads) -> None:
-            values = block.load(i, space, find(block, threads), dtype, count, threads)
-            for place, write in enumerate(writes):
-                write(block, threads, values[:, place])
+    def load(block: Block, threads: Threads, at: Array) -> Iterable[Array]:
+        return block.load(i, space, at, dtype, count, threads).T
 
-        return load
-    reads = [reader(name, i.type, function) for name in names]
+    def store(block: Block, threads: Threads, at: Array, *values: Array) -> None:
+        rows = np.stack([_spread(v, threads) for v in values], axis=1)
+        block.store(i, space, at, rows, threads)
 
-    def store(block: Block, threads: Threads) -> None:
-        addresses = find(block, threads)
-        values = np.empty((len(addresses), count), dtype)
-        for place, read in enumerate(reads):
-            values[:, place] = read(block, threads)
-        block.store(i, space, addresses, values, threads)
-
-    return store
+    if i.name == "st":
+        return Form(store, [(at, "u64"), *((name, i.type) for name in names)])
+    return Form(load, [(at, "u64")], names)
 
 
-def _atomic(i: Instruction, function: Function) -> Run:
+def _atomic(i: Instruction) -> Form:
     """One thread after the other, in the order of their numbers."""
-    space = next((m for m in i.modifiers if m in SPACES), "")
-    dtype, kind = TYPES[i.type], i.modifiers[-2]
+    space, dtype, kind = _space(i), TYPES[i.type], i.modifiers[-2]
     operands = i.operands if i.name == "atom" else ("_", *i.operands)
-    find, write = address(operands[1], function), writer(operands[0], function)
-    reads = [reader(o, i.type, function) for o in operands[2:]]
     if kind not in ("cas", "exch", *BINARY):
         raise Unreadable(i.text)
 
-    def run(block: Block, threads: Threads) -> None:
-        addresses = find(block, threads)
-        given = [np.broadcast_to(read(block, threads), addresses.shape) for read in reads]
-        before = np.empty(addresses.shape, dtype)
-        for t in range(len(addresses)):
-            one = threads.only(t)
-            old = block.load(i, space, addresses[t : t + 1], dtype, 1, one)
-            values = [g[t : t + 1, None] for g in given]
-            before[t] = old[0, 0]
+    def act(block: Block, threads: Threads, at: Array, *given: Array) -> Sequence[Array]:
+        given = tuple(_spread(values, threads) for values in given)
+        before = np.empty(at.shape, dtype)
+        for t in range(len(at)):
+            one, (x, *more) = threads.only(t), [values[t] for values in given]
+            old = before[t] = block.load(i, space, at[t : t + 1], dtype, 1, one)[0, 0]
             if kind == "cas":
-                new = np.where(old == values[0], values[1], old)
+                new = more[0] if old == x else old
             else:
-                new = values[0] if kind == "exch" else BINARY[kind](old, values[0])
-            block.store(i, space, addresses[t : t + 1], new, one)
-        write(block, threads, before)
+                new = x if kind == "exch" else BINARY[kind](old, x)
+            block.store(i, space, at[t : t + 1], np.full((1, 1), new, dtype), one)
+        return (before,)
 
-    return run
+    sources = [(operands[1], "u64"), *((operand, i.type) for operand in operands[2:])]
+    return Form(act, sources, operands[:1])
 
 
-def _async(i: Instruction, function: Function) -> Run:
-    if "commit_group" in i.modifiers:
-        return lambda block, threads: block.memory.copies.commit(threads.numbers)
-    if "wait_group" in i.modifiers or "wait_all" in i.modifiers:
-        left = int(str(i.operands[0])) if "wait_group" in i.modifiers else -1
-        return lambda block, threads: block.memory.copies.wait(
-            block.memory.shared, threads.numbers, left
-        )
+def _async(i: Instruction) -> Form:
+    kind = i.modifiers[1]
+    if kind == "commit_group":
+        return Form(lambda block, threads: block.memory.copies.commit(threads.numbers))
+    if kind in ("wait_group", "wait_all"):
+        left = int(str(i.operands[0])) if kind == "wait_group" else -1
+        return Form(lambda block, threads: block.memory.copies.wait(threads.numbers, left))
     size = int(str(i.operands[2]))
-    to, of = address(i.operands[0], function), address(i.operands[1], function)
-    taken = reader(i.operands[3], "u32", function) if len(i.operands) > 3 else None
 
-    def run(block: Block, threads: Threads) -> None:
-        targets, sources = to(block, threads), of(block, threads)
-        for addresses in (targets, sources):
+    def act(block: Block, threads: Threads, to: Array, of: Array, taken: Array) -> None:
+        for addresses in (to, of):
             check_alignment(addresses, size, threads.numbers)
-        length = size if taken is None else taken(block, threads)[..., None]
-        is_read = np.broadcast_to(np.arange(size) < length, (len(sources), size))
-        at = (sources[:, None] + np.arange(size))[is_read]
-        by = np.broadcast_to(threads.numbers[:, None], is_read.shape)[is_read]
-        content = np.zeros(is_read.shape, np.uint8)
-        if at.size:
-            content[is_read] = block.memory.load("global", at, np.dtype(np.uint8), 1, by)[:, 0]
-        block.accessed(i, "global", sources, size, threads)
-        block.accessed(i, "shared", targets, size, threads)
-        block.memory.copies.copy(block.memory.shared, targets, content, threads.numbers)
+        content = np.zeros((len(of), size), np.uint8)
+        read = np.arange(size) < _spread(taken, threads)[:, None]
+        readers, _ = threads.split(read.any(axis=1))
+        if readers is not None:
+            block.accessed(i, "global", of[read.any(axis=1)], size, readers)
+            by = np.broadcast_to(threads.numbers[:, None], read.shape)[read]
+            at = (of[:, None] + np.arange(size))[read]
+            content[read] = block.memory.load(at, np.dtype(np.uint8), 1, by)[:, 0]
+        block.accessed(i, "shared", to, size, threads)
+        block.memory.copies.copy(to + WINDOWS["shared"], content, threads.numbers)
 
-    return run
-
-
-def _of_warp(i: Instruction, function: Function) -> tuple[Run, str]:
-    """What the lanes of a warp do together, and the operand that says which lanes they are."""
-    everyone = "-1"
-    if i.modifiers == ("warp", "sync"):
-        return _nothing, str(i.operands[0])
-    if i.name == "shfl" and i.modifiers[0] == "sync" and i.type == "b32":
-        return _shuffle(i, function), str(i.operands[4])
-    if i.name == "ldmatrix" and i.modifiers[2] == "m8n8" and i.modifiers[-2:] == ("shared", "b16"):
-        return _load_matrix(i, function), everyone
-    kinds = i.modifiers[-3:-1]
-    if i.modifiers[2:5] == ("m16n8k16", "row", "col") and i.modifiers[-4:] in (
-        ("f32", kind, kind, "f32") for kind in ("f16", "bf16")
-    ):
-        return _multiply(i, kinds[0], function), everyone
-    raise Unreadable(i.text)
+    taken = i.operands[3] if len(i.operands) > 3 else str(size)
+    return Form(act, [(i.operands[0], "u64"), (i.operands[1], "u64"), (taken, "u32")])
 
 
-def _shuffle(i: Instruction, function: Function) -> Run:
-    target, *sources = i.operands
-    names = str(target).split("|")
-    writes = [writer(name.strip(), function) for name in names]
-    reads = [reader(s, "b32", function) for s in sources[:3]]
+def _shuffle(i: Instruction) -> Form:
+    if i.modifiers[0] != "sync" or i.type != "b32":
+        raise Unreadable(i.text)
+    target, *sources, members = i.operands
 
-    def run(block: Block, threads: Threads) -> None:
-        given = (np.broadcast_to(read(block, threads), threads.numbers.shape) for read in reads)
-        for write, values in zip(
-            writes, warps.shuffled(i.modifiers[1], *given, threads.numbers), strict=False
-        ):
-            write(block, threads, values)
+    def act(_block: Block, threads: Threads, *values: Array) -> Iterable[Array]:
+        given = (_spread(v, threads) for v in values)
+        return warps.shuffled(i.modifiers[1], *given, threads.numbers)
 
-    return run
+    targets = [name.strip() for name in str(target).split("|")]
+    return Form(act, [(source, "b32") for source in sources], targets, members)
 
 
-def _load_matrix(i: Instruction, function: Function) -> Run:
-    registers, at = i.operands
-    writes = [writer(r, function) for r in registers]
-    find = address(at, function)
+def _load_matrix(i: Instruction) -> Form:
+    targets, at = i.operands
+    if i.modifiers[2] != "m8n8" or i.modifiers[-2:] != ("shared", "b16"):
+        raise Unreadable(i.text)
+    used = slice(0, 8 * len(targets))  # of the lanes, those that point at rows
 
-    def run(block: Block, threads: Threads) -> None:
-        addresses = find(block, threads).reshape(-1, 32).copy()
-        numbers = threads.numbers.reshape(-1, 32)
-        used = slice(0, 8 * len(writes))
-        pointing = type(threads).of(numbers[:, used].ravel())
-        rows = np.zeros((len(addresses), 32, 8), np.uint16)
-        words = block.load(
-            i, "shared", addresses[:, used].ravel(), np.dtype(np.uint64), 2, pointing
-        )
-        rows[:, used] = words.view(np.uint16).reshape(len(addresses), -1, 8)
-        found = warps.fragments(rows, "trans" in i.modifiers)
-        for register, write in enumerate(writes):
-            write(block, threads, found[:, register].ravel())
+    def act(block: Block, threads: Threads, at: Array) -> Iterable[Array]:
+        pointing = type(threads).of(threads.numbers.reshape(-1, 32)[:, used].ravel())
+        addresses = at.reshape(-1, 32)[:, used].ravel()
+        words = block.load(i, "shared", addresses, np.dtype(np.uint64), 2, pointing)
+        found = warps.fragments(words.view(np.uint16), len(targets), "trans" in i.modifiers)
+        return found.swapaxes(0, 1).reshape(len(targets), -1)
 
-    return run
+    return Form(act, [(at, "u64")], targets, "-1")
 
 
-def _multiply(i: Instruction, kind: str, function: Function) -> Run:
-    writes = [writer(r, function) for r in i.operands[0]]
-    types = ("b32", "b32", "f32")
-    reads = [
-        [reader(r, t, function) for r in registers]
-        for registers, t in zip(i.operands[1:], types, strict=True)
-    ]
+def _multiply(i: Instruction) -> Form:
+    kind = i.modifiers[-2]
+    shape = ("sync", "aligned", "m16n8k16", "row", "col")
+    if kind not in ("f16", "bf16") or i.modifiers != (*shape, "f32", kind, kind, "f32"):
+        raise Unreadable(i.text)
 
-    def run(block: Block, threads: Threads) -> None:
-        shape = threads.numbers.shape
-        matrices = [
-            np.stack([np.broadcast_to(r(block, threads), shape).reshape(-1, 32) for r in row], 1)
-            for row in reads
-        ]
-        result = warps.multiplied(kind, *matrices)
-        for register, write in enumerate(writes):
-            write(block, threads, result[:, register].ravel())
+    def act(_block: Block, threads: Threads, *registers: Array) -> Iterable[Array]:
+        rows = [_spread(r, threads).reshape(-1, 32) for r in registers]
+        matrices = (np.stack(rows[first:end], 1) for first, end in ((0, 4), (4, 6), (6, 10)))
+        return warps.multiplied(kind, *matrices).swapaxes(0, 1).reshape(4, -1)
 
-    return run
+    targets, a, b, c = (_names(operand) for operand in i.operands)
+    sources = [*((name, "b32") for name in (*a, *b)), *((name, "f32") for name in c)]
+    return Form(act, sources, targets, "-1")
+
+
+def _together(i: Instruction) -> Form:
+    """bar.warp.sync."""
+    if i.modifiers != ("warp", "sync"):
+        raise Unreadable(i.text)
+    return Form(_nothing, members=i.operands[0])
+
+
+FORMS: Mapping[str, Callable[[Instruction], Form]] = {
+    "mov": _move, "cvta": _to_other_window, "ld": _access, "ldu": _access, "st": _access,
+    "atom": _atomic, "red": _atomic, "cp": _async, "shfl": _shuffle, "ldmatrix": _load_matrix,
+    "mma": _multiply, "bar": _together, "membar": lambda _: Form(_nothing),
+    "fence": lambda _: Form(_nothing),
+}  # fmt: skip
+"""All others compute: `arithmetic.meaning` says what."""

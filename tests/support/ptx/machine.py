@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tests.support.ptx.decode import Operation, operations
-from tests.support.ptx.memory import Array, BlockMemory, Fault, GlobalMemory
+from tests.support.ptx.memory import WINDOWS, Array, BlockMemory, Fault, GlobalMemory
 from tests.support.ptx.operands import Registers
 from tests.support.ptx.parse import Function, Instruction
 
@@ -85,8 +85,8 @@ class Launch:
         memory: GlobalMemory, dynamic: int = 0, observer: Observer | None = None,
     ) -> None:  # fmt: skip
         self.function, self.grid, self.shape = function, grid, shape
-        self.arguments = dict(zip(function.parameters, arguments, strict=True))
-        self.memory, self.dynamic, self.observer = memory, dynamic, observer
+        self.arguments, self.memory = arguments, memory
+        self.dynamic, self.observer = dynamic, observer
         self.operations = operations(function)
 
     def run(self) -> None:
@@ -109,18 +109,16 @@ class Block:
         self.everyone = np.arange(self.count)
         self.special = {"%laneid": self.everyone % 32, "%warpid": self.everyone // 32}
         together = any(operation.kind == "warp" for operation in launch.operations)
-        cuts, halves = list(range(32, self.count, 32)), []
-        if not cuts and not together and self.count > 1:
-            halves = [self.everyone[::2], self.everyone[1::2]]
-        self.groups = halves or np.split(self.everyone, cuts)
+        self.groups = np.split(self.everyone, range(32, self.count, 32))
+        if 1 < self.count <= 32 and not together:
+            self.groups = [self.everyone[::2], self.everyone[1::2]]
         self._place("%tid", self._coordinates(self.everyone))
         self._place("%ntid", launch.shape)
         self._place("%nctaid", launch.grid)
-        for name, value in launch.arguments.items():
-            variable = launch.function.variables[name]
-            start = np.full(self.count, variable.start)
-            words = np.full((self.count, 1), value, np.dtype(f"i{variable.size}"))
-            self.memory.store("param", start, words, self.everyone)
+        parameters = self.memory.parameters.content()
+        for name, value in zip(launch.function.parameters, launch.arguments, strict=True):
+            room = parameters[launch.function.variables[name] :][:8]  # the next overwrites the rest
+            room[:] = list(int(value).to_bytes(8, "little", signed=True))[: len(room)]
 
     def run_in_orders(self, number: Extents) -> None:
         memory = self.launch.memory
@@ -148,29 +146,29 @@ class Block:
         self.memory.begin()
         at: list[Waiting] = [{0: Threads.of(group)} for group in groups]
         while at:
-            with np.errstate(all="ignore"):
-                stops = [self._advance(waiting) for waiting in at]
             waiting: Waiting = {}
-            for stop in stops:
-                for pc, threads in stop.items():
-                    _join(waiting, pc, threads)
+            with np.errstate(all="ignore"):
+                for ready in at:
+                    for pc, threads in self._advance(ready).items():
+                        _join(waiting, pc, threads)
             for pc, threads in waiting.items():
+                operation = self.launch.operations[pc]
+                if operation.kind == "warp":
+                    first = int(threads.numbers[0])
+                    raise self._error(operation, "only a part of a warp meets it", first)
                 if len(threads.numbers) < self.count:
-                    missing = np.setdiff1d(self.everyone, threads.numbers)
+                    first = int(np.setdiff1d(self.everyone, threads.numbers)[0])
                     raise self._error(
-                        self.launch.function.code[pc],
-                        "a part of the block does not meet this barrier",
-                        int(missing[0]),
+                        operation, "a part of the block does not meet this barrier", first
                     )
             at = [{pc + 1: Threads.of(group)} for pc in waiting for group in groups]
 
     def _advance(self, ready: Waiting) -> Waiting:
-        """Runs threads from where they are; those that wait at barriers."""
-        held: Waiting = {}
-        stopped: Waiting = {}
+        """Runs threads from where they are; those that wait for others."""
+        waiting: Waiting = {}
         for _ in range(MOST_STEPS):
             if not ready:
-                break
+                return waiting
             pc = min(ready)
             threads = ready.pop(pc)
             operation = self.launch.operations[pc]
@@ -182,35 +180,21 @@ class Block:
             _join(ready, pc + 1, others)
             if taken is None or operation.kind == "end":
                 continue
-            if operation.kind == "plain":
-                self._execute(operation, taken)
-                _join(ready, pc + 1, taken)
-            elif operation.kind == "branch":
-                _join(ready, operation.target, taken)
-            elif operation.kind == "barrier":
-                _join(stopped, pc, taken)
-            else:
-                _join(held, pc, taken)
-                arrived = held.pop(pc)
-                whole, part = arrived.split(self._of_whole_warps(operation, arrived))
-                _join(held, pc, part)
-                if whole is not None:
-                    self._execute(operation, whole)
-                    _join(ready, pc + 1, whole)
-        else:
-            raise self._error(operation.instruction, "it goes on without an end", 0)
-        for pc, threads in held.items():
-            instruction = self.launch.function.code[pc]
-            raise self._error(
-                instruction, "only a part of a warp meets it", int(threads.numbers[0])
-            )
-        return stopped
-
-    def _execute(self, operation: Operation, threads: Threads) -> None:
-        try:
-            operation.run(self, threads)
-        except Fault as fault:
-            raise self._error(operation.instruction, str(fault), fault.thread) from None
+            if operation.kind != "plain":
+                _join(waiting, pc, taken)
+                if operation.kind == "barrier":
+                    continue
+                arrived = waiting.pop(pc)
+                taken, part = arrived.split(self._of_whole_warps(operation, arrived))
+                _join(waiting, pc, part)
+                if taken is None:
+                    continue
+            try:
+                operation.run(self, taken)
+            except Fault as fault:
+                raise self._error(operation, str(fault), fault.thread) from None
+            _join(ready, operation.next, taken)
+        raise self._error(operation, "it goes on without an end", 0)
 
     def _of_whole_warps(self, operation: Operation, threads: Threads) -> Array:
         """For each thread, whether all lanes that take part in the instruction are there. An mma
@@ -232,11 +216,11 @@ class Block:
         self, i: Instruction, space: str, at: Array, dtype: np.dtype[Any], count: int, by: Threads
     ) -> Array:
         self.accessed(i, space, at, dtype.itemsize * count, by)
-        return self.memory.load(space, at, dtype, count, by.numbers)
+        return self.memory.load(at + WINDOWS.get(space, 0), dtype, count, by.numbers)
 
     def store(self, i: Instruction, space: str, at: Array, values: Array, by: Threads) -> None:
         self.accessed(i, space, at, values.itemsize * values.shape[1], by)
-        self.memory.store(space, at, values, by.numbers)
+        self.memory.store(at + WINDOWS.get(space, 0), values, by.numbers)
 
     def accessed(self, i: Instruction, space: str, at: Array, size: int, by: Threads) -> None:
         if self.launch.observer is not None:
@@ -250,11 +234,6 @@ class Block:
         for axis, value in zip("xyz", values, strict=True):
             self.special[f"{name}.{axis}"] = np.broadcast_to(value, self.count)
 
-    def _error(self, i: Instruction, what: str, thread: int | None) -> PtxError:
-        who = "" if thread is None else f", thread {self._coordinates(thread)}"
-        return PtxError(f"{i.text}: {what}; block {self.number}{who}")
-
-
-def launch(function: Function, grid: Extents, shape: Extents, *arguments: Any, **how: Any) -> None:
-    """Runs all blocks of a function; PtxError where one does what it may not."""
-    Launch(function, grid, shape, *arguments, **how).run()
+    def _error(self, operation: Operation, what: str, thread: int) -> PtxError:
+        where = f"block {self.number}, thread {self._coordinates(thread)}"
+        return PtxError(f"{operation.instruction.text}: {what}; {where}")

@@ -12,8 +12,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 REGION_BITS = 40
 """Each array of global memory has addresses of its own above these bits, so that none is reached
 from another."""
-CONSTANT_WINDOW, SHARED_WINDOW, LOCAL_WINDOW = 1 << 59, 1 << 60, 1 << 61
-"""Where addresses of constants begin, and generic addresses of shared and of local memory."""
+WINDOWS: Mapping[str, int] = {"global": 0, "shared": 1 << 60, "local": 1 << 61, "param": 1 << 62}
+"""Where generic addresses of the memories begin."""
 UNWRITTEN = 0xFF
 """What bytes hold that nobody has written: as floating-point numbers they are NaN."""
 
@@ -21,7 +21,7 @@ UNWRITTEN = 0xFF
 class Fault(Exception):
     """What an instruction may not do, and the first thread that does it."""
 
-    def __init__(self, what: str, thread: int | None = None) -> None:
+    def __init__(self, what: str, thread: int) -> None:
         super().__init__(what)
         self.thread = thread
 
@@ -44,6 +44,10 @@ class Region:
         rounded = -(-(self.pad + max(self.pitch * private, size)) // 16) * 16
         self.bytes = np.full(rounded, UNWRITTEN, np.uint8)
         self._views: dict[np.dtype[Any], Array] = {}
+
+    @property
+    def number(self) -> int:
+        return self.start >> REGION_BITS
 
     def elements(self, dtype: np.dtype[Any]) -> Array:
         if dtype not in self._views:
@@ -75,137 +79,113 @@ class GlobalMemory:
     `watch`, as they were then."""
 
     def __init__(self) -> None:
-        self._regions: list[Region] = []
-        self.constants = Region("constants", CONSTANT_WINDOW, 0)
+        self.regions: dict[int, Region] = {}
         self.changed: dict[int, Array] = {}
 
     def add(self, name: str, array: Array, offset: int = 0) -> int:
         """The address of a copy of the array, `offset` bytes behind a multiple of 256 bytes."""
-        content = np.frombuffer(array.tobytes(), np.uint8)
-        region = Region(name, (len(self._regions) + 1 << REGION_BITS) + offset, content.size)
-        region.content()[:] = content
-        self._regions.append(region)
+        region = Region(name, (len(self.regions) + 1 << REGION_BITS) + offset, array.nbytes)
+        region.content()[:] = np.frombuffer(array.tobytes(), np.uint8)
+        self.regions[region.number] = region
         return region.start
 
     def array(self, address: int, like: Array) -> Array:
         """What is at an address that `add` gave."""
-        content = self._regions[(address >> REGION_BITS) - 1].content()
+        content = self.regions[address >> REGION_BITS].content()
         return content.copy().view(like.dtype).reshape(like.shape)
-
-    def region(self, number: int, thread: int) -> Region:
-        if number == CONSTANT_WINDOW >> REGION_BITS:
-            return self.constants
-        if not 0 < number <= len(self._regions):
-            raise Fault("the address is in no array: out of bounds", thread)
-        return self._regions[number - 1]
 
     def watch(self) -> None:
         self.changed = {}
 
     def will_change(self, region: Region) -> None:
-        number = region.start >> REGION_BITS
-        if number not in self.changed:
-            self.changed[number] = region.bytes.copy()
+        if region.number not in self.changed:
+            self.changed[region.number] = region.bytes.copy()
 
     def now(self) -> dict[int, Array]:
         """The arrays that were stored to, as they are now."""
-        return {number: self._regions[number - 1].bytes.copy() for number in self.changed}
+        return {number: self.regions[number].bytes.copy() for number in self.changed}
 
     def undo(self) -> None:
         for number, content in self.changed.items():
-            self._regions[number - 1].bytes[:] = content
+            self.regions[number].bytes[:] = content
 
     def difference(self, other: Mapping[int, Array]) -> str:
         """The array whose content differs from that of `now` at another time; "" if none does."""
         for number, before in self.changed.items():
-            region = self._regions[number - 1]
-            if (region.bytes != other.get(number, before)).any():
-                return region.name
+            if (self.regions[number].bytes != other.get(number, before)).any():
+                return self.regions[number].name
         return ""
 
 
 class BlockMemory:
-    """What the threads of one block see."""
+    """What the threads of one block see, by generic addresses."""
 
     def __init__(self, memory: GlobalMemory, threads: int, sizes: Mapping[str, int]) -> None:
-        self.memory = memory
-        self.shared = Region("shared memory", 0, sizes.get("shared", 0))
-        self.private = {
-            space: Region(f"{space} memory", 0, sizes.get(space, 0), threads)
-            for space in ("local", "param")
-        }
-        self.copies = AsyncCopies(threads)
+        self.memory, self._threads = memory, threads
+        self.shared, self.local, self.parameters = (
+            Region(f"{space} memory", WINDOWS[space], sizes.get(space, 0), private)
+            for space, private in (("shared", 0), ("local", threads), ("param", 0))
+        )
+        self._own = {r.number: r for r in (self.shared, self.local, self.parameters)}
+        self.begin()
 
     def begin(self) -> None:
         """What a block that begins finds."""
-        for region in (self.shared, self.private["local"]):
+        for region in (self.shared, self.local):
             region.bytes[:] = UNWRITTEN
-        self.copies = AsyncCopies(len(self.copies.committed))
+        self.copies = AsyncCopies(self.shared, self._threads)
 
-    def load(
-        self, space: str, addresses: Array, dtype: np.dtype[Any], count: int, threads: Array
-    ) -> Array:
+    def load(self, at: Array, dtype: np.dtype[Any], count: int, threads: Array) -> Array:
         """`count` elements from each address on, as rows."""
-        result = np.empty((len(addresses), count), dtype)
-        for region, where, at in self._parts(space, addresses, threads):
-            places = region.places(at, dtype.itemsize, count, threads[where])
+        result = np.empty((len(at), count), dtype)
+        for region, where in self._parts(at, threads):
+            places = region.places(at[where], dtype.itemsize, count, threads[where])
             result[where] = region.elements(dtype)[places]
         return result
 
-    def store(self, space: str, addresses: Array, values: Array, threads: Array) -> None:
-        count = values.shape[1]
-        for region, where, at in self._parts(space, addresses, threads):
-            places = region.places(at, values.itemsize, count, threads[where])
-            if 0 < region.start >> REGION_BITS < CONSTANT_WINDOW >> REGION_BITS:
+    def store(self, at: Array, values: Array, threads: Array) -> None:
+        for region, where in self._parts(at, threads):
+            places = region.places(at[where], values.itemsize, values.shape[1], threads[where])
+            if region.number not in self._own:
                 self.memory.will_change(region)
             region.elements(values.dtype)[places] = values[where]
 
-    def _parts(
-        self, space: str, addresses: Array, threads: Array
-    ) -> Iterator[tuple[Region, Any, Array]]:
-        """The regions that the addresses are in, for which of them, and these addresses."""
-        if space == "shared":
-            yield self.shared, slice(None), addresses
-        elif space in self.private:
-            yield self.private[space], slice(None), addresses
-        else:
-            numbers = addresses >> REGION_BITS
-            for number in (
-                [int(numbers[0])] if (numbers == numbers[0]).all() else np.unique(numbers).tolist()
-            ):
-                where = numbers == number
-                at = addresses[where]
-                if number == SHARED_WINDOW >> REGION_BITS:
-                    yield self.shared, where, at - SHARED_WINDOW
-                elif number == LOCAL_WINDOW >> REGION_BITS:
-                    yield self.private["local"], where, at - LOCAL_WINDOW
-                else:
-                    yield self.memory.region(number, int(threads[where][0])), where, at
+    def _parts(self, at: Array, threads: Array) -> Iterator[tuple[Region, Any]]:
+        """The regions that the addresses are in, and which of them are there."""
+        numbers = at >> REGION_BITS
+        one = (numbers == numbers[0]).all()
+        for number in [int(numbers[0])] if one else np.unique(numbers).tolist():
+            where = slice(None) if one else numbers == number
+            region = self._own.get(number) or self.memory.regions.get(number)
+            if region is None:
+                raise Fault("the address is in no array: out of bounds", int(threads[where][0]))
+            yield region, where
 
 
 class AsyncCopies:
     """What cp.async has copied and its thread has not waited for: the bytes are in shared memory
     only then, and nobody's before."""
 
-    def __init__(self, threads: int) -> None:
-        self.committed = np.zeros(threads, np.int64)
+    def __init__(self, shared: Region, threads: int) -> None:
+        self._shared = shared
+        self._committed = np.zeros(threads, np.int64)
         self._pending: list[tuple[Array, Array, Array, Array]] = []
 
-    def copy(self, shared: Region, to: Array, content: Array, threads: Array) -> None:
+    def copy(self, to: Array, content: Array, threads: Array) -> None:
         """The rows of bytes that `threads` copy to these addresses."""
-        places = shared.places(to, 1, content.shape[1], threads)
-        shared.bytes[places] = UNWRITTEN
-        self._pending.append((threads, self.committed[threads], places, content))
+        places = self._shared.places(to, 1, content.shape[1], threads)
+        self._shared.bytes[places] = UNWRITTEN
+        self._pending.append((threads, self._committed[threads], places, content))
 
     def commit(self, threads: Array) -> None:
-        self.committed[threads] += 1
+        self._committed[threads] += 1
 
-    def wait(self, shared: Region, threads: Array, left: int) -> None:
+    def wait(self, threads: Array, left: int) -> None:
         """All groups of these threads but the last `left` have arrived."""
         pending = []
         for owners, groups, places, content in self._pending:
-            arrived = np.isin(owners, threads) & (groups < self.committed[owners] - left)
-            shared.bytes[places[arrived]] = content[arrived]
+            arrived = np.isin(owners, threads) & (groups < self._committed[owners] - left)
+            self._shared.bytes[places[arrived]] = content[arrived]
             if not arrived.all():
                 rest = ~arrived
                 pending.append((owners[rest], groups[rest], places[rest], content[rest]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.support.ptx.memory import CONSTANT_WINDOW, Array
+from tests.support.ptx.memory import Array
 from tests.support.ptx.parse import TYPES, Function, Operand, Unreadable
 
 if TYPE_CHECKING:
@@ -21,28 +21,28 @@ _SPECIAL = re.compile(r"%(n?tid|n?ctaid)\.[xyz]|%laneid|%warpid")
 _ADDRESS = re.compile(r"\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 
-class Registers(dict[tuple[str, str, np.dtype[Any]], Array]):
-    """The registers of all threads, by function, name and the type that they are seen as."""
+class Registers(dict[tuple[str, np.dtype[Any]], Array]):
+    """The registers of all threads, by name and the type that they are seen as."""
 
     def __init__(self, threads: int) -> None:
         super().__init__()
         self._threads = threads
 
-    def __missing__(self, key: tuple[str, str, np.dtype[Any]]) -> Array:
-        function, name, dtype = key
-        own = np.dtype(np.bool_) if dtype.kind == "b" else np.dtype(f"u{dtype.itemsize}")
-        if dtype == own:
-            self[key] = np.zeros(self._threads, own)
-        else:
-            self[key] = self[function, name, own].view(dtype)
+    def __missing__(self, key: tuple[str, np.dtype[Any]]) -> Array:
+        name, dtype = key
+        own = dtype if dtype.kind == "b" else np.dtype(f"u{dtype.itemsize}")
+        self[key] = np.zeros(self._threads, own) if dtype == own else self[name, own].view(dtype)
         return self[key]
 
 
 def reader(operand: Operand, type_name: str, function: Function) -> Reads:
-    """Reads an operand as elements of a type; of a wider register, the lower bits."""
+    """Reads an operand as elements of a type; of a wider register, the lower bits; of one in
+    brackets, the addresses."""
     dtype = TYPES[type_name]
     if not isinstance(operand, str):
         raise Unreadable(str(operand))
+    if operand.startswith("["):
+        return _address(operand, function)
     if operand.startswith("!"):
         truth = reader(operand[1:], type_name, function)
         return lambda block, threads: ~truth(block, threads)
@@ -51,20 +51,19 @@ def reader(operand: Operand, type_name: str, function: Function) -> Reads:
     if operand.startswith("%"):
         own = function.type_of(operand)
         if own.itemsize == dtype.itemsize:
-            key = (function.name, operand, dtype)
-            return lambda block, threads: block.registers[key][threads.place]
-        wide, bits = (function.name, operand, own), np.dtype(f"u{dtype.itemsize}")
-        return lambda block, threads: block.registers[wide][threads.place].astype(bits).view(dtype)
-    value = constant(operand, dtype, function)
+            return lambda block, threads: block.registers[operand, dtype][threads.place]
+        bits = np.dtype(f"u{dtype.itemsize}")
+        return lambda block, threads: (
+            block.registers[operand, own][threads.place].astype(bits).view(dtype)
+        )
+    value = _constant(operand, dtype, function)
     return lambda _block, _threads: value
 
 
-def constant(operand: str, dtype: np.dtype[Any], function: Function) -> Any:
+def _constant(operand: str, dtype: np.dtype[Any], function: Function) -> Any:
     """A number, or the address of a variable."""
     if operand in function.variables:
-        variable = function.variables[operand]
-        window = 0 if variable.space in ("shared", "local", "param") else CONSTANT_WINDOW
-        return dtype.type(window + variable.start)
+        return dtype.type(function.variables[operand])
     if re.fullmatch(r"0[fFdD][0-9a-fA-F]+", operand):
         bits = np.dtype(f"u{len(operand[2:]) // 2}")
         return np.array(int(operand[2:], 16), bits).view(f"f{bits.itemsize}").astype(dtype)[()]
@@ -75,6 +74,19 @@ def constant(operand: str, dtype: np.dtype[Any], function: Function) -> Any:
         bits = np.dtype(f"u{dtype.itemsize}")
         return np.array(value & (1 << 8 * dtype.itemsize) - 1, bits).view(dtype)[()]
     raise Unreadable(operand)
+
+
+def _address(operand: str, function: Function) -> Reads:
+    found = _ADDRESS.fullmatch(operand)
+    if not found:
+        raise Unreadable(operand)
+    base, offset = found[1], np.int64(int(found[2] or "0", 0))
+    if base.startswith("%"):
+        wide = function.type_of(base).itemsize == 8
+        read = reader(base, "s64" if wide else "u32", function)
+        return lambda block, threads: read(block, threads).astype(np.int64) + offset
+    start = _constant(base, np.dtype(np.int64), function) + offset
+    return lambda _block, threads: np.full(len(threads.numbers), start)
 
 
 def writer(operand: Operand, function: Function) -> Writes:
@@ -89,19 +101,6 @@ def writer(operand: Operand, function: Function) -> Writes:
         dtype = values.dtype
         if dtype.itemsize != own.itemsize:
             dtype = np.dtype(f"{'i' if dtype.kind == 'i' else 'u'}{own.itemsize}")
-        block.registers[function.name, operand, dtype][threads.place] = values
+        block.registers[operand, dtype][threads.place] = values
 
     return write
-
-
-def address(operand: Operand, function: Function) -> Reads:
-    found = _ADDRESS.fullmatch(operand) if isinstance(operand, str) else None
-    if not found:
-        raise Unreadable(str(operand))
-    base, offset = found[1], np.int64(int(found[2] or "0", 0))
-    if base.startswith("%"):
-        wide = function.type_of(base).itemsize == 8
-        read = reader(base, "s64" if wide else "u32", function)
-        return lambda block, threads: read(block, threads).astype(np.int64) + offset
-    start = constant(base, np.dtype(np.int64), function) + offset
-    return lambda _block, threads: np.full(len(threads.numbers), start)

@@ -34,13 +34,13 @@ def shuffled(
     return values[at], inside
 
 
-def fragments(rows: Array, transposed: bool) -> Array:
-    """ldmatrix: of matrices of 8 rows of 8 halves, for each lane two halves as a word.
-    `rows` is (warps, 32, 8): the row that each lane points at."""
-    matrices = rows.reshape(len(rows), 4, 8, 8)
+def fragments(rows: Array, count: int, transposed: bool) -> Array:
+    """ldmatrix: of `count` matrices of each warp, 8 rows of 8 halves one after the other, for each
+    lane two halves as a word: (warps, count, 32)."""
+    matrices = rows.reshape(-1, count, 8, 8)
     if transposed:
         matrices = matrices.swapaxes(2, 3)
-    halves = matrices[:, :, ROW[:, None], PAIR[:, None] + np.arange(2)]  # (warps, 4, 32, 2)
+    halves = matrices[:, :, ROW[:, None], PAIR[:, None] + np.arange(2)]
     return np.ascontiguousarray(halves).view(np.uint32)[..., 0]
 
 
