@@ -12,6 +12,20 @@ import pytest
 
 from tests.support.processes import ROOT
 
+
+def pytest_of(folder: Path, plugin: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs the tests in a folder with a plugin of ours, and of others with xdist alone."""
+    command = [sys.executable, "-m", "pytest", "-p", f"tests.support.{plugin}", "-p", "xdist"]
+    return subprocess.run(
+        [*command, "-c", os.devnull, "--rootdir", str(folder), *options, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 SKIPPING = """
 import pytest
 
@@ -48,14 +62,7 @@ def test_what_is_not_listed_fails(
 ) -> None:
     (tmp_path / "test_some.py").write_text(SKIPPING, encoding="utf-8")
     (tmp_path / "test_whole.py").write_text(WHOLE, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.skips", "-c", os.devnull]
-    done = subprocess.run(
-        [*command, "--rootdir", str(tmp_path), *options, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = pytest_of(tmp_path, "skips", "-q", *options)
     counts = re.findall(r"(\d+) (failed|passed|skipped|xfailed|errors?)", done.stdout)
     assert {what: int(count) for count, what in counts} == expected, done.stdout + done.stderr
     assert bool(done.returncode) == bool(options)
@@ -87,14 +94,7 @@ def test_what_needs_frameworks_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "test_whole.py").write_text(
         "import pytest\npytest.skip('torch is not installed', allow_module_level=True)\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "tests.support.skips"]
-    done = subprocess.run(
-        [*command, "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = pytest_of(tmp_path, "skips", "-q", "-ra")
     lines = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
     assert len(lines) == 2, done.stdout
     told = next(line for line in lines if "GPU" not in line)
@@ -108,16 +108,9 @@ def test_a_seed_draws_the_same_tenth_of_all(tmp_path: Path) -> None:
         "import pytest\n@pytest.mark.parametrize('n', range(500))\n"
         "def test(n):\n    if n % 10 == 5: pytest.skip('why')\n    assert n % 10 != 7\n"
     )
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "tests.support.drawn"]
 
     def tests(*options: str) -> set[str]:
-        done = subprocess.run(
-            [*command, "-c", os.devnull, "--rootdir", str(tmp_path), *options, str(tmp_path)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = pytest_of(tmp_path, "drawn", "-v", *options)
         return set(re.findall(r"test_some\.py::test\[\d+\]", done.stdout))
 
     passed = str(tmp_path / "passed")
@@ -140,14 +133,6 @@ def test_one_in_so_many_cases_is_drawn(tmp_path: Path) -> None:
         "@pytest.mark.drawn(4)\ndef test_one(): ...\n"
         "@cases\ndef test_short(n): ...\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-p"]
-    command += ["tests.support.drawn", "-c", os.devnull, "--rootdir", str(tmp_path)]
     for options, passed in (((), 41), (("--draw", "a"), 26)):
-        done = subprocess.run(
-            [*command, *options, str(tmp_path)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = pytest_of(tmp_path, "drawn", "-q", "--strict-markers", *options)
         assert re.search(rf"^{passed} passed", done.stdout, re.MULTILINE), done.stdout
