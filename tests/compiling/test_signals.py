@@ -69,6 +69,7 @@ def backend_of(place: str) -> str:
     return "c" if place == "c" else "numba"
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("place", ["numba", "c", "library"])
 def test_what_a_handler_raises_comes_out_of_the_call(place: str) -> None:
     """And what was being compiled is there for the next call."""
@@ -119,6 +120,7 @@ assert f is not None
 """)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("place", ["numba", "c", "library"])
 def test_a_handler_that_calls_what_is_being_compiled(place: str) -> None:
     run_script(script(place, "check(f, 7)\n    check(f, 9)", "check(f, 7)\ncheck(f, 9)\n"))

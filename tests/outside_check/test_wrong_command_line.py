@@ -177,6 +177,7 @@ def test_streams(line: str, status: int, output: str, errors: str) -> None:
     assert not Path("out.c").exists() or Path("out.c").read_text() == ""
 
 
+@pytest.mark.drawn(3)
 @posix
 @full
 @pytest.mark.parametrize(

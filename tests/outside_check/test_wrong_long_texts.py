@@ -182,7 +182,7 @@ def calls_of(work: Callable[[], Any]) -> int:
     return count
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(
     ("name", "count"),
     [

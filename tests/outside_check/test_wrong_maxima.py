@@ -104,6 +104,7 @@ EXTREMES: Mapping[str, Extreme] = {
 }
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("type", "backend"), COMPILED)
 @pytest.mark.parametrize("name", EXTREMES)
 def test_each_row_has_its_gradient(name: str, type: str, backend: str) -> None:

@@ -101,7 +101,7 @@ LAYOUTS = {
 more than one element."""
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(7)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_of_what_is_joined(layout: str, on_c: Trials) -> None:
     """0.3, next door: inputs that are not row-major."""
@@ -158,7 +158,7 @@ JOINED = {
 }
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("name", JOINED)
 def test_whatever_is_joined(name: str, on_c: Trials) -> None:
     text, inputs = JOINED[name]

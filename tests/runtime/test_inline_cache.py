@@ -607,6 +607,7 @@ def test_a_call_within_a_call() -> None:
     assert found
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_functions_are_whole_until_the_process_ends(backend: str) -> None:
     """What `sys` refers to outlives the modules of tc."""

@@ -39,6 +39,7 @@ def test_a_contraction(tmp_path: Path) -> None:
     assert str(result).startswith(f"mm: {1e3 * result.best.time:.4g} ms, the default ")
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("search", ["genetic", "guided", "random"])
 def test_candidates_of_which_no_kernel_is_made(
     search: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -64,9 +64,15 @@ def test_all_have_reasons() -> None:
 
 
 @pytest.fixture(scope="module")
-def trials() -> dict[Options, Trial]:
+def trials(request: pytest.FixtureRequest) -> dict[Options, Trial]:
+    """Of the faults that the tests of this run ask for."""
     backend = FaultyBackend()
-    asked = [while_running(name) for name in REASONS] + [while_compiling(n) for n in COMPILING]
+    cases = [(item.originalname, item.callspec.params["name"]) for item in request.session.items
+             if item.path == request.path and "trials" in item.fixturenames]  # fmt: skip
+    asked = [
+        (while_running if test == test_a_fault_while_it_runs.__name__ else while_compiling)(name)
+        for test, name in cases
+    ]
     asked.append(while_running("be_fast"))
     with Measurer(problem_of(backend), backend, limits=LIMITS) as measurer:
         found = {trial.options: trial for trial in measurer.measure(asked)}
@@ -139,7 +145,7 @@ PHASES = {
 }
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("phase", PHASES)
 def test_an_interrupt_in_each_phase(
     phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
