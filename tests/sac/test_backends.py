@@ -52,6 +52,7 @@ def entry(case: RuleCase) -> dict[str, str]:
     return {} if case.entry is None else {"entry": case.entry}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("case", VALUES, ids=lambda case: case.name)
 def test_no_value_comes_from_the_reference(case: RuleCase) -> None:
     with fallbacks() as served:

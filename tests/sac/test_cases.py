@@ -41,6 +41,7 @@ def test_demand(case: Case) -> None:
     assert tc.sac.demand(case["src"], case["level"], **entry_of(case)) == case["demand"]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("case", RUNNING, ids=name_of)
 def test_a_desugared_text_has_the_same_results_and_only_with_loops(case: Case) -> None:
     """C20."""
