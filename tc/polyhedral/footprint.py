@@ -287,14 +287,14 @@ def _joined(one: Steps, other: Steps, apart: int) -> Steps:
         return one
     if contains(other, one) and apart == 0:
         return other
+    size = max(span(one), apart + span(other))
     if len(one) > 1 and [step for step, _ in one] == [step for step, _ in other]:
         counts = [max(n, m) for (_, n), (_, m) in zip(one, other, strict=True)]
         step, last = one[-1][0], max(one[-1][1], apart // one[-1][0] + other[-1][1])
         outer = zip((step for step, _ in one[:-1]), counts, strict=False)
         found, _ = steps_of([*outer, (step, last)])
-        if contains(found, one) and contains(found, other, apart):
+        if span(found) == size and contains(found, one) and contains(found, other, apart):
             return found
-    size = max(span(one), apart + span(other))
     step = gcd(*(step for step, _ in (*one, *other)), apart)
     return ((step, (size - 1) // (step or 1) + 1),) if step else ()
 

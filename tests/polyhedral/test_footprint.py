@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tc.affine.forms import Form, constant_form
@@ -181,6 +181,7 @@ def test_digits_that_contain_others(
 
 
 @given(some_digits, some_digits, st.integers(-30, 30))
+@example([(1, 2), (3, 3)], [(1, 2), (3, 2)], 1)
 def test_boxes_of_several_digits(
     digits: list[tuple[int, int]], others: list[tuple[int, int]], apart: int
 ) -> None:
