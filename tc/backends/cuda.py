@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tc.backends import nvrtc, sass
 from tc.backends.base import KernelText
 from tc.backends.call_memory import FailureRecord
 from tc.backends.clike.cuda_dialect import CUDA as CUDA_DIALECT
-from tc.backends.clike.cuda_dialect import FLAGS, cuda_for
+from tc.backends.clike.cuda_dialect import FLAGS, cuda_for, for_any_address
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
 from tc.backends.cuda_driver import INSTALL, DriverError, opened_driver
 from tc.backends.cuda_errors import NEWER_DRIVER, NEWER_NVRTC, OLDER_NVRTC, KernelOnDevice
@@ -144,14 +145,19 @@ class CudaBackend:
         kernel = text.kernel
         at = KernelOnDevice(kernel, self.place, opened_driver(), options)
         functions, launches = functions_of(kernel, CUDA_DIALECT), launches_of(kernel, CUDA_DIALECT)
-        steps: tuple[LaunchStep, ...] = ()
-        if functions:
-            gpu = self.device()
-            self._check_architecture(gpu)
-            for launch in launches:
-                at.check_limits(launch, gpu)
-            steps = steps_of(at, functions, launches, gpu, compile_text(text, gpu.arch))
-        return CudaKernel(text.source, at, steps, FailureRecord.of(kernel))
+        if not functions:
+            return CudaKernel(text.source, at, (), FailureRecord.of(kernel), tuple)
+        gpu = self.device()
+        self._check_architecture(gpu)
+        for launch in launches:
+            at.check_limits(launch, gpu)
+
+        def steps(source: str) -> tuple[LaunchStep, ...]:
+            cubin = compile_text(replace(text, source=source), gpu.arch)
+            return steps_of(at, functions, launches, gpu, cubin)
+
+        later = partial(steps, for_any_address(text.source))
+        return CudaKernel(text.source, at, steps(text.source), FailureRecord.of(kernel), later)
 
 
 def _count() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -14,7 +15,13 @@ from tc.backends.call_memory import FailureRecord
 from tc.backends.clike.printer import KernelFunction
 from tc.backends.cuda_driver import CudaDriver, DriverError, Launcher
 from tc.backends.cuda_errors import KernelOnDevice
-from tc.backends.geometry import LaunchGeometry, MemorySpan, copied_bytes, has_contents
+from tc.backends.geometry import (
+    LaunchGeometry,
+    MemorySpan,
+    copied_bytes,
+    has_contents,
+    wide_bytes,
+)
 from tc.gpu import Gpu
 from tc.kernel.ir import Buffer, Failure, Kernel
 from tc.runtime.arrays.device_array import DeviceLocation
@@ -25,11 +32,13 @@ from tc.runtime.loaded import WORD_BYTES
 @dataclass(frozen=True, slots=True)
 class LaunchStep:
     """One launch of a kernel: `take` makes the arguments of the launch of the pointers to the
-    arguments of the kernel. `fails` says that the launch records failures, `waits` that its blocks
-    wait for each other; `registers` is the number of registers of each thread."""
+    arguments of the kernel; `wide` has the places of those that lie at multiples of some bytes, and
+    of how many. `fails` says that the launch records failures, `waits` that its blocks wait for
+    each other; `registers` is the number of registers of each thread."""
 
     geometry: LaunchGeometry
     take: Callable[[Sequence[int]], Sequence[int]]
+    wide: tuple[tuple[int, int], ...]
     fails: bool
     waits: bool
     registers: int
@@ -41,12 +50,19 @@ class CudaKernel:
     """Implements `DeviceKernel`, and `CompiledKernel` for arrays of the processor, which are copied
     to the device and back.
 
-    The words of a call are the record of a failure, and one where blocks wait for each other."""
+    The words of a call are the record of a failure, and one where blocks wait for each other.
+    `load_for_any_address` gives the steps of a text that takes no address to be aligned; it is
+    called once, where an array of a call lies at another address than `steps` need."""
 
     source: str
     at: KernelOnDevice
     steps: tuple[LaunchStep, ...]
     record: FailureRecord
+    load_for_any_address: Callable[[], tuple[LaunchStep, ...]]
+
+    @cached_property
+    def steps_for_any_address(self) -> tuple[LaunchStep, ...]:
+        return self.load_for_any_address()
 
     @property
     def kernel(self) -> Kernel:
@@ -100,8 +116,10 @@ class CudaKernel:
             raise at.error(error) from error
 
     def _enqueue(self, pointers: Sequence[int], words: int | None, stream: int) -> Failure | None:
-        for step in self.steps:
+        for number, step in enumerate(self.steps):
             arguments = step.take(pointers)
+            if any(arguments[place] % size for place, size in step.wide):
+                step = self.steps_for_any_address[number]
             if words is not None:
                 arguments = [*arguments, words] if step.fails else [*arguments]
                 if step.waits:
@@ -187,7 +205,9 @@ def steps_of(
             if launch.cooperative:
                 at.check_at_once(launch, driver.blocks_at_once(module, launch))
         take = _taker(at.kernel.arguments, function.arguments)
-        return LaunchStep(launch, take, function.fails, function.waits, registers, launcher)
+        sizes = enumerate(map(wide_bytes, function.arguments))
+        wide = tuple((place, size) for place, size in sizes if size > 1)
+        return LaunchStep(launch, take, wide, function.fails, function.waits, registers, launcher)
 
     with at.errors(), driver.on(at.place.number):
         module = driver.load(cubin)

@@ -52,7 +52,8 @@ class LaunchGeometry:
 
 @dataclass(frozen=True, slots=True)
 class LaunchText(KernelText):
-    """A kernel for GPUs: its functions are launched in the order of `launches`.
+    """A kernel for GPUs: its functions are launched in the order of `launches`. In CUDA C++, arrays
+    lie at multiples of their `wide_bytes`.
 
     The function of a cooperative launch has a last argument, behind the record of failures if it
     has one: a pointer to a word of 32 bits in the memory of the device, where its blocks count who
@@ -118,6 +119,30 @@ class MemorySpan:
         last = sum((extent - 1) * abs(stride) for extent, stride in steps)
         size = 0 if 0 in buffer.shape else (last + 1) * buffer.dtype.bytes
         return MemorySpan(origin(buffer) * buffer.dtype.bytes, size)
+
+
+WIDE_BYTES = (16, 8)
+"""What a thread can read or write at once, at multiples of as many bytes."""
+
+
+def wide_bytes(buffer: Buffer) -> int:
+    """How many bytes threads may access at once, as far as shape and strides say, if the first
+    element lies at a multiple of as many: rows begin at multiples of 8 bytes and of two elements;
+    and what lies beside an element, up to a multiple of these bytes, is in the array, as compilers
+    read it, too. 1 where these are single elements.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> [wide_bytes(Buffer("a", FLOAT32, (5, n), (n, 1), "input")) for n in (1, 5, 6, 8)]
+    [1, 1, 8, 16]
+    """
+    item = buffer.dtype.bytes
+    strides = [s for n, s in zip(buffer.shape, buffer.strides, strict=True) if n != 1]
+    rows = [stride for stride in strides if stride != 1]
+    most = max(2, min(WIDE_BYTES) // item)
+    if 1 not in strides or any(stride <= 0 or stride % most for stride in rows):
+        return 1
+    size = MemorySpan.of(buffer).size
+    return next((n for n in WIDE_BYTES if size and size % n == 0 and n // item > 1), 1)
 
 
 def has_contents(buffer: Buffer, kernel: Kernel) -> bool:

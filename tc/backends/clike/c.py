@@ -103,6 +103,7 @@ C99 = Dialect(
     space="",
     restrict="restrict",
     unused="(void){};",
+    aligned="",
     unroll="#pragma GCC unroll {count}",
     fails=lambda number: ("if (status[0] == 0) {", f"    status[0] = {number};"),
     launch=None,

@@ -147,6 +147,7 @@ CUDA = Dialect(
     space="",
     restrict="__restrict__",
     unused="(void)&{};",  # without an address it warns of what is written and not read
+    aligned="{name} = ({pointer})__builtin_assume_aligned({name}, {bytes});",
     unroll="#pragma unroll",
     fails=lambda number: (
         f"if (atomicCAS((unsigned long long*)status, 0ULL, {number}ULL) == 0) {{",
@@ -165,6 +166,16 @@ CUDA = Dialect(
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,
 )
+
+
+_ASSUMED = re.compile(
+    r"^ +\w+ = \(.*\)__builtin_assume_aligned\(.*\);\n|^//   at multiples of .*\n", re.MULTILINE
+)
+
+
+def for_any_address(source: str) -> str:
+    """A text that takes no address to be aligned, of one that may."""
+    return _ASSUMED.sub("", source)
 
 
 def cuda_for(gpu: Gpu) -> Dialect:

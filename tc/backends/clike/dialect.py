@@ -115,6 +115,7 @@ class Dialect:
     space: str
     restrict: str
     unused: str
+    aligned: str
     unroll: str | None
     fails: Callable[[int], Sequence[str]]
     launch: LaunchWords | None

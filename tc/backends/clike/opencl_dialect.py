@@ -96,6 +96,7 @@ OPENCL = Dialect(
     space="__global ",
     restrict="restrict",
     unused="(void){};",
+    aligned="",
     unroll=None,  # it makes compilers slow, and they unroll by themselves
     # the low half of the first word says who is first
     fails=lambda number: (

@@ -27,7 +27,7 @@ from tc.backends.clike.grid_text import (
 )
 from tc.backends.clike.helpers import helper_texts
 from tc.backends.clike.scalars import bare, compared, element, text_of, vector_printer
-from tc.backends.geometry import LaunchGeometry, origin
+from tc.backends.geometry import WIDE_BYTES, LaunchGeometry, origin, wide_bytes
 from tc.backends.printing import (
     Speller,
     Spellings,
@@ -187,6 +187,10 @@ def _comment(kernel: ir.Kernel, names: Spellings, dialect: Dialect) -> Iterator[
     yield from (f"// {line}" for line in buffer_lines(kernel, names))
     if dialect.launch is None and (size := workspace_of(kernel).size):
         yield f"//   workspace of {size} bytes, aligned to {ALIGNMENT_BYTES}"
+    for size in WIDE_BYTES if dialect.aligned else ():
+        wide = [names.buffers[b.name] for b in kernel.arguments if wide_bytes(b) == size]
+        if wide:
+            yield f"//   at multiples of {size} bytes: {', '.join(wide)}"
     for launch in launches_of(kernel, dialect):
         yield f"//   {launch}"
 
@@ -209,6 +213,11 @@ def _declarations(
         yield from _first_elements(function, context)
         types = {b.name: _element_type(b, context) for b in kernel.buffers}
         yield from shared_lines(grid, kernel, types, context)
+    for buffer in function.arguments if dialect.aligned else ():
+        name = names[buffer.name]
+        if grid is not None and name in used and (size := wide_bytes(buffer)) > 1:
+            pointer = f"{_element_type(buffer, context)}*"
+            yield dialect.aligned.format(name=name, pointer=pointer, bytes=size)
     for buffer in kernel.buffers:
         name, type_ = names[buffer.name], _element_type(buffer, context)
         if name not in used:

@@ -4,6 +4,8 @@
 //   input bool(4) mask
 //   input float64() extra
 //   output float16(4) o
+//   at multiples of 16 bytes: p
+//   at multiples of 8 bytes: o
 //   float_0: 1 x 1 x 1 blocks of 1 x 1 x 1 threads (x, y, z)
 //   float_1: 1 x 1 x 1 blocks of 1 x 1 x 1 threads (x, y, z)
 
@@ -50,6 +52,8 @@ extern "C" __global__ void __launch_bounds__(1) float_0(
     unsigned short* __restrict__ o,
     long long* __restrict__ status)
 {
+    p = (const int*)__builtin_assume_aligned(p, 16);
+    o = (unsigned short*)__builtin_assume_aligned(o, 8);
     for (long long i = 0; i < 4; i++) {
         // o(i) += ... */ ?/ /
         float total = 0.0f;
