@@ -16,6 +16,7 @@ from tc.plan import AXES, BLOCK, REGISTER, SCRATCH, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.copies import axis_along, contiguous_along, contiguous_in
 from tc.polyhedral.codegen.copying_threads import copied_along, thread_digits
+from tc.polyhedral.codegen.thread_sums import combined_axes
 from tc.polyhedral.footprint import whole
 from tc.polyhedral.launch_loops import LaunchLoop, LaunchLoops, Numbered, is_pinned
 from tc.polyhedral.legality import Path, Step
@@ -40,18 +41,22 @@ Executing: TypeAlias = "Mapping[Numbered, tuple[LaunchLoop, ...]]"
 Share: TypeAlias = "tuple[Value, Steps]"
 """The number of a thread as a digit of a value."""
 
-BEFORE, WITHIN, AFTER = 0, 1, 2
-"""Places at a node that copies: what is fetched, what lies below, what is written back."""
+BEFORE, WITHIN, AFTER, COMBINED = 0, 1, 2, 3
+"""Places at a node: what is fetched, what lies below, what is written back, or given to other
+threads; and, behind the barrier at a node where threads combine accumulators, what they make of
+these."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Storage:
-    """Where elements of a tensor lie: in memory, or in a buffer with some loops around it."""
+    """Where elements of a tensor lie: in memory, or in a buffer with some loops around it. Threads
+    along the axes `replicated` have the same elements in a buffer each."""
 
     name: str
     scope: str
     loops: tuple[LaunchLoop, ...] = ()
     tile: ArrayTile | None = None
+    replicated: frozenset[Numbered] = frozenset()
 
     @property
     def is_private(self) -> bool:
@@ -67,7 +72,8 @@ class Event:
     the tile, which may be more than the statement has. Along an axis of the launch, the block or
     thread that runs the event has the number of iterations of some of `executing_loops`; or, of
     threads that copy together, the number in `copying_threads`; or any number along the axes
-    `free_axes`; along other axes, the number 0.
+    `free_axes`; along other axes, the number 0. In an exchange of accumulators, each thread that
+    writes has a place of its own.
     """
 
     path: tuple[Step, ...]
@@ -80,6 +86,7 @@ class Event:
     copying_threads: Mapping[Numbered, Share] = field(default_factory=dict)
     free_axes: frozenset[Numbered] = frozenset()
     tile: ArrayTile | None = None
+    is_exchange: bool = False
 
     @property
     def statement(self) -> str:
@@ -117,6 +124,7 @@ class LaunchEvents:
 
     def __init__(self, part: Node, scop: Scop) -> None:
         self.scop, self.loops = scop, LaunchLoops(part, scop)
+        self.replicas = self.loops.replicas
         self.all: list[Event] = []
         self.at: dict[tuple[int, int], list[Event]] = {}
         self._written = {scop.statement(name).write.tensor for name in schedule.leaves(part)}
@@ -137,21 +145,15 @@ class LaunchEvents:
             case Promotion(tiles=tiles, child=child):
                 inside = dict(places)
                 for tile in tiles:
-                    inside[tile.tensor] = Storage(tile.buffer, tile.scope, loops, tile)
+                    alike = self.replicas.tiles.get((id(node), tile.tensor), frozenset())
+                    replicated = frozenset((THREAD, axis) for axis in alike)
+                    held = Storage(tile.buffer, tile.scope, loops, tile, replicated)
+                    inside[tile.tensor] = held
                     self._add_copies(node, tile, path, loops, places, inside)
                 self._walk(child, (*path, Step(node, WITHIN)), loops, inside)
             case Expansion(statement=name, buffer=buffer, child=child):
-                target = self.scop.statement(name).write
-                executing_loops, free_axes = self._of_one_thread(node, loops)
-                end, outer = (*path, Step(node, AFTER)), places[target.tensor]
-                statement = self.scop.statement(name)
-                self._add(
-                    Event(
-                        end, loops, outer, True, statement, target, executing_loops, {}, free_axes
-                    )
-                )
-                held = Storage(buffer, REGISTER, loops)
-                inside = {**places, target.tensor: held}
+                self._add_combination(node, path, loops, places)
+                inside = {**places, _accumulators(name): Storage(buffer, REGISTER, loops)}
                 self._walk(child, (*path, Step(node, WITHIN)), loops, inside)
             case _:
                 own = self.loops.of(node)
@@ -173,6 +175,7 @@ class LaunchEvents:
     ) -> None:
         statement = self.scop.statement(leaf.statement)
         executing_loops = _executing(loops)
+        alike = frozenset((THREAD, a) for a in self.replicas.leaves.get(leaf.statement, ()))
         place = (*path, Step(leaf, WITHIN))
         added: list[Access] = []
         whole = statement
@@ -182,11 +185,45 @@ class LaunchEvents:
             if any(map(access.touches_as, added)):
                 continue
             storage, writes = places[access.tensor], not added
+            if writes:
+                storage = places.get(_accumulators(leaf.statement), storage)
             domain = whole if storage.scope == SHARED else statement
-            event = Event(place, loops, storage, writes, domain, access, executing_loops)
+            event = Event(place, loops, storage, writes, domain, access, executing_loops, {}, alike)
             self._touches.setdefault((leaf.statement, access.tensor), event)
             self._add(event)
             added.append(access)
+
+    def _add_combination(
+        self, node: Expansion, path: Path, loops: tuple[LaunchLoop, ...], places: Places
+    ) -> None:
+        """Adds how accumulators are combined with their target, by all threads that have it or by
+        the first of those that share the reduction; and, where warps exchange them, what is given
+        to others, and what is taken behind the barrier."""
+        statement = self.scop.statement(node.statement)
+        executing_loops, free_axes = self._of_one_thread(node, loops)
+        end, given, outer = Step(node, COMBINED), Step(node, AFTER), places[statement.write.tensor]
+        combined = frozenset((THREAD, axis) for axis in combined_axes(node))
+        alike = frozenset((THREAD, a) for a in self.replicas.leaves.get(node.statement, ()))
+        free = free_axes.difference(combined - outer.replicated) | alike
+        update = Event(
+            (*path, end), loops, outer, True, statement, statement.write, executing_loops, {}, free
+        )
+        self._add(update)
+        self._touches[node.statement, statement.write.tensor] = update
+        if self.loops.waits(node):
+            scratch = Storage(f"{node.buffer}_shared", SHARED, loops)
+            place = Access(scratch.name, (), ())
+            all_of_it = replace(
+                update,
+                domain=self.loops.in_full(statement),
+                access=place,
+                storage=scratch,
+                free_axes=frozenset(self.loops.axes(THREAD)) | free,
+                executing_loops={k: v for k, v in executing_loops.items() if k[0] == BLOCK},
+                is_exchange=True,
+            )
+            self._add(replace(all_of_it, path=(*path, given)))
+            self._add(replace(all_of_it, writes=False))
 
     def _add_copies(
         self,
@@ -223,6 +260,9 @@ class LaunchEvents:
                     free_axes,
                     tile,
                 )
+                if at == AFTER:  # by the first of the threads that have it all
+                    alike = inside[tile.tensor].replicated
+                    event = replace(event, free_axes=free_axes - alike)
                 self._add(event)
                 if tile.scope == SHARED:
                     touched = domain if writes else full  # what is beyond is filled, too
@@ -241,7 +281,9 @@ class LaunchEvents:
     def _runs_beyond(self, statement: ScopStatement, places: Places) -> bool:
         """Whether threads may run instances beyond the range of a statement, and drop what they
         give (`tc.polyhedral.codegen.instances`)."""
-        return places[statement.write.tensor].scope != MEMORY and all(
+        target = places[statement.write.tensor]
+        target = places.get(_accumulators(statement.name), target)
+        return target.scope != MEMORY and all(
             places[access.tensor].is_private or access.tensor not in self._written
             for access in statement.reads
         )
@@ -375,6 +417,12 @@ class LaunchEvents:
         if end - begin > axis.size * axis.step:
             steps = (*steps, ("mod", axis.size))
         return Value(variable, -begin), steps
+
+
+def _accumulators(statement: str) -> str:
+    """What the accumulators of a statement are called among tensors. It may read other elements of
+    its target, which are where the target is."""
+    return f"the accumulators of {statement}"
 
 
 def _is_same(a: Step, b: Step) -> bool:

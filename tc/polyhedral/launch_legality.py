@@ -16,7 +16,7 @@ from tc.kernel.ir import GRID
 from tc.plan import BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.instance_pairs import InstancePair, compared
-from tc.polyhedral.launch_events import AFTER, BEFORE, Event, LaunchEvents, common_steps
+from tc.polyhedral.launch_events import AFTER, BEFORE, COMBINED, Event, LaunchEvents, common_steps
 from tc.polyhedral.launch_loops import LaunchLoop, Numbered
 from tc.polyhedral.legality import Path, Step, instance_label
 from tc.polyhedral.races import Occurrence, Race, Races
@@ -179,6 +179,8 @@ class _Launch:
             between = between[before + 1 : after]
         elif (before, after) != (BEFORE, AFTER):
             between = ()
+        if after == COMBINED and self.events.loops.waits(node):
+            return None
         bound = self._bound(first.path[: depth + 1])
         if any(self._waits(child, bound) for child in between):
             return None
@@ -219,8 +221,10 @@ class _Launch:
             beside = schedule.children(node)
             if isinstance(node, Sequence):
                 beside = beside[place + 1 :] if leaving else beside[:place]
-            elif place != (BEFORE if leaving else AFTER):
+            elif (place > BEFORE) if leaving else (place < AFTER):
                 beside = ()
+            if self.events.loops.waits(node) and (place == COMBINED) != leaving:
+                return None
             if any(self._waits(child, self._bound(way)) for child in beside):
                 return None
         return occurrence
@@ -257,6 +261,8 @@ class _Launch:
         loops = self.events.loops.of(node)
         if self.events.loops.unbound(node, bound) or any(map(self.events.loops.leaves_out, loops)):
             return False
+        if self.events.loops.waits(node):
+            return True
         bound = bound.union(*(loop.fixed for loop in loops))
         return any(self._waits(child, bound) for child in schedule.children(node))
 

@@ -8,12 +8,13 @@ from functools import cached_property
 from math import prod
 from typing import TypeAlias
 
-from tc.plan import BLOCK, SHARED, THREAD
+from tc.plan import AXES, BLOCK, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.launches import launch_sizes, used_of
+from tc.polyhedral.codegen.thread_sums import combined_axes, exchange_of, replicas_of
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.instance_pairs import Digit
-from tc.polyhedral.schedule import Band, Leaf, Member, Node, Value
+from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Value
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 Numbered: TypeAlias = "tuple[str, str]"
@@ -96,6 +97,7 @@ class LaunchLoops:
         self._loops: dict[int, tuple[LaunchLoop, ...]] = {}
         self._add_loops(part, self.widths)
         self.to = dict(self._to_leaves(part, ()))
+        self.replicas = replicas_of(part, scop)
         self._inside: dict[int, frozenset[Numbered]] = {}
         self._full: dict[str, ScopStatement] = {}
 
@@ -111,6 +113,13 @@ class LaunchLoops:
     def axes(self, role: str) -> list[Numbered]:
         """Those along which there are several of a role."""
         return [key for key, width in self.widths.items() if key[0] == role and width > 1]
+
+    def waits(self, node: Node) -> bool:
+        """Whether threads combine accumulators at a node through shared memory, so that all threads
+        of a block wait there for each other."""
+        axes = combined_axes(node) if isinstance(node, Expansion) else frozenset[str]()
+        threads = {axis: self.widths.get((THREAD, axis), 1) for axis in AXES}
+        return bool(axes) and exchange_of(axes, threads).partials > 1
 
     def unbound(self, node: Node, bound: Collection[Numbered]) -> frozenset[Numbered]:
         """The axes of blocks to which nothing binds a node, so that number 0 alone runs it."""

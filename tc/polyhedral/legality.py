@@ -39,6 +39,9 @@ from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 Path: TypeAlias = "tuple[Step, ...]"
 
+SplitDigit: TypeAlias = "tuple[str, str, int]"
+"""A statement, and the name and the step of a digit of its reduction."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -55,14 +58,14 @@ def respects(tree: Node, dependences: Dependences, *, expanded: bool = False) ->
     A member with the role "parallel", "block", "thread" or "vector" must be coincident, but the
     lanes of a vector may also share a relaxed reduction, as may with `expanded` the iterations of a
     parallel loop: each then needs an accumulator of its own. An unrolled loop keeps its order and
-    needs nothing.
+    needs nothing, and neither do threads that run the digits of a split reduction.
     """
     fault = coverage_fault(tree, dependences.scop)
     if fault is not None:
         return fault
-    paths = dict(_paths(tree, ()))
+    paths, split = dict(_paths(tree, ())), _split_digits(tree)
     for dependence in dependences.all:
-        walk = _Walk(dependence, paths, expanded=expanded)
+        walk = _Walk(dependence, paths, expanded=expanded, split=split)
         try:
             fault = walk.fault()
         except sets.TooComplex:
@@ -125,13 +128,20 @@ class _Walk:
 
     `common` are the members that its statements share, `parting` the places of the source and
     the sink in the sequence where their paths part. `passed` are the members so far whose digits
-    are not surely equal, `outside` those of them outside of the band that was entered last.
+    are not surely equal, `outside` those of them outside of the band that was entered last. `split`
+    has the digits of reductions with accumulators apart.
     """
 
     def __init__(
-        self, dependence: Dependence, paths: Mapping[str, Path], *, expanded: bool
+        self,
+        dependence: Dependence,
+        paths: Mapping[str, Path],
+        *,
+        expanded: bool,
+        split: frozenset[SplitDigit] = frozenset(),
     ) -> None:
         self.dependence = dependence
+        self.split = split
         self.relation: Relation = dependence.relation
         self.expanded = expanded
         self.common, self.parting = _common(paths[dependence.source], paths[dependence.sink])
@@ -152,6 +162,8 @@ class _Walk:
                 pair = self._pairs(self.passed, member, "!=")
                 if pair is not None:
                     what = "coincident" if member.coincident else f"fit to be {member.role}"
+                    if relaxed and member.role == THREAD and not member.coincident:
+                        what += f", which needs a split of {self.dependence.sink}"
                     return f"{self._shown(pair)} in two iterations of [{member}], said to be {what}"
             if not relaxed:
                 pair = self._pairs(self.passed, member, ">")
@@ -194,10 +206,17 @@ class _Walk:
         relaxed = self.dependence.relaxed
         return (
             member.coincident
-            or member.role in (BLOCK, THREAD)
+            or member.role == BLOCK
+            or (member.role == THREAD and not (relaxed and self._is_split(member)))
             or (member.role == VECTOR and not relaxed)
             or (member.role == PARALLEL and not (relaxed and self.expanded))
         )
+
+    def _is_split(self, member: Member) -> bool:
+        """Whether the dependence is that of a reduction on itself which has an accumulator for each
+        iteration of a member."""
+        source, sink = self.dependence.source, self.dependence.sink
+        return source == sink and (source, member.name, member.step) in self.split
 
     def _surely_equal(self, member: Member) -> bool:
         source, sink = (
@@ -239,6 +258,16 @@ class _Walk:
         first = instance_label(self.dependence.source, source)
         second = instance_label(self.dependence.sink, sink)
         return f"{first} and {second}, which touch one element of {self.dependence.tensor}, run"
+
+
+def _split_digits(tree: Node) -> frozenset[SplitDigit]:
+    """The digits of all reductions that have accumulators apart."""
+    return frozenset(
+        (node.statement, digit.name, digit.step)
+        for node in schedule.nodes(tree)
+        if isinstance(node, Expansion)
+        for digit in node.digits
+    )
 
 
 def _common(first: Path, second: Path) -> tuple[list[tuple[Band, Member]], tuple[int, int]]:

@@ -18,6 +18,7 @@ from tc.affine.forms import Form, constant_form
 from tc.dtypes import compute_dtype
 from tc.plan import BLOCK, PARALLEL, REGISTER, SHARED, THREAD
 from tc.polyhedral import schedule
+from tc.polyhedral.codegen.thread_sums import Axes, Replicas, replicas_of
 from tc.polyhedral.footprint import (
     Box,
     Digits,
@@ -350,14 +351,15 @@ def tile_fault(tile: ArrayTile, below: Footprint) -> str | None:
     return None
 
 
-def _fault_of_copies(tile: ArrayTile, below: Footprint) -> str | None:
+def _fault_of_copies(tile: ArrayTile, below: Footprint, alike: Axes) -> str | None:
     """Why blocks, or threads, may not have a tile each: it is written, and several would write it
-    back, or only some of them have what was written."""
+    back, or only some of them have what was written. Threads along the axes `alike` have all."""
     if all(s.write.tensor != tile.tensor for s in below.users(tile.tensor)):
         return None
     for members in below.inside.values():
         for member in members:
-            if member.role == BLOCK or (member.role == THREAD and tile.scope != SHARED):
+            of_threads = member.role == THREAD and tile.scope != SHARED
+            if member.role == BLOCK or (of_threads and member.axis not in alike):
                 return f"each {member.role} that runs {member.name} would write its own"
     return None
 
@@ -431,7 +433,12 @@ def promotion_fault(tree: Node, scop: Scop) -> str | None:
             reason = gather_fault(tile.tensor, schedule.leaves(part), scop)
             if reason is not None:
                 return f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
-    return next(_faults(tree, (), frozenset(), scop), None)
+    faults = (
+        fault
+        for part in schedule.in_order(tree)
+        for fault in _faults(part, (), frozenset(), scop, replicas_of(part, scop))
+    )
+    return next(faults, None)
 
 
 def gather_fault(tensor: str, part: Iterable[str], scop: Scop) -> str | None:
@@ -448,14 +455,19 @@ def gather_fault(tensor: str, part: Iterable[str], scop: Scop) -> str | None:
 
 
 def _faults(
-    node: Node, around: tuple[EnclosingLoop, ...], held: frozenset[str], scop: Scop
+    node: Node,
+    around: tuple[EnclosingLoop, ...],
+    held: frozenset[str],
+    scop: Scop,
+    replicas: Replicas,
 ) -> Iterator[str]:
     """Faults below some loops and promotions of some tensors."""
     if isinstance(node, Promotion):
         own = Footprint(scop, around, schedule.members_below(node))
         for tile in node.tiles:
             below = own.of(tile.scope)
-            reason = tile_fault(tile, below) or _fault_of_copies(tile, own)
+            alike = replicas.tiles.get((id(node), tile.tensor), frozenset())
+            reason = tile_fault(tile, below) or _fault_of_copies(tile, own, alike)
             if reason is not None:
                 yield f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
             if tile.copy.lines and tile.tensor in held:
@@ -478,7 +490,7 @@ def _faults(
             yield reason
     around = (*around, *loops_of(node))
     for child in schedule.children(node):
-        yield from _faults(child, around, held, scop)
+        yield from _faults(child, around, held, scop, replicas)
 
 
 def _fault_of_accumulators(statement: ScopStatement, below: Footprint) -> str | None:
@@ -493,6 +505,21 @@ def _fault_of_accumulators(statement: ScopStatement, below: Footprint) -> str | 
         ):
             return f"{statement.name} would have accumulators of elements of other iterations"
     return None
+
+
+def accumulators(
+    node: Node, scop: Scop, around: tuple[EnclosingLoop, ...] = ()
+) -> Iterator[tuple[Expansion, int]]:
+    """The split reductions below some loops, and for how many elements each has accumulators."""
+    if isinstance(node, Expansion):
+        statement = scop.statement(node.statement)
+        position = Footprint(scop, around, schedule.members_below(node)).position(statement)
+        found = box([(statement.write, position)])
+        assert found is not None  # the subscripts of what is written are linear
+        yield node, prod(found.counts)
+    around = (*around, *loops_of(node))
+    for child in schedule.children(node):
+        yield from accumulators(child, scop, around)
 
 
 def _is_apart(number: int, tile: Box, below: Footprint) -> bool:

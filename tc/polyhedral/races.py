@@ -157,10 +157,14 @@ class Races:
         self, role: str, a: Event, b: Event, ahead: LaunchLoop | None
     ) -> Iterator[Conditions]:
         """Conditions of which one is met where different threads, or blocks, run two events."""
-        is_one_copy = a.tile is not None and a.tile is b.tile
+        if role == THREAD and ahead is None and a.is_exchange and a is b:
+            return  # each thread has a place of its own
+        is_one_copy = a.tile is not None and a.tile is b.tile and a.free_axes == b.free_axes
         if role == THREAD and is_one_copy and (ahead is None or a.storage.tile is a.tile):
             return  # the same thread moves what is at the same place
         for key in self.events.loops.axes(role):
+            if a.storage is b.storage and key in a.storage.replicated:
+                continue  # each thread has what it asks for itself
             if key in a.free_axes or key in b.free_axes:
                 yield ()
             elif any(key in e.executing_loops or key in e.copying_threads for e in (a, b)):

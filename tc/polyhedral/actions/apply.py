@@ -8,7 +8,7 @@ first action that makes the tree wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import TypeAlias
 
@@ -31,6 +31,8 @@ from tc.polyhedral.actions.loops import Edit, misplaced_digit, name_of
 from tc.polyhedral.actions.nearest import Refused, blamed, nearest
 from tc.polyhedral.actions.promote import apply_promote
 from tc.polyhedral.codegen.context import LoweringError
+from tc.polyhedral.codegen.thread_sums import combined_axes, combines
+from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import respects
 from tc.polyhedral.promotion import promotion_fault
@@ -194,6 +196,7 @@ def _faults_of_splits(tree: Node, scop: Scop) -> Iterator[str]:
             if len(alike) != 1 or alike[0] not in below or alike[0].span != digit.span:
                 gone = f"the loop {name_of(digit)}, by which {node.statement} is split"
                 yield f"{gone}, is not there any more"
+        yield from _faults_of_thread_sums(node, inside[node.statement], splits, scop)
     for name, around in inside.items():
         statement = scop.statement(name)
         split = {_digit(d) for node in splits if node.statement == name for d in node.digits}
@@ -204,6 +207,32 @@ def _faults_of_splits(tree: Node, scop: Scop) -> Iterator[str]:
                     f"the lanes of {name_of(member)} would add to one element: {name} needs an "
                     "accumulator for each, by a split"
                 )
+
+
+def _faults_of_thread_sums(
+    node: Expansion, around: Iterable[Member], splits: list[Expansion], scop: Scop
+) -> Iterator[str]:
+    """Accumulators that threads combine where they have none, as their statement runs in some
+    iterations only of a loop around, or whose target is accumulators again."""
+    name = node.statement
+    if not combines(node):
+        return
+    if sum(other.statement == name for other in splits) > 1:
+        yield f"{name} is split twice, and threads combine its accumulators once"
+    below, axes = schedule.members_below(node)[name], combined_axes(node)
+    for member in around:
+        shares = member.role == plans.THREAD and member.axis in axes
+        if shares and _digit(member) not in {_digit(d) for d in node.digits}:
+            yield (
+                f"threads along {member.axis} combine the accumulators of {name}, and some of them "
+                f"run other iterations of {name_of(member)}"
+            )
+        trips = trips_of(member, map(scop.statement, member.values))
+        if member not in below and member.values[name].variable is None and trips > 1:
+            yield (
+                f"threads combine the accumulators of {name} in each iteration of "
+                f"{name_of(member)}, and {name} runs in one of these"
+            )
 
 
 def _digit(member: Member) -> tuple[str, int]:

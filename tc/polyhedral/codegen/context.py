@@ -15,6 +15,7 @@ from tc.dtypes import INT64, DType, compute_dtype
 from tc.kernel.folding import binary, compare, integer, logical_and, of_form
 from tc.kernel.ir import Buffer, Expr, If, LaunchIndex, Load, Site, Stmt, row_major
 from tc.plan import AXES
+from tc.polyhedral.codegen.thread_sums import Axes, Replicas
 from tc.polyhedral.footprint import Box, Position, Steps, span, whole
 from tc.polyhedral.schedule import ArrayTile, Member
 from tc.polyhedral.scop.scop import HalfOpen, Scop
@@ -26,19 +27,23 @@ class LoweringError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlacedTile:
-    """A promoted tile with its place: the offset of its box in the tensor."""
+    """A promoted tile with its place: the offset of its box in the tensor. All threads along the
+    axes `replicated` have the same elements in it."""
 
     tile: ArrayTile
     box: Box
+    replicated: Axes = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateAccumulators:
-    """The accumulators of an expanded reduction: a box of the target, then one axis a digit."""
+    """The accumulators of an expanded reduction: a box of the target, then one axis for each digit
+    that no threads run. Threads combine theirs along the axes `combined`."""
 
     buffer: str
     box: Box
     digits: tuple[Member, ...]
+    combined: Axes = frozenset()
 
 
 LaunchAxis: TypeAlias = "tuple[str, str]"
@@ -56,10 +61,12 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class LaunchIndices:
-    """The numbers of blocks and threads in a launch, and the tensors that it writes."""
+    """The numbers of blocks and threads in a launch, the tensors that it writes, and what its
+    threads have alike."""
 
     indices: Mapping[LaunchAxis, LaunchIndex]
     written: frozenset[str]
+    replicas: Replicas
 
     def along(self, role: str) -> tuple[LaunchIndex, ...]:
         """Those of blocks, or of threads, outermost first; the last is x."""

@@ -30,6 +30,7 @@ from tc.polyhedral.codegen.context import (
     guarded,
 )
 from tc.polyhedral.codegen.copies import fetch, write_back
+from tc.polyhedral.codegen.exchanges import ThreadExchange, first_of
 from tc.polyhedral.codegen.expressions import identity
 from tc.polyhedral.codegen.instances import lower_leaf, runs_on
 from tc.polyhedral.codegen.launches import (
@@ -40,6 +41,7 @@ from tc.polyhedral.codegen.launches import (
     launch_sizes,
     pinned,
 )
+from tc.polyhedral.codegen.thread_sums import combined_axes, thread_digits
 from tc.polyhedral.footprint import (
     Box,
     box,
@@ -182,7 +184,12 @@ def _node(node: Node, state: EmitScope, *, outermost: bool) -> tuple[Stmt, ...]:
                 state = state.inside(p)
             before = [s for p in placed if p.tile.fetch for s in _by_threads(p, fetch, state)]
             after = [
-                s for p in placed if p.tile.write_back for s in _by_threads(p, write_back, state)
+                stmt
+                for p in placed
+                if p.tile.write_back
+                for stmt in guarded(
+                    first_of(p.replicated, state), _by_threads(p, write_back, state)
+                )
             ]
             return (*before, *_lower(child, state), *after)
         case Expansion():
@@ -403,7 +410,9 @@ def _place(node: Promotion, state: EmitScope) -> list[PlacedTile]:
         local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
         local = local or (tile.scope != PACKED and _has_tails(tile, found, state))
         name = kernel.add_buffer(tile.buffer, tile.scope, dtype, tile.shape, local=local)
-        placed.append(PlacedTile(replace(tile, buffer=name), found))
+        own = kernel.launch.replicas.tiles if kernel.launch is not None else {}
+        replicated = own.get((id(node), tile.tensor), frozenset())
+        placed.append(PlacedTile(replace(tile, buffer=name), found, replicated))
     return placed
 
 
@@ -425,17 +434,22 @@ def _expand(node: Expansion, state: EmitScope) -> tuple[Stmt, ...]:
     found = box([(statement.write, state.positions[statement.name])])
     assert found is not None  # the subscripts of what is written are linear
     dtype = compute_dtype(kernel.dtype(statement.write.tensor))
-    sizes = tuple(d.span // d.step if d.span else 1 for d in node.digits)
+    axes = combined_axes(node) if kernel.launch is not None else frozenset()
+    run = {(m.name, m.step) for m in thread_digits(node)} if axes else set()
+    digits = tuple(d for d in node.digits if (d.name, d.step) not in run)
+    sizes = tuple(d.span // d.step if d.span else 1 for d in digits)
     extents = (*(axis.size for axis in found.axes), *sizes)
     name = kernel.add_buffer(node.buffer, "register", dtype, extents)
-    expanded = PrivateAccumulators(name, found, node.digits)
+    expanded = PrivateAccumulators(name, found, digits, axes)
     inner = replace(state, expanded={**state.expanded, statement.name: expanded})
     names = [kernel.names.fresh("c0", INT64) for _ in extents]
     filled = Store(name, tuple(map(_index, names, extents)), identity(statement.op, dtype))
+    reduced = _lower(node.child, inner)
+    combined = _combined(expanded, sizes, statement, state)
     return (
         *_unrolled(names, extents, (filled,), last=_lanes_mark(state)),
-        *_lower(node.child, inner),
-        *guarded(state.tests(BLOCK, THREAD), _combined(expanded, sizes, statement, state)),
+        *reduced,
+        *(combined if axes else guarded(state.tests(BLOCK, THREAD), combined)),
     )
 
 
@@ -446,7 +460,8 @@ def _combined(
     state: EmitScope,
 ) -> tuple[Stmt, ...]:
     """The accumulators of an expansion, combined: first those of the unrolled digits, lane by lane
-    and in pairs, so that few wait for each other; then the lanes with the target."""
+    and in pairs, so that few wait for each other; then the lanes with the target. Of digits that
+    threads run, each thread has combined its own lanes before the threads combine theirs."""
     kernel, found, op, target = state.kernel, expanded.box, statement.op, statement.write.tensor
     dtype = compute_dtype(kernel.dtype(target))
     outer = [kernel.names.fresh("c0", INT64) for _ in found.axes]
@@ -454,14 +469,15 @@ def _combined(
     cell = tuple(map(_index, outer, extents))
     for name, extent in zip(outer, extents, strict=True):
         state = state.bound(name, 0, extent - 1)
-    *several, lanes = sizes
+    *several, lanes = sizes or (1,)
     lane = kernel.names.fresh("c0", INT64)
     stmts: list[Stmt] = []
+    last = (_index(lane, lanes),) if sizes else ()
     parts = [
-        Load(expanded.buffer, (*cell, *map(integer, digits), _index(lane, lanes)), dtype)
+        Load(expanded.buffer, (*cell, *map(integer, digits), *last), dtype)
         for digits in itertools.product(*map(range, several))
     ]
-    first = parts[0]
+    first: Expr = parts[0]
     while len(parts) > 1:
         half = (len(parts) + 1) // 2
         for left, right in zip(parts, parts[half:], strict=False):
@@ -473,19 +489,43 @@ def _combined(
         if axis.size > 1:
             moved[axis.dimension] += Form(0, {name: axis.step})
     element = tuple(map(operator.add, found.offsets, moved))
-    place = state.place(target, element)
-    own = state.element_dtype(target)
-    total = Var(kernel.names.fresh("acc", dtype), dtype)
-    final: tuple[Stmt, ...] = (
-        ir.Let(total.name, cast(Load(*place, own), dtype)),
-        *_vector(lane, lanes, (ir.Set(total.name, binary(op, total, first)),), state),
-        Store(*place, cast(total, own)),
-    )
     bounds = statement.write.bounds
     limits = None if bounds == whole(target, kernel.scop) else bounds
     own_tests = _within_ranges(moved, statement, state)
-    final = guarded((*state.within(element, target, limits), *own_tests), final)
-    return _unrolled(outer, extents, (*stmts, *final), last="unroll")
+    tests = (*state.within(element, target, limits), *own_tests)
+    place, own = state.place(target, element), state.element_dtype(target)
+    before = cast(Load(*place, own), dtype)
+    if not expanded.combined:
+        total = Var(kernel.names.fresh("acc", dtype), dtype)
+        final: tuple[Stmt, ...] = (
+            ir.Let(total.name, before),
+            *_vector(lane, lanes, (ir.Set(total.name, binary(op, total, first)),), state),
+            Store(*place, cast(total, own)),
+        )
+        return _unrolled(outer, extents, (*stmts, *guarded(tests, final)), last="unroll")
+    if lanes > 1:
+        whole_sum = Var(kernel.names.fresh("acc", dtype), dtype)
+        summed = ir.Set(whole_sum.name, binary(op, whole_sum, first))
+        stmts.append(ir.Let(whole_sum.name, identity(op, dtype)))
+        stmts += _vector(lane, lanes, (summed,), state)
+        first = whole_sum
+    placed = state.innermost(target)
+    runners = expanded.combined - (frozenset() if placed is None else placed.replicated)
+    tests = (*state.tests(BLOCK, THREAD), *first_of(runners, state), *tests)
+    exchange = ThreadExchange(
+        f"{expanded.buffer}_shared", op, dtype, tuple(extents), expanded.combined, state
+    )
+    given, first = exchange.given(first, cell)
+    if exchange.buffer is None:
+        final = guarded(tests, (Store(*place, cast(binary(op, before, first), own)),))
+        return _unrolled(outer, extents, (*stmts, *given, *final), last="unroll")
+    taken, first = exchange.taken(cell)
+    final = guarded(tests, (Store(*place, cast(binary(op, before, first), own)),))
+    return (
+        *_unrolled(outer, extents, (*stmts, *given), last="unroll"),
+        ir.Barrier(),
+        *_unrolled(outer, extents, (*taken, *final), last="unroll"),
+    )
 
 
 def _within_ranges(

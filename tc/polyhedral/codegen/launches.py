@@ -27,6 +27,7 @@ from tc.polyhedral.codegen.context import (
     NameSupply,
     Number,
 )
+from tc.polyhedral.codegen.thread_sums import combines, replicas_of
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.schedule import Band, Member, Node, Promotion, Sync
 from tc.polyhedral.scop.scop import Scop
@@ -67,6 +68,7 @@ def launch_of(part: Node, scop: Scop, names: NameSupply) -> LaunchIndices:
             for axis in AXES
         },
         written,
+        replicas_of(part, scop),
     )
 
 
@@ -81,9 +83,10 @@ def entered(launch: LaunchIndices, state: EmitScope) -> EmitScope:
 
 
 def has_barrier(node: Node) -> bool:
-    """Whether threads wait for each other somewhere in a tree."""
+    """Whether threads wait for each other, or exchange what they have, somewhere in a tree."""
     return any(
         isinstance(n, Sync)
+        or combines(n)
         or (isinstance(n, Promotion) and any(t.scope == SHARED for t in n.tiles))
         for n in schedule.nodes(node)
     )
@@ -94,6 +97,10 @@ def pinned(node: Node, state: EmitScope) -> tuple[list[Expr], EmitScope]:
     if isinstance(node, Sync) or not (state.unbound or state.tests(BLOCK, THREAD)):
         return [], state  # all threads of all blocks wait
     bound = {(m.role, m.axis) for m in schedule.members(node)}
+    launch = state.kernel.launch
+    alike = {} if launch is None else launch.replicas.leaves
+    everywhere = (alike.get(name, ()) for name in schedule.leaves(node))
+    bound.update((THREAD, axis) for axes in everywhere for axis in axes)
     free = sorted(key for key in state.unbound if key not in bound)
     tests = {role: list(state.tests(role)) for role in (BLOCK, THREAD)}
     for key in free:

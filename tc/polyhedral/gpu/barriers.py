@@ -16,7 +16,7 @@ from itertools import takewhile
 
 from tc.kernel.ir import GRID
 from tc.polyhedral import schedule
-from tc.polyhedral.launch_events import AFTER, BEFORE, WITHIN, LaunchEvents
+from tc.polyhedral.launch_events import AFTER, BEFORE, COMBINED, WITHIN, LaunchEvents
 from tc.polyhedral.launch_legality import grid_barrier_positions
 from tc.polyhedral.launch_loops import LaunchLoop, Numbered
 from tc.polyhedral.races import Occurrence, Races
@@ -141,6 +141,9 @@ class _Placing:
                 self._add(self._touched(node, BEFORE), here)
                 self.walk(node.child, bound, here)
                 self._add(self._touched(node, AFTER), here, last=node)
+                if self.events.loops.waits(node):
+                    self._add(_List(has_barrier=True), here)
+                self._add(self._touched(node, COMBINED), here, last=node)
             case _:
                 self._add(self._touched(node, WITHIN), here)
 
@@ -185,7 +188,7 @@ class _Placing:
         events = {occurrence.event for occurrence in (*item.head, *item.tail)}
         quiet = not item.has_barrier and all(map(self.races.cannot_race, events))
         for around in here.around:
-            around.empty = around.empty and not events
+            around.empty = around.empty and not events and quiet
             around.quiet = around.quiet and quiet
 
     def _meet(

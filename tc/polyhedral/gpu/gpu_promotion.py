@@ -26,6 +26,7 @@ from tc.plan import REGISTER, SHARED, Promote
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import Move, held_target
+from tc.polyhedral.gpu.thread_exchanges import exchanged_bytes
 from tc.polyhedral.promotion import Footprint, promotion_fault, touches
 from tc.polyhedral.schedule import (
     ArrayTile,
@@ -303,8 +304,10 @@ def _is_scattered(tensor: str, below: Footprint) -> bool:
 
 
 def shared_bytes(node: Node, scop: Scop) -> int:
-    """The bytes of shared memory that the tiles of a tree take."""
-    return sum(bytes_in_shared(_bytes(tile, scop)) for tile in tiles(node) if tile.scope == SHARED)
+    """The bytes of shared memory that the tiles of a tree take, and its exchanges of
+    accumulators."""
+    held = sum(bytes_in_shared(_bytes(tile, scop)) for tile in tiles(node) if tile.scope == SHARED)
+    return held + exchanged_bytes(node, scop)
 
 
 def register_bytes(node: Node, scop: Scop) -> int:

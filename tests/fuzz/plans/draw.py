@@ -229,7 +229,7 @@ class Drawer:
         if not sums:
             return ()
         name = self.rng.choice(sums)
-        around = _around(node, name)
+        around = around_of(node, name)
         digits = [m for m in around if m.span is not None]
         if not digits and self.rng.random() < 0.95:
             return ()
@@ -275,7 +275,7 @@ class Drawer:
         if not sums:
             return ()
         name = self.rng.choice(sums)
-        around = _around(node, name)
+        around = around_of(node, name)
         own = [
             m
             for m in around
@@ -310,7 +310,7 @@ class Drawer:
         """What a statement writes, in registers outside of its last loops."""
         scop = self.made.first.scop
         name = self.rng.choice(list(leaves(node)))
-        around = _around(node, name)
+        around = around_of(node, name)
         inside = self.rng.choice([None, *around])
         place = None if inside is None else name_of(inside, name)
         tensor = scop.statement(name).write.tensor
@@ -334,7 +334,7 @@ class Drawer:
         step = self.rng.choice((2, 4, 8, 8, 16, 3))
         axes = ((d, step), *((k, 1) for k in range(rank) if k != d), (d, 1))
         scope = self.rng.choice((PACKED, PACKED, SCRATCH))
-        around = _around(node, name)
+        around = around_of(node, name)
         inside = None if scope == PACKED or not around else self.rng.choice([None, *around])
         place = None if inside is None else name_of(inside, name)
         names = self.rng.choice(((), (name,)))
@@ -394,7 +394,7 @@ def _names(group: Iterable[Node]) -> tuple[str, ...]:
     return tuple(name for node in group for name in leaves(node))
 
 
-def _around(node: Node, statement: str) -> list[Member]:
+def around_of(node: Node, statement: str) -> list[Member]:
     """The members around a statement, outermost first."""
     from tc.polyhedral.schedule import members_below
 

@@ -17,10 +17,12 @@ from tc.plan import (
     Promote,
     Reorder,
     Sink,
+    Split,
     Tile,
 )
+from tc.polyhedral.actions.loops import name_of
 from tc.polyhedral.schedule import Band, Member, Node, leaves
-from tests.fuzz.plans.draw import Drawer, Maker
+from tests.fuzz.plans.draw import Drawer, Maker, around_of
 
 COUNTS = (1, 2, 2, 3, 4, 5, 7, 8, 16)
 
@@ -43,6 +45,7 @@ class LaunchDrawer(Drawer):
             self._digits: 4,
             self._operands: 6,
             self._accumulators: 3,
+            self._thread_sums: 5,
         }
 
     def _bind(self, node: Node) -> Sequence[Action]:
@@ -139,6 +142,44 @@ class LaunchDrawer(Drawer):
             name = rng.choice(list(leaves(band)))
             target = self.made.first.scop.statement(name).write.tensor
             actions.append(Promote(target, REGISTER, own, rng.choice(((), (name,)))))
+        return actions
+
+    def _thread_sums(self, node: Node) -> Sequence[Action]:
+        """A reduction that threads share: digits of one of its loops or of two, for threads or for
+        registers of each, and mostly its target in registers of all."""
+        rng, scop = self.rng, self.made.first.scop
+        name = rng.choice(list(leaves(node)))
+        statement = scop.statement(name)
+        around = around_of(node, name)
+        reduced = [
+            (place, m)
+            for place, m in enumerate(around)
+            if m.values[name].variable in statement.reduction and m.span is None
+        ]
+        if not statement.accumulates or not reduced:
+            return ()
+        inside = None
+        if before := around[: reduced[0][0]]:
+            inside = name_of(before[-1] if rng.random() < 0.8 else rng.choice(before), name)
+        actions: list[Action] = []
+        digits: list[str] = []
+        for axis, (_, member) in zip(
+            rng.sample(AXES, 2), reduced[: rng.randint(1, 2)], strict=False
+        ):
+            loop, size = name_of(member, name), rng.choice((2, 3, 4, 5, 8, 8, 16, 32, 32, 64))
+            actions.append(Tile(loop, (size,)))
+            own = f"{loop} mod {size * member.step}" + (
+                "" if member.step == 1 else f" div {member.step}"
+            )
+            digits.append(own)
+            count = rng.choice(COUNTS) if rng.random() < 0.1 else None
+            kind = Bind(own, THREAD, axis, count) if rng.random() < 0.8 else Bind(own, UNROLL)
+            actions.append(kind)
+        split = Split(name, tuple(digits), inside)
+        actions.insert(rng.choice((len(actions), len(digits))), split)
+        tensor = statement.write.tensor
+        if rng.random() < 0.7:
+            actions.append(Promote(tensor, REGISTER, inside, rng.choice(((), (name,)))))
         return actions
 
     def _operands(self, node: Node) -> Sequence[Action]:
