@@ -29,6 +29,7 @@ from tc.polyhedral.schedule import (
     Node,
     Promotion,
     Value,
+    own_of_threads,
 )
 from tc.polyhedral.scop.relations import SOURCE
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
@@ -245,6 +246,10 @@ class LaunchEvents:
             copying_threads = self._shares(tile, loops, domain.name, access, places[tile.tensor])
             several = frozenset(self.loops.axes(THREAD)).difference(copying_threads)
             free_axes = several.union(key for key in free_axes if key[0] == BLOCK)
+        if tile.scope == REGISTER:
+            own = self._own_loops(domain.name, access, loops, inside[tile.tensor])
+            executing_loops = {**executing_loops, **own}
+            free_axes = free_axes.difference(own)
         for is_done, at in ((tile.fetch, BEFORE), (tile.write_back, AFTER)):
             if is_done:
                 place, writes, outer = (*path, Step(node, at)), at == AFTER, places[tile.tensor]
@@ -277,6 +282,23 @@ class LaunchEvents:
         below = (loop for inner in schedule.nodes(node) for loop in self.loops.of(inner))
         free_axes = {loop.numbered for loop in below if loop.member.axis is not None}
         return _executing(loops), frozenset(free_axes)
+
+    def _own_loops(
+        self, name: str, access: Access, loops: tuple[LaunchLoop, ...], held: Storage
+    ) -> Executing:
+        """The loops below a tile in registers whose threads have elements of their own in it, as an
+        access of a statement depends on them."""
+        moved = {v for form in access.subscripts if form is not None for v in form.terms}
+        own = own_of_threads([loop.member for loop in self.loops.to[name]])
+        return {
+            loop.numbered: (loop,)
+            for loop in self.loops.to[name]
+            if loop not in loops
+            and loop.member in own
+            and loop.trips > 1
+            and loop.member.values[name].variable in moved
+            and loop.numbered not in held.replicated
+        }
 
     def _runs_beyond(self, statement: ScopStatement, places: Places) -> bool:
         """Whether threads may run instances beyond the range of a statement, and drop what they

@@ -8,13 +8,21 @@ from functools import cached_property
 from math import prod
 from typing import TypeAlias
 
-from tc.plan import AXES, BLOCK, SHARED, THREAD
+from tc.plan import AXES, BLOCK, REGISTER, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.launches import launch_sizes, used_of
 from tc.polyhedral.codegen.thread_sums import combined_axes, exchange_of, replicas_of
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.instance_pairs import Digit
-from tc.polyhedral.schedule import Band, Expansion, Leaf, Member, Node, Value
+from tc.polyhedral.schedule import (
+    Band,
+    Expansion,
+    Leaf,
+    Member,
+    Node,
+    Value,
+    own_of_threads,
+)
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 
 Numbered: TypeAlias = "tuple[str, str]"
@@ -188,7 +196,8 @@ class LaunchLoops:
         self, name: str, variable: str, loops: tuple[LaunchLoop, ...], scope: str
     ) -> tuple[list[VariableDigit], list[VariableDigit]]:
         """The digits of a variable that loops around a tile fix, and those that they do not: what
-        threads share holds the elements of all of them."""
+        threads share holds the elements of all of them, and registers those of one thread."""
+        own = own_of_threads([loop.member for loop in self.to[name]])
         fixed: list[VariableDigit] = []
         free: list[VariableDigit] = []
         for loop in self.to[name]:
@@ -196,6 +205,7 @@ class LaunchLoops:
                 continue
             step = loop.member.step
             is_fixed = loop in loops and not (scope == SHARED and loop.member.role == THREAD)
+            is_fixed = is_fixed or (scope == REGISTER and loop.member in own)
             (fixed if is_fixed else free).append(VariableDigit(step, loop.trips, loop.digit))
         return fixed, free
 

@@ -10,7 +10,7 @@ its buffer is laid out and how it is copied is for others to say (`tc.plan.Promo
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import prod
 
@@ -33,7 +33,15 @@ from tc.polyhedral.footprint import (
     trips_of,
     whole,
 )
-from tc.polyhedral.schedule import ArrayTile, Band, Expansion, Member, Node, Promotion
+from tc.polyhedral.schedule import (
+    ArrayTile,
+    Band,
+    Expansion,
+    Member,
+    Node,
+    Promotion,
+    own_of_threads,
+)
 from tc.polyhedral.scop.scop import Access, HalfOpen, Scop, ScopStatement, all_written, subtract
 
 
@@ -57,15 +65,33 @@ def loops_of(node: Node) -> tuple[EnclosingLoop, ...]:
 class Footprint:
     """What the statements below a place touch: `around` are the loops around it, outermost first,
     `inside` the members between it and each leaf. Of what threads share, the loops around whose
-    iterations these are count as inside; they are the loops `shared`."""
+    iterations these are count as inside; they are the loops `shared`. Of what each thread has for
+    itself, the loops inside of which a thread has one iteration count as around; they are the loops
+    `own` of each statement."""
 
     scop: Scop
     around: tuple[EnclosingLoop, ...]
     inside: Mapping[str, tuple[Member, ...]]
     shared: tuple[EnclosingLoop, ...] = ()
+    own: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
 
     def of(self, scope: str) -> Footprint:
-        """What a tile in a memory scope holds: where threads share it, what all of them touch."""
+        """What a tile in a memory scope holds: where threads share it, what all of them touch; in
+        registers, what each of them touches."""
+        if scope == REGISTER:
+            outside = {
+                name: [loop.member for loop in self.around if name in loop.statements]
+                for name in self.inside
+            }
+            fixed = {
+                name: tuple(m for m in own_of_threads((*outside[name], *members)) if m in members)
+                for name, members in self.inside.items()
+            }
+            left = {
+                name: tuple(m for m in members if m not in fixed[name])
+                for name, members in self.inside.items()
+            }
+            return replace(self, inside=left, own=fixed)
         if scope != SHARED:
             return self
         own = tuple(loop for loop in self.around if loop.member.role == THREAD)
@@ -99,7 +125,16 @@ class Footprint:
             trips = self.trips(loop)
             form = Form(0, {_digit(number): 1} if trips > 1 else {})
             position = enter(position, member, statement.name, form, trips)
+        for member in self.own.get(statement.name, ()):
+            trips = self.threads(member)
+            form = Form(0, {_number(member): 1} if trips > 1 else {})
+            position = enter(position, member, statement.name, form, trips)
         return position
+
+    def threads(self, member: Member) -> int:
+        """How many threads run a loop of which each has one iteration."""
+        names = [name for name, members in self.own.items() if member in members]
+        return trips_of(member, map(self.scop.statement, names))
 
     def trips(self, loop: EnclosingLoop) -> int:
         """How many iterations a loop around has."""
@@ -207,6 +242,11 @@ def _digit(number: int) -> str:
     """What forms of a footprint call the digit of a loop around, by its place; names of loops may
     come again."""
     return f"loop {number}"
+
+
+def _number(member: Member) -> str:
+    """What forms of a footprint call the number of the thread that runs an iteration."""
+    return f"thread {member.axis}"
 
 
 def touches(statement: ScopStatement, tensor: str) -> bool:
@@ -356,10 +396,13 @@ def _fault_of_copies(tile: ArrayTile, below: Footprint, alike: Axes) -> str | No
     back, or only some of them have what was written. Threads along the axes `alike` have all."""
     if all(s.write.tensor != tile.tensor for s in below.users(tile.tensor)):
         return None
-    for members in below.inside.values():
+    users = below.users(tile.tensor)
+    bound = [{m.axis for m in below.own.get(s.name, ()) if below.threads(m) > 1} for s in users]
+    apart = frozenset.intersection(*map(frozenset, bound))
+    for members in (*below.inside.values(), *below.own.values()):
         for member in members:
             of_threads = member.role == THREAD and tile.scope != SHARED
-            if member.role == BLOCK or (of_threads and member.axis not in alike):
+            if member.role == BLOCK or (of_threads and member.axis not in alike | apart):
                 return f"each {member.role} that runs {member.name} would write its own"
     return None
 
@@ -467,7 +510,7 @@ def _faults(
         for tile in node.tiles:
             below = own.of(tile.scope)
             alike = replicas.tiles.get((id(node), tile.tensor), frozenset())
-            reason = tile_fault(tile, below) or _fault_of_copies(tile, own, alike)
+            reason = tile_fault(tile, below) or _fault_of_copies(tile, below, alike)
             if reason is not None:
                 yield f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
             if tile.copy.lines and tile.tensor in held:
@@ -475,11 +518,10 @@ def _faults(
             found = below.box(tile.tensor) if tile.write_back else None
             if found is not None:
                 sized = replace(found, digits=digits_of(tile))
-                for number, loop in enumerate(below.around):
-                    role = loop.member.role
-                    if role in (PARALLEL, BLOCK, THREAD) and not _is_apart(number, sized, below):
+                for own_digit, member in _shared_loops(tile, below):
+                    if not _is_apart(own_digit, tile.tensor, sized, below):
                         yield (
-                            f"two iterations of the {role} loop {loop.member.name} would write "
+                            f"two iterations of the {member.role} loop {member.name} would write "
                             f"back tiles of {tile.tensor} that overlap"
                         )
         held = held.union(tile.tensor for tile in node.tiles)
@@ -522,12 +564,30 @@ def accumulators(
         yield from accumulators(child, scop, around)
 
 
-def _is_apart(number: int, tile: Box, below: Footprint) -> bool:
+def _shared_loops(tile: ArrayTile, below: Footprint) -> Iterator[tuple[str, Member]]:
+    """The loops around a tile whose iterations several threads, or blocks, run; of the loops of
+    which each thread has one iteration, those of statements that use the tile, where its place
+    depends on them. Beside a loop is what forms call its digit."""
+    for number, loop in enumerate(below.around):
+        if loop.member.role in (PARALLEL, BLOCK, THREAD):
+            yield _digit(number), loop.member
+    found = below.box(tile.tensor)
+    terms = set() if found is None else {name for o in found.offsets for name in o.terms}
+    for s in below.users(tile.tensor):
+        for member in below.own.get(s.name, ()):
+            if _number(member) in terms:
+                yield _number(member), member
+
+
+def _is_apart(own: str, tensor: str, tile: Box, below: Footprint) -> bool:
     """Whether tiles of different iterations of a loop around are disjoint, whatever the others do:
     in some dimension the loops make up the tile's place as digits make up a number, and this is
     one of these digits."""
     trips = {_digit(k): below.trips(loop) for k, loop in enumerate(below.around)}
-    own = _digit(number)
+    users = (s.name for s in below.users(tensor))
+    for member in (m for name in users for m in below.own.get(name, ())):
+        number = _number(member)
+        trips[number] = max(trips.get(number, 1), below.threads(member))
     if trips[own] == 1:
         return True
     for offset, held in zip(tile.offsets, tile.digits, strict=True):

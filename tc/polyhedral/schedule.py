@@ -23,7 +23,7 @@ from typing import NoReturn, TypeAlias
 
 from tc.errors import InternalError
 from tc.kernel.ir import BLOCK
-from tc.plan import PACKED, SERIAL
+from tc.plan import PACKED, SERIAL, THREAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +311,15 @@ def tile(member: Member, size: int) -> tuple[Member, Member]:
     """
     step = member.step * size
     return replace(member, step=step), replace(member, span=step)
+
+
+def own_of_threads(members: Several[Member]) -> tuple[Member, ...]:
+    """The loops, of those around a statement, of which each thread has one iteration, that of its
+    number along an axis to which no other of the loops is bound."""
+    bound = [m.axis for m in members if m.role == THREAD]
+    return tuple(
+        m for m in members if m.role == THREAD and m.count is None and bound.count(m.axis) == 1
+    )
 
 
 def leading_coincident(node: Node, *, of_one_band: bool = False) -> tuple[tuple[Member, ...], Node]:

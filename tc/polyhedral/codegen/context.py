@@ -28,11 +28,13 @@ class LoweringError(Exception):
 @dataclass(frozen=True, slots=True)
 class PlacedTile:
     """A promoted tile with its place: the offset of its box in the tensor. All threads along the
-    axes `replicated` have the same elements in it."""
+    axes `replicated` have the same elements in it; each of the first `threads` along other axes has
+    elements of its own."""
 
     tile: ArrayTile
     box: Box
     replicated: Axes = frozenset()
+    threads: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,25 @@ from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, integer, of_form
 from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
 from tc.kernel.verify import verify
-from tc.plan import BLOCK, PACKED, PARALLEL, SCRATCH, SERIAL, SHARED, THREAD, UNROLL, VECTOR
+from tc.plan import (
+    BLOCK,
+    PACKED,
+    PARALLEL,
+    REGISTER,
+    SCRATCH,
+    SERIAL,
+    SHARED,
+    THREAD,
+    UNROLL,
+    VECTOR,
+)
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.context import (
     EmitScope,
     KernelContext,
     LoweringError,
     NameSupply,
+    Number,
     PlacedTile,
     PrivateAccumulators,
     guarded,
@@ -44,6 +56,7 @@ from tc.polyhedral.codegen.launches import (
 from tc.polyhedral.codegen.thread_sums import combined_axes, thread_digits
 from tc.polyhedral.footprint import (
     Box,
+    Position,
     box,
     contains,
     digits_of,
@@ -62,6 +75,7 @@ from tc.polyhedral.schedule import (
     Promotion,
     Sequence,
     Sync,
+    own_of_threads,
 )
 from tc.polyhedral.scop.scop import Scop, ScopStatement
 
@@ -206,8 +220,16 @@ def _by_threads(
     placed: PlacedTile, copy: Callable[[PlacedTile, EmitScope], tuple[Stmt, ...]], state: EmitScope
 ) -> tuple[Stmt, ...]:
     """A copy, where the block has work; of what is a thread's own only where the thread has."""
-    roles = (BLOCK,) if placed.tile.scope == SHARED else (BLOCK, THREAD)
-    return guarded(state.tests(*roles), copy(placed, state))
+    if placed.tile.scope == SHARED:
+        return guarded(state.tests(BLOCK), copy(placed, state))
+    tests = list(state.tests(BLOCK, THREAD))
+    for axis, count in placed.threads.items():
+        assert state.kernel.launch is not None
+        index = state.kernel.launch.indices[THREAD, axis]
+        if count < index.count and axis not in placed.replicated:
+            tests.append(compare("<", Var(index.var, INT64), integer(count), {}))
+            state = state.bound(index.var, 0, count - 1)
+    return guarded(tests, copy(placed, state))
 
 
 # --- bands ------------------------------------------------------------------------------------
@@ -389,6 +411,9 @@ def _place(node: Promotion, state: EmitScope) -> list[PlacedTile]:
     inside = set(schedule.leaves(node))
     for tile in node.tiles:
         positions = state.block if tile.scope == SHARED else state.positions
+        threads: Mapping[str, int] = {}
+        if tile.scope == REGISTER and kernel.launch is not None:
+            positions, threads = _of_each_thread(node, tile.tensor, state)
         accesses = [
             (access, positions[s.name])
             for s in kernel.scop.users(tile.tensor)
@@ -412,8 +437,34 @@ def _place(node: Promotion, state: EmitScope) -> list[PlacedTile]:
         name = kernel.add_buffer(tile.buffer, tile.scope, dtype, tile.shape, local=local)
         own = kernel.launch.replicas.tiles if kernel.launch is not None else {}
         replicated = own.get((id(node), tile.tensor), frozenset())
-        placed.append(PlacedTile(replace(tile, buffer=name), found, replicated))
+        placed.append(PlacedTile(replace(tile, buffer=name), found, replicated, threads))
     return placed
+
+
+def _of_each_thread(
+    node: Node, tensor: str, state: EmitScope
+) -> tuple[Mapping[str, Position], Mapping[str, int]]:
+    """Where the statements below a node stand in a thread, of the loops of which each thread has
+    one iteration; and how many threads along each axis run those that touch a tensor."""
+    launch, positions, threads = state.kernel.launch, dict(state.positions), dict[str, int]()
+    assert launch is not None
+    scop, below = state.kernel.scop, schedule.members_below(node)
+    users = {s.name for s in scop.users(tensor)}
+    for name, members in below.items():
+        for member in own_of_threads(members):
+            assert member.axis is not None
+            key = THREAD, member.axis
+            index = launch.indices[key]
+            number = Number(Form(0, {index.var: 1}), index.count)
+            if index.count > 1 and state.unbound.get(key) != number:
+                continue  # a loop around is bound to the axis
+            others = (n for n, inside in below.items() if member in inside)
+            trips = trips_of(member, map(scop.statement, others))
+            digit = Form(0, {index.var: 1}) if trips > 1 else constant_form(0)
+            positions[name] = enter(positions[name], member, name, digit, trips)
+            if name in users:
+                threads[member.axis] = max(threads.get(member.axis, 1), trips)
+    return positions, threads
 
 
 def _has_tails(tile: ArrayTile, found: Box, state: EmitScope) -> bool:

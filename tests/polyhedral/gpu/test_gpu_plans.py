@@ -228,7 +228,7 @@ REFUSED = {
         {"bind": "m", "role": "parallel"}
     ),
     "C cannot lie in C_acc there: each thread that runs n would write its own": tmm(
-        bind("n", "thread", "x"), {"promote": "C", "scope": "register", "inside": "m"}
+        bind("n", "thread", "x", 3), {"promote": "C", "scope": "register", "inside": "m"}
     ),
     "C cannot be promoted inside of m: 2 elements would be copied where 1 are touched": tmm(
         bind("m", "thread", "x"),

@@ -46,6 +46,12 @@ NORM = """def norm(float(N,M) x) -> (o, mean, v) {
   r(i) = rsqrt(v(i) + 1)
   o(i,j) = (x(i,j) - mean(i)) * r(i)
 }"""
+KEPT = SOFTMAX.replace("-> (o)", "-> (m, e, s, o)")
+FEWER = """def fewer(float(N,M) x) -> (e, o) {
+  s(i) +=! x(i,j)
+  e(i,k) = s(i) + k where k in 0:40
+  o(i,k) = e(i,k) * 2 + k
+}"""
 ONE = ("S0.init", "S0")
 ROUNDED = ("S0.init", "S0", "S0.rounded")
 SHAPES = ((5, 70), (3, 64), (2, 3), (4, 37), (2, 300))
@@ -130,7 +136,16 @@ class Case:
         return tuple(outputs.values())
 
 
+INEXACT = (SOFTMAX, NORM, KEPT, FEWER)
 ALL = ("S0.init", "S0", "S1", "S2.init", "S2", "S3")
+
+
+def elements(width: int, *more: Action) -> list[Action]:
+    """Two sums whose elements each thread may have in registers."""
+    return two_sums(width, "S0", "S2", Bind(f"j div {width}", "unroll"), *more)
+
+
+IN_REGISTERS = Case(SOFTMAX, elements(64, *held("m", "s", "e", "x"), blocks()), ALL)
 SOFT = Case(SOFTMAX, two_sums(64, "S0", "S2", *held("m", "s"), blocks()), ALL)
 CASES = {
     "a block a row": Case(ROWS, row_of(64, *held("o"), blocks())),
@@ -232,6 +247,39 @@ CASES = {
         ("S0", "S1"),
     ),
     "softmax": SOFT,
+    "softmax in registers": IN_REGISTERS,
+    "softmax in registers, in turns": Case(
+        SOFTMAX, elements(64, *held("m", "s", "e", "x"), blocks(2)), ALL
+    ),
+    "elements kept": Case(KEPT, elements(32, *held("m", "s", "e", "x"), blocks(2)), ALL),
+    "elements kept, sums in memory": Case(KEPT, elements(64, *held("e"), blocks(2)), ALL),
+    "elements at strides of threads of y": Case(
+        SOFTMAX,
+        [
+            *(a for a in elements(16) if not isinstance(a, Bind)),
+            Bind("j mod 16", "thread", "y"),
+            Bind("j div 16", "unroll"),
+            Tile("i", [2]),
+            Bind("i mod 2", "thread", "x"),
+            *held("m", "s", "e", "x", inside="i mod 2"),
+            Bind("i div 2", "block", "x"),
+        ],
+        ALL,
+    ),
+    "fewer threads than the block has": Case(
+        FEWER,
+        [
+            Tile("j", [64]),
+            Tile("k", [16]),
+            Split("S0", ["j mod 64"], inside="i"),
+            Bind("j mod 64", "thread", "x"),
+            Bind("k mod 16", "thread", "x"),
+            Bind("k div 16", "unroll"),
+            *held("s", "e"),
+            blocks(2),
+        ],
+        ("S0.init", "S0", "S1", "S2"),
+    ),
     "softmax in turns": Case(SOFTMAX, two_sums(64, "S0", "S2", *held("m", "s"), blocks(2)), ALL),
     "softmax through memory": Case(SOFTMAX, two_sums(96, "S0", "S2", blocks(2)), ALL),
     "rows with what follows": Case(
@@ -250,12 +298,12 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str) -> None:
     case = CASES[name]
-    shapes = SHAPES if case.text in (SOFTMAX, NORM) else (*SHAPES, (1, 1))
+    shapes = SHAPES if case.text in INEXACT else (*SHAPES, (1, 1))
     for shape in shapes:
         arrays = case.arrays(shape)
         found = case.evaluated(shape, arrays)
         assert_computes(case.text, list(arrays.values()), found)
-        if case.text not in (SOFTMAX, NORM):  # sums of small whole numbers are exact
+        if case.text not in INEXACT:  # sums of small whole numbers are exact
             expected = tc.interpret(case.text, list(arrays.values()))
             np.testing.assert_array_equal(found[0], expected)
 
@@ -271,7 +319,7 @@ def test_the_machine_of_ptx(name: str) -> None:
     outputs = [b.name for b in text.kernel.arguments if b.role == "output"]
     expected = case.evaluated(shape, arrays)
     assert_computes(case.text, list(arrays.values()), tuple(found[n] for n in outputs))
-    if case.text not in (SOFTMAX, NORM):
+    if case.text not in INEXACT:
         assert found[outputs[0]].tobytes() == expected[0].tobytes()
 
 
@@ -370,6 +418,12 @@ def test_softmax_as_a_tree() -> None:
     )
 
 
+def test_elements_in_registers(golden: Callable[[Path, str], None]) -> None:
+    """Of a row, memory is read once and written once."""
+    text = tc.emit(SOFTMAX, {"N": 8, "M": 600}, backend="cuda", options=IN_REGISTERS.options)
+    golden(EXPECTED / "thread_elements.cu", str(text))
+
+
 # --- refusals -----------------------------------------------------------------------------------
 
 DIGIT = Tile("j", [64, 4])
@@ -415,7 +469,7 @@ REFUSED: dict[str, tuple[list[Action], str]] = {
         "S0 is split twice, and threads combine its accumulators once",
     ),
     "registers of threads that have no sum": (
-        row_of(64, Tile("i", [4]), Bind("i mod 4", "thread", "y"), *held("o", inside="i div 4")),
+        row_of(64, Tile("i", [4]), Bind("i mod 4", "thread", "y", 2), *held("o", inside="i div 4")),
         "o cannot lie in o_acc there: each thread that runs i would write its own",
     ),
     "too many accumulators": (
@@ -429,6 +483,43 @@ REFUSED: dict[str, tuple[list[Action], str]] = {
         "2048 bytes of shared memory, where a block can have 1024",
     ),
 }
+
+
+OTHERS = """def others(float(N,M) x) -> (o) {
+  e(i,j) = 2 * x(i,j)
+  o(i,j) = e(i, M - 1 - j)
+}"""
+
+
+def refusal(case: Case, **sizes: int) -> str:
+    with pytest.raises(BackendError) as caught:
+        tc.explain(case.text, sizes, backend="cuda", options=case.options)
+    return caught.value.cause.partition("}: ")[2]
+
+
+def test_elements_of_threads_in_another_order() -> None:
+    actions = [Tile("j", [64]), Bind("j mod 64", "thread", "x"), *held("e"), blocks()]
+    assert refusal(Case(OTHERS, actions, ("S0", "S1")), N=7, M=70) == (
+        "e cannot be promoted inside of i: what is touched has no fixed size or place there"
+    )
+
+
+def test_elements_of_other_threads() -> None:
+    """What thread 32 has written, thread 0 reads."""
+    actions: list[Action] = [
+        Tile("S1.j", [64]),
+        Bind("S1.j mod 64", "thread", "x"),
+        Tile("S2.j", [64]),
+        Split("S2", ["S2.j mod 64"], inside="i"),
+        Bind("S2.j mod 64", "thread", "x"),
+        Tile("S3.j", [32]),
+        Bind("S3.j mod 32", "thread", "x"),
+        *held("e"),
+        blocks(),
+    ]
+    assert refusal(Case(SOFTMAX, actions, ALL), N=7, M=70) == (
+        "e cannot be promoted inside of i: some of it may be read before anything is written there"
+    )
 
 
 @pytest.mark.parametrize("name", REFUSED)
