@@ -197,6 +197,12 @@ def _likeness(a: Amounts, b: Amounts) -> float:
     return len(a.keys() & b.keys()) / len(a.keys() | b.keys()) if a or b else 1.0
 
 
+def _covered(a: Amounts, b: Amounts) -> float:
+    """The part, in tenths, of the lines and kinds of a loop of machine code that a loop of PTX has:
+    a loop whose loops within are unrolled is none of these."""
+    return round(len(a.keys() & b.keys()) / len(a), 1) if a else 0.0
+
+
 def _times_more(a: Amounts, b: Amounts) -> int:
     """How many times the instructions of a loop of PTX a loop of machine code has. The kinds that
     come first in `_TELLING` say it, as what comes later may be of a loop within, which ptxas has
@@ -226,8 +232,8 @@ def trips_of(
     for number, loop in enumerate(loops):
         whole = sass_amounts(code, range(loop.first, loop.last + 1))
         own = sass_amounts(code, _own(loop, loops))
-        like = [_likeness(whole, a) + _likeness(own, b) for _, a, b in of_ptx]
-        if not like or max(like) == 0:
+        like = [(_covered(whole, a), _likeness(whole, a) + _likeness(own, b)) for _, a, b in of_ptx]
+        if not like or max(like)[1] == 0:
             continue
         k = like.index(max(like))
         parents = [n for n, o in enumerate(loops) if o.first <= loop.first and loop.last <= o.last]

@@ -15,6 +15,7 @@ from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.copies import copy_by_vectors
 from tc.kernel.passes.dead_code import eliminate_dead_code
 from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
+from tc.kernel.passes.loads_ahead import load_ahead
 from tc.kernel.passes.loop_splitting import split_loops
 from tc.kernel.passes.prefetch import prefetch
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
@@ -125,5 +126,12 @@ and where there are loops."""
 
 _ON_GPUS = ("unrolling", "scalar replacement", "dead code elimination", "value numbering")
 
-GPU_PASSES = tuple(each for each in PASSES if each.name in _ON_GPUS)
+GPU_PASSES = (
+    *(each for each in PASSES if each.name in _ON_GPUS),
+    Pass(
+        "loads ahead",
+        "what threads copy to shared memory is loaded before any of it is stored",
+        lambda kernel, _: load_ahead(kernel),
+    ),
+)
 """Those for GPUs, whose threads are scalar: compilers contract and prefetch by themselves."""

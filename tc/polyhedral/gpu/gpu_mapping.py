@@ -17,12 +17,14 @@ from math import prod
 from tc.gpu import Gpu
 from tc.kernel.ir import GRID
 from tc.options import GpuOptions
-from tc.plan import AXES, BLOCK, SERIAL, THREAD, UNROLL, Bind, Sink
+from tc.plan import AXES, BLOCK, REGISTER, SERIAL, THREAD, UNROLL, Bind, Sink
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import MOST_ORDERED, Draft
 from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.footprint import trips_of
+from tc.polyhedral.gpu.costs import TileOfSums, reduction_of
 from tc.polyhedral.gpu.gpu_promotion import Promoter, register_bytes, shared_bytes
+from tc.polyhedral.gpu.thread_tiles import best_tile
 from tc.polyhedral.launch_legality import grid_barrier_positions
 from tc.polyhedral.schedule import (
     Band,
@@ -33,6 +35,7 @@ from tc.polyhedral.schedule import (
     in_order,
     leading_coincident,
     leaves,
+    members_below,
     nodes,
     sequence_of,
 )
@@ -130,27 +133,93 @@ class _Mapper:
             deeper = has_coincident(inside, self.draft.info.scop)
             members = self.draft.decide_order("order of blocks", members, names)
             self.draft.order(members, names)  # the last ones are along x and y
-            sizes = self._tile_sizes(members, names, deeper=deeper)
+            found = None if deeper else self._tile_of_sums(members, inside)
+            sizes = self._tile_sizes(members, names, found, deeper=deeper)
             outer, points = self.draft.tiled(members, sizes, names)
+            outer = self._most_tiles_first(outer, points, names)
             self._blocks(outer, names)
             if deeper:
                 for branch in in_order(inside):
                     self._threads_below(branch, (*outer, *points))
-            else:
-                tiles = self.options.tile
-                self._threads(points, inside, names, outer, tiles and tiles[len(members) :])
+                continue
+            wanted = None
+            if found is not None:
+                wanted, points = self._in_order(found, members, sizes, points, names)
+            tiles = self.options.tile
+            self._threads(
+                points, inside, names, outer, tiles and tiles[len(members) :], wanted, found
+            )
+
+    def _tile_of_sums(self, members: tuple[Member, ...], inside: Node) -> TileOfSums | None:
+        """The tile for the statement inside of parallel loops that sums most, where options leave
+        it to tc; None where none sums."""
+        if self.options.tile is not None or self.options.threads is not None:
+            return None
+        info, found = self.draft.info, []
+        for name, steps in members_below(inside).items():
+            statement = info.scop.statement(name)
+            if statement.accumulates and steps:
+                reduction = reduction_of(statement, members, steps, info)
+                if reduction is not None and reduction.reads_again:
+                    found.append((prod(reduction.extents), name, reduction))
+        if not found:
+            return None
+        _, name, reduction = max(found, key=lambda each: each[0])
+        tile = best_tile(reduction, self.gpu, self.draft.target.room(REGISTER) or 0)
+        variables = tuple(member.values[name].variable for member in members)
+        return None if tile is None else TileOfSums(name, variables, reduction, tile)
+
+    def _in_order(
+        self,
+        found: TileOfSums,
+        members: tuple[Member, ...],
+        sizes: list[int],
+        points: tuple[Member, ...],
+        names: tuple[str, ...],
+    ) -> tuple[tuple[int, ...], tuple[Member, ...]]:
+        """How many threads run each of the last loops in a tile, and these loops in order: those of
+        threads last, along x what has neighbours in memory."""
+        whole = (n for n, m in enumerate(members) if sizes[n] >= self.draft.trips(m, names))
+        loops = sorted({*whole, *(n for n, size in enumerate(sizes) if size > 1)})
+        threads, place = found.tile.threads, found.reduction.by_stride.index
+        pairs = sorted(
+            zip(loops, points, strict=True),
+            key=lambda pair: (threads[pair[0]] > 1, -place(pair[0])),
+        )
+        wanted = tuple(threads[loop] for loop, _ in pairs if threads[loop] > 1)
+        return wanted, tuple(point for _, point in pairs)
+
+    def _most_tiles_first(
+        self, outer: tuple[Member, ...], points: tuple[Member, ...], names: tuple[str, ...]
+    ) -> tuple[Member, ...]:
+        """Loops over tiles; where blocks have numbers along fewer axes, those with the fewest tiles
+        last."""
+        if len(outer) <= len(AXES) or self.options.blocks is not None:
+            return outer
+        by_trips = sorted(outer, key=lambda m: self.draft.trips(m, names), reverse=True)
+        first = by_trips[: len(AXES)]
+        ordered = (*(m for m in outer if m in first), *(m for m in outer if m not in first))
+        self.draft.order((*ordered, *points), names)
+        return ordered
 
     # --- blocks -----------------------------------------------------------------------------
 
     def _tile_sizes(
-        self, members: tuple[Member, ...], names: tuple[str, ...], *, deeper: bool
+        self,
+        members: tuple[Member, ...],
+        names: tuple[str, ...],
+        found: TileOfSums | None,
+        *,
+        deeper: bool,
     ) -> list[int]:
         """The iterations of a tile along each coincident member of the outermost band."""
         extents = [self.draft.trips(member, names) for member in members]
         if self.options.tile is not None:
             given = self.options.tile[: len(members)]
             return [*given, *extents[len(given) :]]
-        if deeper or prod(self._wanted_threads(len(members))) == 1:
+        if found is not None:
+            sizes = list(found.tile.sizes)
+        elif deeper or prod(self._wanted_threads(len(members))) == 1:
             sizes = [1] * len(members)
         elif len(members) == 1:
             sizes = [min(extents[0], prod(self._wanted_threads(1)))]
@@ -237,11 +306,15 @@ class _Mapper:
         names: tuple[str, ...],
         around: tuple[Member, ...],
         sizes: tuple[int, ...] | None = None,
+        wanted: tuple[int, ...] | None = None,
+        found: TileOfSums | None = None,
     ) -> None:
-        """Maps the innermost of some loops to threads; the loops that are left sink."""
+        """Maps the innermost of some loops to threads, as many as are `wanted`; the loops that are
+        left sink."""
         most = 2 if self.options.threads is None else len(AXES)
         points = self._points(points, names)
-        wanted = self._wanted_threads(min(len(points), most))
+        if wanted is None:
+            wanted = self._wanted_threads(min(len(points), most))
         if self.options.threads is None and self.draft.target.decider.searches:
             wanted = self._threads_along(points, wanted, names)
         own = points[max(0, len(points) - len(wanted)) :]
@@ -254,7 +327,7 @@ class _Mapper:
             if count == 1:
                 serial.append(member)
             elif count < trips and (member.span is None or trips % count == 0):
-                turns, bound = self.draft.tile(member, (count,), names)
+                turns, bound = self._shared_out(member, count, names, found)
                 serial.append(turns)
             threads.append((bound, count))
         bound_members = tuple(member for member, count in threads if count > 1)
@@ -272,7 +345,19 @@ class _Mapper:
         if told:
             self.draft.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
         lane = threads[-1][0] if threads and threads[-1][1] > 1 else None
-        self._promote(inside, names, (*around, *bound_members), lane, sizes)
+        self._promote(inside, names, (*around, *bound_members), lane, sizes, found)
+
+    def _shared_out(
+        self, member: Member, count: int, names: tuple[str, ...], found: TileOfSums | None
+    ) -> tuple[Member, Member]:
+        """A loop as what a thread does of it, and the loop that so many threads run: next to each
+        other are iterations of neighbours, or of one thread, where these read the same."""
+        if found is not None and found.has_window(member):
+            own = -(-self.draft.trips(member, names) // count)
+            bound, turns = self.draft.tile(member, (own,), names)
+        else:
+            turns, bound = self.draft.tile(member, (count,), names)
+        return turns, bound
 
     def _points(self, points: tuple[Member, ...], names: tuple[str, ...]) -> tuple[Member, ...]:
         """The loops inside of a tile, that of the threads along x last."""
@@ -340,8 +425,9 @@ class _Mapper:
         around: tuple[Member, ...],
         lane: Member | None,
         sizes: tuple[int, ...] | None,
+        found: TileOfSums | None = None,
     ) -> None:
-        promoter = Promoter(self.draft, self.options, around, lane, sizes)
+        promoter = Promoter(self.draft, self.options, around, lane, sizes, found)
         told = promoter.promote(inside, names)
         if told:
             self.draft.notes.append(f"{', '.join(names)}: {', '.join(told)}.")

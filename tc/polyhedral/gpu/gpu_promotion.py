@@ -2,7 +2,8 @@
 
 A tensor is promoted to shared memory where its tile has a fixed size, elements are used again, and
 some access is not coalesced: the next thread along x does not touch the next element of memory.
-What only one thread touches goes to registers.
+What only one thread touches goes to registers. In a tile that was made for a sum (`TileOfSums`) an
+operand is promoted where half of its reads, or more, are of what others have read, too.
 
 A thread that gathers waits for the place, then for the element; all threads together fetch many of
 both at once. So all threads of a block fill tiles of what is gathered, T(I(i,k), j): where elements
@@ -22,10 +23,11 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
 from tc.options import GpuOptions
-from tc.plan import REGISTER, SHARED, Promote
+from tc.plan import REGISTER, SHARED, UNROLL, Promote
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import Move, held_target
+from tc.polyhedral.gpu.costs import WIDE, TileOfSums
 from tc.polyhedral.gpu.thread_exchanges import exchanged_bytes
 from tc.polyhedral.promotion import Footprint, promotion_fault, touches
 from tc.polyhedral.schedule import (
@@ -57,6 +59,7 @@ class Promoter:
     around: tuple[Member, ...]
     lane: Member | None
     sizes: tuple[int, ...] | None
+    found: TileOfSums | None = None
     asks: bool = True
 
     def promote(self, inside: Node, names: tuple[str, ...]) -> list[str]:
@@ -72,11 +75,13 @@ class Promoter:
     def _to_registers(self, names: tuple[str, ...]) -> Iterator[str]:
         """Promotes targets that statements touch again to registers. Gives notes."""
         inside = self.around[-1] if self.around else None
+        below = self.draft.footprint_in(inside, names)
+        moves = []
         for tensor in dict.fromkeys(s.write.tensor for s in self._statements(names)):
-            below = self.draft.footprint_in(inside, names)
             move = held_target(f"{tensor} in registers", Promote(tensor, REGISTER), below)
-            if move is None or _is_scattered(tensor, below):
-                continue
+            if move is not None and not _is_scattered(tensor, below):
+                moves.append(move)
+        for move in sorted(moves, key=lambda move: move.after - move.before):
             if self._wants(move, names) and self._done(move.action, inside, names):
                 yield move.what
 
@@ -101,12 +106,16 @@ class Promoter:
         steps = branch.members if isinstance(branch, Band) else ()
         steps = tuple(m for m in steps if not m.coincident)
         if self.sizes is not None or not steps:
-            return self._to_shared(self._tiled(steps, self.sizes or (), names), names)[0]
+            inside, _ = self._tiled(steps, self.sizes or (), names)
+            return self._to_shared(inside, names)[0]
         before = self.draft.state
+        if self.found is not None and self._is_found(names):
+            return self._as_found(self.found, steps, names)
 
         def held(size: int) -> tuple[list[str], bool]:
             self.draft.restore(before)
-            return self._to_shared(self._tiled(steps, (size,), names), names)
+            inside, _ = self._tiled(steps, (size,), names)
+            return self._to_shared(inside, names)
 
         chosen, own = REDUCTION_TILES[-1], self.asks
         self.asks = False
@@ -124,18 +133,41 @@ class Promoter:
             self.draft.restore(before)
         return told
 
+    def _is_found(self, names: tuple[str, ...]) -> bool:
+        """Whether the tile of the part was made for one of these statements."""
+        return self.found is not None and self.found.statement in names
+
+    def _as_found(
+        self, found: TileOfSums, steps: tuple[Member, ...], names: tuple[str, ...]
+    ) -> list[str]:
+        """Promotes operands for as many steps at a time as the tile of a part has."""
+        first, *others = found.tile.steps
+        sizes = [2**n for n in range(1, 9) if 2**n <= self.draft.trips(steps[0], names)]
+        first = self.draft.decide("steps at a time", names, first, partial(iter, sizes))
+        tile = replace(found.tile, steps=(first, *others))
+        inside, points = self._tiled(steps, tile.steps, names)
+        told, _ = self._to_shared(inside, names)
+        counts = zip(found.reduction.at_once(tile), tile.steps, strict=True)
+        at_once = [count for count, size in counts if size > 1]
+        for loop, count in reversed([*zip(points[-len(at_once) :], at_once, strict=True)]):
+            if 1 < count < self.draft.trips(loop, names):
+                _, loop = self.draft.tile(loop, (count,), names)
+            if count > 1:
+                self.draft.bind([loop], UNROLL, names)
+        return told
+
     def _tiled(
         self, steps: tuple[Member, ...], sizes: tuple[int, ...], names: tuple[str, ...]
-    ) -> Member | None:
-        """The innermost loop over tiles of a reduction, once its loops are tiled."""
+    ) -> tuple[Member | None, tuple[Member, ...]]:
+        """The innermost loop over tiles of a reduction, once its loops are tiled, and the loops in
+        these."""
         found = (
             sizes[place] if place < len(sizes) else self.draft.trips(member, names)
             for place, member in enumerate(steps)
         )
-        outer, _ = self.draft.tiled(steps, found, names)
-        if outer:
-            return outer[-1]
-        return self.around[-1] if self.around else None
+        outer, points = self.draft.tiled(steps, found, names)
+        around = outer or self.around
+        return around[-1] if around else None, points
 
     # --- shared memory ----------------------------------------------------------------------
 
@@ -187,7 +219,8 @@ class Promoter:
             if found is None or tensor in held:
                 continue
             reads, copied = sum(map(below.instances, users)), prod(found.counts)
-            counted = 0 if self._is_coalesced(tensor, users) else reads
+            is_shared = self._is_found(names) and 2 * copied <= reads
+            counted = reads if is_shared or not self._is_coalesced(tensor, users) else 0
             if copied < reads:
                 yield self._move(tensor, found.counts, counted, copied, statements)
         for name in dict.fromkeys(a.tensor for s in statements for a in s.gathers):
@@ -205,9 +238,13 @@ class Promoter:
         statements: Sequence[ScopStatement],
     ) -> Move:
         """The move of a tensor to shared memory, where rows have an odd pitch."""
-        pitch = counts[-1] + 1 if prod(counts[:-1]) > 1 and counts[-1] % 2 == 0 else None
+        pitch = None
+        if prod(counts[:-1]) > 1 and (self.found is None or self.found.crosses_rows(tensor)):
+            is_wide = self.found is not None and self.found.reads_wide(tensor)
+            pitch = odd_pitch(counts[-1], WIDE if is_wide else 1)
         padded = self.draft.info.fill(tensor, statements) is not None
-        unroll = bool(self.options.unroll_copies)
+        wanted = self.options.unroll_copies
+        unroll = self.found is not None if wanted is None else wanted
         action = Promote(tensor, SHARED, padded=padded, pitch=pitch, unroll=unroll)
         return Move(f"{tensor} in shared memory", action, counts, before, after)
 
@@ -227,6 +264,18 @@ class Promoter:
             for access in s.accesses
             if access.tensor == tensor
         )
+
+
+def odd_pitch(count: int, together: int) -> int | None:
+    """The room for a row of shared memory, of which so many elements are read together, so that
+    columns lie in different banks: an odd number of such groups. None where a row has that already.
+
+    >>> odd_pitch(32, 1), odd_pitch(33, 1), odd_pitch(16, 4), odd_pitch(18, 4)
+    (33, None, 20, 20)
+    """
+    groups = -(-count // together)
+    pitch = (groups + (groups % 2 == 0)) * together
+    return None if pitch == count else pitch
 
 
 # --- what is gathered ---------------------------------------------------------------------------

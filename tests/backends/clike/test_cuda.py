@@ -133,7 +133,8 @@ def test_compilers_leave_room_for_blocks_that_wait(arch: str) -> None:
       D(m,n) +=! C(m,k) * B(n,k)
     }"""
     gpu = tc.Gpu.named(arch)
-    how: dict[str, Any] = {"backend": "cuda", "options": ONE_LAUNCH, "device": gpu}
+    tiles = tc.GpuOptions(single_kernel=True, tile=(32, 32, 32), threads=(8, 32))
+    how: dict[str, Any] = {"backend": "cuda", "options": tc.Options(gpu=tiles), "device": gpu}
     found = tc.emit(text, {"M": 1024, "N": 1024, "K": 1024}, **how)
     assert isinstance(found, CudaText)
     (launch,), usage = found.launches, found.usage()

@@ -88,10 +88,10 @@ def test_no_thread_is_idle_where_rows_are_short() -> None:
         "long long t0 = tx % 8;\n"
         "long long t1 = tx / 8;\n"
         "long long t2 = ty * 2 + t1;\n"
-        "A_shared[t2][t0] = A[(by * 128 + t2) * 64 + k0 * 8 + t0];\n"
-        "A_shared[t2 + 32][t0] = A[(by * 128 + t2 + 32) * 64 + k0 * 8 + t0];\n"
-        "A_shared[t2 + 64][t0] = A[(by * 128 + t2 + 64) * 64 + k0 * 8 + t0];\n"
-        "A_shared[t2 + 96][t0] = A[(by * 128 + t2 + 96) * 64 + k0 * 8 + t0];"
+        "float A_1 = A[(by * 128 + t2) * 64 + k0 * 8 + t0];\n"
+        "float A_2 = A[(by * 128 + t2 + 32) * 64 + k0 * 8 + t0];\n"
+        "float A_3 = A[(by * 128 + t2 + 64) * 64 + k0 * 8 + t0];\n"
+        "float A_4 = A[(by * 128 + t2 + 96) * 64 + k0 * 8 + t0];"
     )
 
 

@@ -218,14 +218,14 @@ def test_no_edge_tests_loops_over_tiles(op: str) -> None:
     """At no edge: neither of operands, nor of targets, nor of a sum of products; a maximum of
     products would take the zeros for terms."""
     text = TMM.replace("+=!", op)
-    (loop,) = innermost(lowered(text, {"A": (130, 37), "B": (100, 37)}))
+    (loop,) = innermost(lowered(text, {"A": (130, 37), "B": (100, 37)}, tile=(32, 32, 32)))
     assert (edge_tests(loop) == 0) == (op == "+=!")
 
 
 def test_zeros_are_no_terms_where_a_tensor_goes_on() -> None:
     """Steps beyond the range find what the tensor has there, not zeros."""
     text = TMM.replace("B(n,k) }", "B(n,k) where k in 0:37 }")
-    (loop,) = innermost(lowered(text, {"A": (130, 50), "B": (100, 50)}))
+    (loop,) = innermost(lowered(text, {"A": (130, 50), "B": (100, 50)}, tile=(32, 32, 32)))
     assert edge_tests(loop) > 0
 
 
@@ -236,13 +236,13 @@ def test_what_pads_a_tensor_is_in_shared_memory(fill: str) -> None:
   o(i,j) +=! pad(a(j + k - 1, i), {fill}) * w(k) where i in 0:M, j in 0:N
 }}"""
     shapes = {"a": (100, 70), "w": (3,)}
-    (loop,) = innermost(lowered(text, shapes))
+    (loop,) = innermost(lowered(text, shapes, tile=(32, 32)))
     assert edge_tests(loop) == 0
     inputs = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
     (o,) = evaluate_kernel(text, inputs, device=tc.Gpu()).values()
     assert o[:, 1:-1].tolist() == [[3.0] * 98] * 70
     assert o[:, [0, -1]].tolist() == [[2 + float(fill)] * 2] * 70
-    (loop,) = innermost(lowered(text.replace("w(k)", "w(k) * a(j, i)"), shapes))
+    (loop,) = innermost(lowered(text.replace("w(k)", "w(k) * a(j, i)"), shapes, tile=(32, 32)))
     assert edge_tests(loop) > 0
 
 

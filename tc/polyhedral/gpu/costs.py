@@ -1,0 +1,423 @@
+"""What a tile of a reduction costs on a multiprocessor: cycles, by a formula over digits.
+
+The threads of a block compute a tile of the results of a sum, each thread some of them, for some
+steps of the reduction at a time. What they read is copied to shared memory once for these steps.
+The four schedulers of a multiprocessor begin an instruction each in a cycle, shared memory serves
+128 bytes in a cycle, and blocks that are there at once hide each other's waiting.
+(Volkov, Better performance at lower occupancy, 2010; Jia et al., Dissecting the NVIDIA Volta GPU
+Architecture via Microbenchmarking, 2018.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd, prod
+
+from tc.dtypes import compute_dtype
+from tc.gpu import Gpu, bytes_in_shared
+from tc.plan import AXES
+from tc.polyhedral.access_info import AccessInfo
+from tc.polyhedral.schedule import Member
+from tc.polyhedral.scop.scop import Access, ScopStatement
+from tc.semantics import program as p
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiprocessorCosts:
+    """Costs in cycles of a multiprocessor.
+
+    Each of these decides the plan of some program (`tests/polyhedral/gpu/test_tile_costs.py`)."""
+
+    waiting: float = 900.0
+    """From the first copy for some steps to the first step: a read of memory, a store to shared
+    memory, two barriers."""
+
+    shared_waiting: float = 30.0
+    direct_waiting: float = 250.0
+    """From a read of shared memory, or of the second cache, to its first use."""
+
+    copy_instructions: float = 4.0
+    """Instructions with which a thread copies an element: a read, a store, the places of both."""
+
+    fetched_bytes: float = 20.0
+    """Bytes that come from the second cache in a cycle."""
+
+
+COSTS = MultiprocessorCosts()
+
+BESIDE_RESULTS = 40
+"""Registers of a thread beside its results and the operands of a step."""
+
+SCHEDULERS = 4
+LINE_WORDS = 32
+LEAST_READ_CYCLES = 2
+"""Words of a line of the first cache, and the cycles that a read of it takes at least."""
+
+MOST_AT_ONCE, MOST_STATEMENTS = 9, 512
+"""Steps, and statements, that stand in the text of a thread without a loop at most."""
+
+STEPS_AHEAD = 4
+"""Steps of a reduction whose operands are read before the first of them is computed."""
+
+WIDE = 4
+"""Words that one instruction reads of shared memory at most."""
+
+
+@dataclass(frozen=True)
+class ThreadTile:
+    """How the threads of a block share a tile. Along each parallel loop there are so many
+    `threads`, each of which has `own` iterations, as many iterations apart as there are threads;
+    the loops of the reduction run `steps` iterations at a time."""
+
+    threads: tuple[int, ...]
+    own: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The iterations of the tile along each parallel loop.
+
+        >>> ThreadTile((8, 32), (4, 1), (16,)).sizes
+        (32, 32)
+        """
+        return tuple(t * o for t, o in zip(self.threads, self.own, strict=True))
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a statement reads of a tensor: for each dimension by how many elements a step of each
+    loop moves, parallel loops first; in words of 32 bits. `strides`: the elements of memory. What
+    moves in two ways, as A(i,k) and A(j,k), is `alone` in no box that shared memory holds."""
+
+    tensor: str
+    moves: tuple[tuple[int, ...], ...]
+    strides: tuple[int, ...]
+    words: int
+    alone: bool = True
+
+    def elements(self, counts: Sequence[int], apart: Sequence[int]) -> int:
+        """How many elements so many iterations of each loop touch at most, which are so far apart:
+        in each dimension, no more than a box around them has.
+
+        >>> image = Operand("I", ((1, 1),), (1, 1), 1)  # I(w+kw)
+        >>> image.elements((8, 3), (1, 1)), image.elements((2, 1), (16, 1))
+        (10, 2)
+        """
+        total = 1
+        for dimension in self.moves:
+            moves = [
+                (abs(m) * a, n - 1)
+                for m, n, a in zip(dimension, counts, apart, strict=True)
+                if m and n > 1
+            ]
+            if moves:
+                step = gcd(*(m for m, _ in moves))
+                box = 1 + sum(m * n for m, n in moves) // step
+                total *= min(box, prod(n + 1 for _, n in moves))
+        return total
+
+    @property
+    def steps_along_last(self) -> bool:
+        """Whether steps of the last loop of a reduction, and nothing else, go on by one element
+        along the last dimension."""
+        last = self.moves[-1] if self.moves else (0,)
+        return abs(last[-1]) == 1 and not any(last[:-1])
+
+    def row(self, counts: Sequence[int]) -> int:
+        """How many neighbours in memory so many iterations of each loop touch."""
+        last = self.moves[-1] if self.moves else ()
+        return 1 + sum(abs(m) * (n - 1) for m, n in zip(last, counts, strict=False))
+
+    def moves_with(self, loop: int) -> bool:
+        return any(dimension[loop] for dimension in self.moves)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A statement that reduces: the `extents` of its parallel loops and, after `parallel` of them,
+    of those of the reduction; its `result` and its `operands`; and for each of its instances so
+    many `operations` that the schedulers begin."""
+
+    extents: tuple[int, ...]
+    parallel: int
+    result: Operand
+    operands: tuple[Operand, ...]
+    operations: int
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether several results need each element that is read: what a block copies is of use to
+        several of its threads."""
+        loops = [loop for loop in range(self.parallel) if self.extents[loop] > 1]
+        return all(
+            self.windows or any(not operand.moves_with(loop) for loop in loops)
+            for operand in self.operands
+        )
+
+    @cached_property
+    def windows(self) -> frozenset[int]:
+        """The parallel loops that move along one dimension with a loop of the reduction, as the
+        rows of an image with those of a filter: neighbours read some of the same elements."""
+        return frozenset(
+            loop
+            for operand in self.operands
+            for dimension in operand.moves
+            for loop in range(self.parallel)
+            if dimension[loop] and any(dimension[self.parallel :])
+        )
+
+    def apart(self, tile: ThreadTile) -> tuple[int, ...]:
+        """How far the iterations of a thread are apart, along each parallel loop."""
+        return tuple(
+            1 if loop in self.windows else count for loop, count in enumerate(tile.threads)
+        )
+
+    def at_once(self, tile: ThreadTile) -> tuple[int, ...]:
+        """How many steps of each loop of the reduction stand in the text of a thread, one after the
+        other: all of small loops, for which no element is read twice, or some that read neighbours
+        in memory at once."""
+        found: tuple[int, ...] = ()
+        room = MOST_STATEMENTS // prod(tile.own)
+        for count in reversed(tile.steps):
+            if prod(found) * count > min(MOST_AT_ONCE, room) or (found and found[0] == 1):
+                is_wide = not found and count % WIDE == 0 and room >= WIDE
+                count = WIDE if is_wide and any(o.steps_along_last for o in self.operands) else 1
+            found = (count, *found)
+        return found
+
+    @cached_property
+    def by_stride(self) -> tuple[int, ...]:
+        """The parallel loops, first those along which the result has neighbours in memory."""
+        loops = range(self.parallel)
+        return tuple(sorted(loops, key=lambda n: (abs(self.result.strides[n]) or 1 << 62, -n)))
+
+
+@dataclass(frozen=True)
+class TileOfSums:
+    """The tile of a part, made for one of its statements."""
+
+    statement: str
+    variables: tuple[str | None, ...]
+    reduction: Reduction
+    tile: ThreadTile
+
+    def crosses_rows(self, tensor: str) -> bool:
+        """Whether neighbours among the threads read other rows of a tensor."""
+        loops = [n for n, count in enumerate(self.tile.threads) if count > 1]
+        return any(
+            dimension[loop]
+            for operand in self.reduction.operands
+            if operand.tensor == tensor
+            for dimension in operand.moves[:-1]
+            for loop in loops
+        )
+
+    def has_window(self, member: Member) -> bool:
+        """Whether the loop is one whose neighbours read some of the same elements."""
+        variable = member.values[self.statement].variable
+        return any(self.variables[loop] == variable for loop in self.reduction.windows)
+
+    def reads_wide(self, tensor: str) -> bool:
+        """Whether a thread reads several steps of a tensor at once."""
+        own = (o for o in self.reduction.operands if o.tensor == tensor)
+        is_wide = self.reduction.at_once(self.tile)[-1] % WIDE == 0
+        return is_wide and any(o.steps_along_last for o in own)
+
+
+def reduction_of(
+    statement: ScopStatement, loops: Sequence[Member], steps: Sequence[Member], info: AccessInfo
+) -> Reduction | None:
+    """What a statement does in parallel loops and loops of its reduction; None where it reads what
+    has no linear place."""
+    variables = [member.values[statement.name].variable for member in (*loops, *steps)]
+    reads = [a for a in statement.reads if a.tensor != statement.write.tensor]
+    if statement.gathers or None in variables or any(None in a.subscripts for a in reads):
+        return None
+    extents = [end - begin for begin, end in (statement.ranges[v] for v in variables if v)]
+    found: dict[tuple[str, tuple[tuple[int, ...], ...]], Operand] = {}
+    for access in reads:
+        operand = _operand(access, variables, info)
+        found.setdefault((operand.tensor, operand.moves), operand)
+    ways = Counter(operand.tensor for operand in found.values())
+    update = info.scop.shaped.program.statements[statement.position].rhs
+    return Reduction(
+        tuple(extents),
+        len(loops),
+        _operand(statement.write, variables, info),
+        tuple(replace(operand, alone=ways[operand.tensor] == 1) for operand in found.values()),
+        max(1, _operations(update)) * (info.bits(statement) // 32),
+    )
+
+
+def _operations(expr: p.Expr) -> int:
+    """What of an expression is computed, beside the subscripts of what it reads."""
+    if isinstance(expr, p.Read):
+        return 0
+    own = isinstance(expr, p.Binary | p.Unary | p.Call | p.Compare | p.Select)
+    return own + sum(map(_operations, p.children(expr)))
+
+
+def _operand(access: Access, variables: Sequence[str | None], info: AccessInfo) -> Operand:
+    dtype = compute_dtype(info.scop.dtype(access.tensor))
+    return Operand(
+        access.tensor,
+        tuple(
+            tuple(form.terms.get(v, 0) if v else 0 for v in variables)
+            for form in access.subscripts
+            if form is not None
+        ),
+        tuple(info.stride(access, v) or 0 for v in variables),
+        max(1, dtype.bytes // 4),
+    )
+
+
+@dataclass(frozen=True)
+class TileCost:
+    """What a tile takes: `cycles` of a multiprocessor in all, `registers` of a thread, bytes of
+    `shared` memory of a block."""
+
+    cycles: float
+    registers: int
+    shared: int
+
+
+def cost_of(
+    tile: ThreadTile,
+    reduction: Reduction,
+    gpu: Gpu,
+    most_results: int,
+    costs: MultiprocessorCosts = COSTS,
+) -> TileCost | None:
+    """What a tile costs; None where a block cannot have it."""
+    work = _BlockWork(tile, reduction, gpu)
+    results = 4 * work.own * reduction.result.words
+    if results > most_results or work.registers > gpu.thread_registers or work.shared > gpu.shared:
+        return None
+    fitting = gpu.blocks_at_once(work.threads, work.shared, work.registers) // gpu.processors
+    blocks, serial = work.blocks
+    each = -(-blocks // gpu.processors)
+    turns = work.turns * serial
+    busy = work.busy(costs)
+    rounds, rest = divmod(each, fitting)
+    alone = max(busy, work.chain(costs)) + costs.waiting
+    time = rounds * _together(fitting * busy, alone) + (
+        _together(rest * busy, alone) if rest else 0
+    )
+    fetched = each * work.copied_words * 4 / costs.fetched_bytes
+    cycles = turns * _together(time, fetched) + each * work.results_cycles * serial
+    return TileCost(cycles, work.registers, work.shared)
+
+
+class _BlockWork:
+    """What a block does for some steps of a reduction, and how often."""
+
+    def __init__(self, tile: ThreadTile, reduction: Reduction, gpu: Gpu) -> None:
+        self.tile, self.reduction, self.gpu = tile, reduction, gpu
+        own, steps = tile.own, tile.steps
+        self.threads = prod(tile.threads)
+        self.warps = -(-self.threads // gpu.warp)
+        self.steps = prod(steps)
+        self.own = prod(own)
+        ones, everything = (1,) * len(steps), (1,) * len(reduction.extents)
+        apart = (*reduction.apart(tile), *ones)
+        together = reduction.at_once(tile)
+        x = next((n for n in reduction.by_stride if tile.threads[n] > 1), -1)
+        lanes = self._lanes()
+        self.reads = self.wavefronts = self.direct = self.direct_cycles = 0.0
+        self.copies = self.copy_cycles = 0.0
+        self.copied_words = self.shared = near = 0
+        for operand in reduction.operands:
+            each = operand.elements((*own, *together), apart) / prod(together)
+            near += operand.elements((*own, *ones), apart) * operand.words
+            held = operand.elements((*tile.sizes, *steps), everything)
+            if operand.alone and 2 * held <= self.threads * each * self.steps:
+                width = WIDE if operand.steps_along_last and together[-1] % WIDE == 0 else 1
+                reads = each * operand.words / width
+                self.reads += reads
+                turns = width
+                if width > 1 and not operand.moves_with(x):
+                    turns = width // 2  # neighbours of a warp read the same
+                elif width == 1 and operand.moves_with(x) and x in reduction.windows:
+                    turns = gcd(own[x], gpu.warp)
+                self.wavefronts += reads * turns
+                self.copied_words += held * operand.words
+                self.shared += bytes_in_shared(4 * held * operand.words)
+                copies = -(-held // self.threads) * operand.words
+                row = operand.row((*tile.sizes, *steps)) * operand.words
+                self.copies += copies
+                self.copy_cycles += copies * (
+                    1 + (row < gpu.warp) + max(LEAST_READ_CYCLES, gpu.warp / row)
+                )
+            else:
+                self.direct += each * operand.words
+                lines = max(LEAST_READ_CYCLES, self._lines(operand, lanes))
+                self.direct_cycles += each * operand.words * lines
+        self.registers = self.own * reduction.result.words + near + BESIDE_RESULTS
+
+    def _lanes(self) -> list[int]:
+        """How many lanes of a warp there are along each loop."""
+        left = self.gpu.warp
+        lanes = [1] * len(self.reduction.extents)
+        for loop in self.reduction.by_stride:
+            lanes[loop] = min(left, self.tile.threads[loop])
+            left = -(-left // lanes[loop])
+        return lanes
+
+    def _lines(self, operand: Operand, lanes: Sequence[int]) -> float:
+        """Lines of 128 bytes that a warp touches where each lane accesses an element."""
+        lines = 1.0
+        for loop, count in enumerate(lanes):
+            stride = abs(operand.strides[loop]) * operand.words
+            if loop in self.reduction.windows:
+                stride *= self.tile.own[loop]
+            if stride and count > 1:
+                lines *= max(1.0, count * min(LINE_WORDS, stride) / LINE_WORDS)
+        return lines
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """How many blocks there are, and how many tiles each of these has: three axes have
+        numbers."""
+        loops = zip(self.reduction.extents, self.tile.sizes, strict=False)
+        counts = sorted((-(-extent // size) for extent, size in loops), reverse=True)
+        return prod(counts[: len(AXES)]), prod(counts[len(AXES) :])
+
+    @property
+    def turns(self) -> int:
+        extents = self.reduction.extents[self.reduction.parallel :]
+        return prod(-(-n // size) for n, size in zip(extents, self.tile.steps, strict=True))
+
+    def busy(self, costs: MultiprocessorCosts) -> float:
+        """Cycles of the block for some steps, if nobody waits."""
+        of_a_step = self.own * self.reduction.operations + self.reads + self.direct + 1
+        instructions = self.steps * of_a_step + self.copies * costs.copy_instructions
+        issued = self.warps * instructions / SCHEDULERS
+        memory = self.steps * (self.wavefronts + self.direct_cycles) + self.copy_cycles
+        return _together(issued, self.warps * memory)
+
+    def chain(self, costs: MultiprocessorCosts) -> float:
+        """Cycles for which a warp that is alone runs some steps."""
+        begun = 2 * self.own * self.reduction.operations + self.reads + self.direct
+        waits = costs.shared_waiting * bool(self.reads) / STEPS_AHEAD
+        waits += costs.direct_waiting * bool(self.direct)
+        return self.steps * (begun + waits)
+
+    @property
+    def results_cycles(self) -> float:
+        """For the results of a block."""
+        words = self.own * self.reduction.result.words
+        lines = self._lines(self.reduction.result, self._lanes())
+        return self.warps * words * max(LEAST_READ_CYCLES, lines)
+
+
+def _together(one: float, other: float) -> float:
+    """The time of two that overlap in part: a little more than the longer one's.
+
+    >>> _together(4.0, 4.0), _together(8.0, 0.0)
+    (5.0, 8.0)
+    """
+    longer, shorter = max(one, other), min(one, other)
+    return longer + shorter * (shorter / longer) ** 2 / 4 if longer else 0.0
