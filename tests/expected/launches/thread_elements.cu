@@ -3,6 +3,7 @@
 //   output float32(8, 600) o
 //   shared float32(1, 2, 1) m_partial_shared
 //   shared float32(1, 2, 1) s_partial_shared
+//   at multiples of 16 bytes: x, o
 //   softmax_0: 8 x 1 x 1 blocks of 64 x 1 x 1 threads (x, y, z), 32 bytes of shared memory
 
 // the greater, NaN where either is
@@ -35,6 +36,8 @@ extern "C" __global__ void __launch_bounds__(64) softmax_0(
 {
     __shared__ __align__(16) float m_partial_shared[1][2][1];
     __shared__ __align__(16) float s_partial_shared[1][2][1];
+    x = (const float*)__builtin_assume_aligned(x, 16);
+    o = (float*)__builtin_assume_aligned(o, 16);
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x;
     // m(i) max=! x(i,j)
