@@ -24,6 +24,7 @@ from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.gpu.costs import TileOfSums, reduction_of
 from tc.polyhedral.gpu.gpu_promotion import Promoter, register_bytes, shared_bytes
+from tc.polyhedral.gpu.row_sums import map_rows, rows_of
 from tc.polyhedral.gpu.thread_tiles import best_tile
 from tc.polyhedral.launch_legality import grid_barrier_positions
 from tc.polyhedral.schedule import (
@@ -126,6 +127,8 @@ class _Mapper:
         for node in in_order(part):
             members, inside = leading_coincident(node)
             names = tuple(leaves(node))
+            if self._rows(members, inside, names):
+                continue
             if not members:
                 self.draft.notes.append(f"{', '.join(names)}: no loop is parallel; one thread.")
                 self._promote(inside, names, (), None, None)
@@ -202,6 +205,34 @@ class _Mapper:
         self.draft.order((*ordered, *points), names)
         return ordered
 
+    def _rows(self, members: tuple[Member, ...], inside: Node, names: tuple[str, ...]) -> bool:
+        """Maps rows whose reductions threads share, where options say nothing else; whether there
+        are such rows."""
+        given = (self.options.tile, self.options.blocks, self.options.threads)
+        rows = None
+        if given == (None, None, None) and self.options.private is not False:
+            rows = rows_of(members, inside, self.draft, self.gpu, self.threads)
+        if rows is None or not self.draft.decide_whether("rows by threads", names):
+            return False
+        before, notes, threads = self.draft.state, list(self.draft.notes), dict(self.threads)
+        sizes = [1] * (len(members) - 1) + [rows.together] * bool(members)
+        outer, points = self.draft.tiled(members, sizes, names)
+        self._blocks(outer, names)
+        for point in points:
+            axis = "y" if rows.axis == "x" else "x"
+            count = self.draft.trips(point, names)
+            self._bind(point, THREAD, axis, count, names)
+            self.threads[axis] = max(self.threads[axis], count)
+        self.threads[rows.axis] = max(self.threads[rows.axis], rows.width)
+        around = (*outer, *points)
+        told = map_rows(rows, around[-1] if around else None, self.draft)
+        self.draft.notes.append(f"{', '.join(told)}.")
+        if shared_bytes(self.draft.tree, self.draft.info.scop) <= self.gpu.shared:
+            return True
+        self.draft.restore(before)
+        self.draft.notes, self.threads = notes, threads
+        return False
+
     # --- blocks -----------------------------------------------------------------------------
 
     def _tile_sizes(
@@ -238,7 +269,7 @@ class _Mapper:
         if self.options.threads is not None:
             return self.options.threads[-loops:]
         along_x, along_y, _ = self.threads.values()
-        most = min(THREADS, self.gpu.threads)
+        most = max(min(THREADS, self.gpu.threads), prod(self.threads.values()))
         edge = most if loops == 1 else max(EDGE, along_x)
         x = min(edge, most // along_y, self.gpu.thread_limits[0])
         if loops == 1:

@@ -1,0 +1,316 @@
+"""Rows whose reductions threads share: softmax, norms, sums along an axis, greatest elements.
+
+Where each element of the outermost parallel loops, a *row*, needs reductions over elements that
+only this row reads, a row is too much for one thread: reads of neighbouring threads lie far from
+each other, and there may be fewer rows than threads. So some threads share the row: all loops along
+it are in tiles of as many iterations as there are threads, accumulators stand apart and are
+combined, and what a row has one of is in registers of all these threads. Short rows share a warp or
+a block. Where neighbouring rows lie side by side in memory, as in sums along columns, threads along
+x run rows, and those along y share the reduction.
+(Harris, "Optimizing Parallel Reduction in CUDA", 2007, has the steps within a block.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from tc.gpu import Gpu
+from tc.plan import AXES, REGISTER, THREAD, UNROLL, Bind, Promote, Split
+from tc.polyhedral.access_info import AccessInfo
+from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.gpu.gpu_promotion import register_bytes
+from tc.polyhedral.promotion import promotion_fault
+from tc.polyhedral.schedule import Band, Leaf, Member, Node, in_order, leaves, tiles
+from tc.polyhedral.scop.scop import Access, ScopStatement
+
+SHORTEST = 8
+"""Elements of a row from which on threads share it."""
+
+EACH, LEAST = 16, 4
+"""Elements of a row for each thread: where there are rows enough for all multiprocessors, and
+where there are few."""
+
+BUSY = 1024
+"""Threads of a multiprocessor that keep memory busy."""
+
+BLOCK_THREADS = 128
+"""Threads of a block in which several rows are together."""
+
+COLUMNS = 32
+"""Neighbouring rows that threads along x run."""
+
+MOST_UNROLLED = 32
+"""Turns of a thread along a row that are straight-line code."""
+
+MOST_HELD = 96
+"""Registers of a thread for elements of its row."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Loops inside of a row, and the statements that they run: `sums`, or what is done to each
+    element, or (without loops) once in a row. Threads share the loop `shared`."""
+
+    names: tuple[str, ...]
+    loops: tuple[Member, ...]
+    shared: Member | None
+    sums: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that threads share: `width` threads along the `axis` each; `together` rows, of the last
+    loop of the rows, are in one block."""
+
+    loops: tuple[Member, ...]
+    branches: tuple[Branch, ...]
+    axis: str
+    width: int
+    together: int
+
+
+def rows_of(
+    members: tuple[Member, ...],
+    inside: Node,
+    draft: Draft,
+    gpu: Gpu,
+    threads: Mapping[str, int],
+) -> Rows | None:
+    """The rows of a band, whose parallel loops are `members`; None where no reductions are along
+    rows, or one thread is enough for each. Other loops of the launch are run by so many `threads`
+    along each axis."""
+    info, names = draft.info, tuple(leaves(inside))
+    rows = tuple(m for m in members if draft.trips(m, names) > 1)
+    for axis in ("x", "y"):
+        branches = [_branch(node, rows, axis, info) for node in in_order(inside)]
+        found = tuple(branch for branch in branches if branch is not None)
+        sums = [branch for branch in found if branch.sums]
+        if len(found) == len(branches) and sums:
+            rows_found = _shared(members, found, axis, draft, gpu)
+            return rows_found if rows_found is None else _fitting(rows_found, threads, gpu)
+    return None
+
+
+def _branch(node: Node, rows: tuple[Member, ...], axis: str, info: AccessInfo) -> Branch | None:
+    """What a child does in a row; None where it is neither a reduction nor done to each element."""
+    names, loops = tuple(leaves(node)), list[Member]()
+    while isinstance(node, Band):
+        loops += node.members
+        node = node.child
+    if not all(isinstance(child, Leaf) for child in in_order(node)):
+        return None
+    statements = [info.scop.statement(name) for name in names]
+    if not loops:
+        return Branch(names, (), None, sums=False)
+    sums = all(_reduces(s, loops) for s in statements)
+    if sums and (len(names) > 1 or not _is_along(statements[0], rows, loops, axis, info)):
+        return None
+    if not sums and not all(loop.coincident for loop in loops):
+        return None
+    shared = _contiguous(statements, loops, info) if axis == "x" else loops[0]
+    return Branch(names, tuple(loops), shared, sums)
+
+
+def _reduces(statement: ScopStatement, loops: list[Member]) -> bool:
+    variables = [loop.values[statement.name].variable for loop in loops]
+    return statement.accumulates and all(v in statement.reduction for v in variables)
+
+
+def _is_along(
+    statement: ScopStatement,
+    rows: tuple[Member, ...],
+    loops: list[Member],
+    axis: str,
+    info: AccessInfo,
+) -> bool:
+    """Whether some read moves with all rows, as no other row needs what it reads, and neighbours in
+    memory are in one row (along x), or in neighbouring rows (along y)."""
+    if statement.gathers:
+        return False
+    own = [row.values[statement.name].variable for row in rows]
+    for access in statement.reads:
+        if access.tensor == statement.write.tensor or not all(info.uses(access, v) for v in own):
+            continue
+        near = [v for v in own if info.stride(access, v) in (1, -1)]
+        if axis == "y":
+            if own and near == own[-1:]:
+                return True
+        elif not near and _stride_one(statement, access, loops, info):
+            return True
+    return False
+
+
+def _stride_one(
+    statement: ScopStatement, access: Access, loops: list[Member], info: AccessInfo
+) -> bool:
+    variables = [loop.values[statement.name].variable for loop in loops]
+    return any(info.stride(access, v) == 1 for v in variables)
+
+
+def _contiguous(statements: list[ScopStatement], loops: list[Member], info: AccessInfo) -> Member:
+    """The loop along which most accesses find neighbours in memory; the last one of several."""
+
+    def neighbours(loop: Member) -> int:
+        return sum(
+            info.stride(access, loop.values[s.name].variable) == 1
+            for s in statements
+            for access in s.accesses
+        )
+
+    return max(reversed(loops), key=neighbours)
+
+
+def _shared(
+    members: tuple[Member, ...], branches: tuple[Branch, ...], axis: str, draft: Draft, gpu: Gpu
+) -> Rows | None:
+    """How many threads share a row, and how many rows a block; None where one thread does."""
+    names = tuple(name for branch in branches for name in branch.names)
+    rows = prod(draft.trips(member, names) for member in members)
+    lengths = [prod(draft.trips(loop, b.names) for loop in b.loops) for b in branches if b.sums]
+    longest = max(draft.trips(b.shared, b.names) for b in branches if b.shared is not None)
+    length = max(lengths)
+    if length < SHORTEST or longest < SHORTEST:
+        return None
+    enough = gpu.processors * BUSY
+    if axis == "y":
+        last = draft.trips(members[-1], names)
+        if rows >= enough or last < COLUMNS:
+            return None
+        most = min(gpu.threads // COLUMNS, gpu.thread_limits[1])
+        width = min(_power(max(length // EACH, enough // rows, 2)), _power(longest), most)
+        return Rows(members, branches, axis, width, COLUMNS) if width > 1 else None
+    most = min(gpu.threads, gpu.thread_limits[0])
+    width = min(max(-(-length // EACH), min(length // LEAST, enough // rows), 1), most)
+    width = _even(width, longest, gpu.warp, most)
+    together = 1
+    if members:
+        last = draft.trips(members[-1], names)
+        together = max(BLOCK_THREADS // width, 1)
+        while together > 1 and together * width > gpu.warp and rows < together * gpu.processors:
+            together //= 2
+        together = min(together, gpu.thread_limits[1], _power(last))
+    return Rows(members, branches, axis, width, together)
+
+
+def _fitting(rows: Rows, threads: Mapping[str, int], gpu: Gpu) -> Rows | None:
+    """The rows, fewer of them in a block where it would have more threads than it can; None where
+    there is no room for one."""
+    other = "y" if rows.axis == "x" else "x"
+    if rows.width < 2:
+        return None
+    along, beside = max(threads[rows.axis], rows.width), threads["z"]
+    room = min(gpu.threads // (along * beside), gpu.thread_limits[AXES.index(other)])
+    if room < max(threads[other], 1):
+        return None
+    if rows.axis == "y":
+        return rows if rows.together <= room else None
+    return replace(rows, together=min(rows.together, room))
+
+
+def _even(width: int, trips: int, warp: int, most: int) -> int:
+    """About so many threads for the iterations of a loop: whole warps of which few threads are idle
+    in the last turn; less than a warp where the loop has few iterations, or a block few threads.
+
+    >>> [_even(n, trips, 32, 1024) for n, trips in ((784, 3136), (264, 4096), (4, 10), (3, 37))]
+    [800, 256, 16, 32]
+    """
+    if min(trips, most) < warp:
+        return min(_power(trips), most)
+    near = (n for n in range(warp, most + 1, warp) if 3 * n >= 2 * width and 2 * n <= 3 * width)
+    least = min(-(-max(width, 1) // warp) * warp, -(-trips // warp) * warp, most // warp * warp)
+
+    def idle(threads: int) -> tuple[int, int]:
+        return -trips % threads, abs(threads - width)
+
+    return min((*near, least), key=idle)
+
+
+def _power(number: int) -> int:
+    """The least power of two that is no less.
+
+    >>> [_power(number) for number in (1, 3, 8, 9)]
+    [1, 4, 8, 16]
+    """
+    return 1 << max(number - 1, 0).bit_length()
+
+
+# --- the plan -----------------------------------------------------------------------------------
+
+
+def map_rows(rows: Rows, inside: Member | None, draft: Draft) -> Iterator[str]:
+    """Gives all loops along rows to threads, and puts what a row has one of into registers; the
+    innermost loop of rows is `inside`. Gives notes."""
+    names = tuple(name for branch in rows.branches for name in branch.names)
+    told = []
+    for branch in rows.branches:
+        if branch.shared is None:
+            continue
+        loop = draft.name(branch.shared, branch.names)
+        turns, own = draft.tile(branch.shared, (rows.width,), branch.names)
+        if branch.sums:
+            digit = draft.name(own, branch.names)
+            place = None if inside is None else draft.name(inside, branch.names)
+            draft.do(Split(branch.names[0], (digit,), place))
+        draft.bind([own], THREAD, branch.names, rows.axis)
+        others = (loop for loop in branch.loops if loop is not branch.shared)
+        _unroll((*others, turns), branch, draft)
+        told.append(loop)
+    yield f"{', '.join(names)}: {rows.width} threads along {rows.axis} share each row"
+    for tensor in _of_rows(rows, draft):
+        if _held(tensor, inside, names, draft):
+            yield f"{tensor} in registers of all these threads"
+    for tensor in _of_elements(inside, names, draft):
+        if _held(tensor, inside, names, draft):
+            yield f"{tensor} in registers, of each thread its own elements"
+
+
+def _held(tensor: str, inside: Member | None, names: tuple[str, ...], draft: Draft) -> bool:
+    """Puts a tensor into registers, where that can be done and there is room."""
+    scop = draft.info.scop
+
+    def promoted() -> bool:
+        return draft.promote(Promote(tensor, REGISTER), inside, names)
+
+    def fits(done: bool) -> bool:
+        has_room = done and register_bytes(draft.tree, scop) <= 4 * MOST_HELD
+        return has_room and promotion_fault(draft.tree, scop) is None
+
+    return draft.attempt(promoted, fits) is True
+
+
+def _of_elements(inside: Member | None, names: tuple[str, ...], draft: Draft) -> Iterator[str]:
+    """The tensors of whose elements several statements of a row touch the same, those that the
+    statements write first: few for each thread, at places that are known."""
+    scop = draft.info.scop
+    below = draft.footprint_in(inside, names).of(REGISTER)
+    tensors = dict.fromkeys(a.tensor for n in names for a in scop.statement(n).promotable)
+    written = {scop.statement(n).write.tensor for n in names}
+    held = {tile.tensor for tile in tiles(draft.tree)}
+    for tensor in sorted(tensors, key=lambda name: name not in written):
+        found = below.box(tensor) if scop.shape(tensor) else None
+        users = below.users(tensor)
+        few = found is not None and prod(found.held) <= MOST_UNROLLED
+        if few and len(users) > 1 and tensor not in held:
+            yield tensor
+
+
+def _unroll(loops: tuple[Member, ...], branch: Branch, draft: Draft) -> None:
+    """Makes the turns of a thread along a row straight-line code, where they are few."""
+    several = [loop for loop in loops if draft.trips(loop, branch.names) > 1]
+    if prod(draft.trips(loop, branch.names) for loop in several) <= MOST_UNROLLED:
+        for loop in several:
+            draft.do(Bind(draft.name(loop, branch.names), UNROLL))
+
+
+def _of_rows(rows: Rows, draft: Draft) -> Iterator[str]:
+    """The tensors of which the statements of a row write one element."""
+    scop = draft.info.scop
+    found = dict.fromkeys(
+        scop.statement(name).write.tensor
+        for branch in rows.branches
+        if branch.sums or not branch.loops
+        for name in branch.names
+    )
+    yield from found
