@@ -12,7 +12,7 @@ x run rows, and those along y share the reduction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -133,6 +133,8 @@ def _is_along(
     for access in statement.reads:
         if access.tensor == statement.write.tensor or not all(info.uses(access, v) for v in own):
             continue
+        if _is_window(statement, access, own):
+            continue
         near = [v for v in own if info.stride(access, v) in (1, -1)]
         if axis == "y":
             if own and near == own[-1:]:
@@ -140,6 +142,13 @@ def _is_along(
         elif not near and _stride_one(statement, access, loops, info):
             return True
     return False
+
+
+def _is_window(statement: ScopStatement, access: Access, rows: Sequence[str | None]) -> bool:
+    """Whether neighbouring rows read some of the same elements, as of x(i + k)."""
+    steps = set(statement.reduction)
+    forms = (form.terms for form in access.subscripts if form is not None)
+    return any(not steps.isdisjoint(terms) and any(v in terms for v in rows) for terms in forms)
 
 
 def _stride_one(

@@ -3,6 +3,7 @@
 //   input int64(40) p
 //   output float32(40) o
 //   output float32(40) q
+//   at multiples of 16 bytes: p, o, q
 //   k_0: 5 x 1 x 1 blocks of 8 x 1 x 1 threads (x, y, z)
 //   k_1: 1 x 1 x 1 blocks of 40 x 1 x 1 threads (x, y, z)
 
@@ -12,6 +13,8 @@ extern "C" __global__ void __launch_bounds__(8) k_0(
     float* __restrict__ o,
     long long* __restrict__ status)
 {
+    p = (const long long*)__builtin_assume_aligned(p, 16);
+    o = (float*)__builtin_assume_aligned(o, 16);
     const long long b0 = blockIdx.x;
     const long long t0 = threadIdx.x;
     float value = 7.0f;
@@ -37,6 +40,8 @@ extern "C" __global__ void __launch_bounds__(40) k_1(
     float* __restrict__ o,
     float* __restrict__ q)
 {
+    o = (float*)__builtin_assume_aligned(o, 16);
+    q = (float*)__builtin_assume_aligned(q, 16);
     const long long t0 = threadIdx.x;
     q[t0] = o[t0] + o[t0];
 }

@@ -3,6 +3,8 @@
 //   output float32(6, 8) o
 //   temporary float32(6) w
 //   shared float32(8) s
+//   at multiples of 16 bytes: a, o
+//   at multiples of 8 bytes: w
 //   k_0: 6 x 1 x 1 blocks of 8 x 1 x 1 threads (x, y, z), 32 bytes of shared memory, all at once
 
 // All blocks together add the highest bit to the word, which changes when the last has come.
@@ -34,6 +36,9 @@ extern "C" __global__ void __launch_bounds__(8) k_0(
     unsigned int* tc_arrivals)
 {
     __shared__ __align__(16) float s[8];
+    a = (const float*)__builtin_assume_aligned(a, 16);
+    o = (float*)__builtin_assume_aligned(o, 16);
+    w = (float*)__builtin_assume_aligned(w, 8);
     const long long b0 = blockIdx.x;
     const long long t0 = threadIdx.x;
     s[t0] = a[b0 * 8 + t0];

@@ -5,6 +5,7 @@
 //   shared float32(4, 33) shared_A
 //   shared float32(32, 33) shared_B
 //   register float32(4, 1) private_C
+//   at multiples of 16 bytes: A, B, C
 //   k_0: 8 x 32 x 1 blocks of 32 x 1 x 1 threads (x, y, z), 4752 bytes of shared memory
 
 extern "C" __global__ void __launch_bounds__(32) k_0(
@@ -14,6 +15,9 @@ extern "C" __global__ void __launch_bounds__(32) k_0(
 {
     __shared__ __align__(16) float shared_A[4][33];
     __shared__ __align__(16) float shared_B[32][33];
+    A = (const float*)__builtin_assume_aligned(A, 16);
+    B = (const float*)__builtin_assume_aligned(B, 16);
+    C = (float*)__builtin_assume_aligned(C, 16);
     float private_C[4][1];
     const long long b0 = blockIdx.y;
     const long long b1 = blockIdx.x;

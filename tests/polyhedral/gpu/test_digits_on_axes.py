@@ -79,7 +79,7 @@ def test_numbers_of_blocks_in_groups() -> None:
     """Three blocks along i have the same columns, before the next ones do."""
     actions = [*TILED, *GROUPS, bind("i mod 4", "thread"), bind("j mod 8", "thread")]
     lines = str(emitted(MM, random(A=(24, 6), B=(6, 32)), options(ONE, *actions))).splitlines()
-    assert "24 x 1 x 1 blocks of 32 x 1 x 1 threads" in lines[4]
+    assert any("24 x 1 x 1 blocks of 32 x 1 x 1 threads" in line for line in lines)
     first = next(i for i, line in enumerate(lines) if "t0 =" in line)
     assert "\n".join(line.strip() for line in lines[first : first + 7]) == (
         "long long t0 = bx % 12;\n"
