@@ -396,8 +396,11 @@ def _fault_of_copies(tile: ArrayTile, below: Footprint, alike: Axes) -> str | No
     back, or only some of them have what was written. Threads along the axes `alike` have all."""
     if all(s.write.tensor != tile.tensor for s in below.users(tile.tensor)):
         return None
-    users = below.users(tile.tensor)
-    bound = [{m.axis for m in below.own.get(s.name, ()) if below.threads(m) > 1} for s in users]
+    moved, users = _moved_by(tile, below), below.users(tile.tensor)
+    bound = [
+        {m.axis for m in below.own.get(s.name, ()) if below.threads(m) > 1 and _number(m) in moved}
+        for s in users
+    ]
     apart = frozenset.intersection(*map(frozenset, bound))
     for members in (*below.inside.values(), *below.own.values()):
         for member in members:
@@ -564,6 +567,13 @@ def accumulators(
         yield from accumulators(child, scop, around)
 
 
+def _moved_by(tile: ArrayTile, below: Footprint) -> frozenset[str]:
+    """The digits of loops on which the place of a tile depends."""
+    found = below.box(tile.tensor)
+    offsets = () if found is None else found.offsets
+    return frozenset(name for offset in offsets for name in offset.terms)
+
+
 def _shared_loops(tile: ArrayTile, below: Footprint) -> Iterator[tuple[str, Member]]:
     """The loops around a tile whose iterations several threads, or blocks, run; of the loops of
     which each thread has one iteration, those of statements that use the tile, where its place
@@ -571,8 +581,7 @@ def _shared_loops(tile: ArrayTile, below: Footprint) -> Iterator[tuple[str, Memb
     for number, loop in enumerate(below.around):
         if loop.member.role in (PARALLEL, BLOCK, THREAD):
             yield _digit(number), loop.member
-    found = below.box(tile.tensor)
-    terms = set() if found is None else {name for o in found.offsets for name in o.terms}
+    terms = _moved_by(tile, below)
     for s in below.users(tile.tensor):
         for member in below.own.get(s.name, ()):
             if _number(member) in terms:

@@ -472,6 +472,15 @@ REFUSED: dict[str, tuple[list[Action], str]] = {
         row_of(64, Tile("i", [4]), Bind("i mod 4", "thread", "y", 2), *held("o", inside="i div 4")),
         "o cannot lie in o_acc there: each thread that runs i would write its own",
     ),
+    "a tile of the target in the reduction": (
+        [
+            Tile("j", [64, 16]),
+            Split("S0", ["j mod 16"], inside="i"),
+            Promote("o", "register", inside="j mod 64 div 16", statements=["S0"]),
+            Bind("j mod 16", "thread", "x"),
+        ],
+        "o cannot lie in o_acc there: each thread that runs j would write its own",
+    ),
     "too many accumulators": (
         [
             Tile("j", [256]),
