@@ -100,8 +100,8 @@ def test_what_is_written_back_is_what_is_touched() -> None:
 @pytest.mark.parametrize(
     ("statements", "size", "reason"),
     [
-        (["S0"], 5, "elements between those touched would be copied, and other iterations write"),
-        (["S0.init", "S0"], 5, "some of it may be read before anything is written there"),
+        (["S0"], 5, "elements between those touched would be copied, and others write them"),
+        (["S0.init", "S0"], 5, "elements between those touched would be copied, and"),
         (["S0"], 7, "its last elements are of other iterations where the tiles of loops are not"),
     ],
 )

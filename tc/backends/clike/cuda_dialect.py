@@ -18,7 +18,7 @@ from tc.backends.clike.grid_text import has_grid_barrier
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, FLOAT64, DType
 from tc.gpu import SHARED_ALIGNMENT_BYTES, Gpu
-from tc.kernel.ir import Grid, Kernel
+from tc.kernel.ir import For, Grid, Kernel, Set, statements
 
 STATIC_SHARED_BYTES = 48 << 10
 """The bytes of arrays in shared memory that a function may declare; a launch asks for more."""
@@ -96,15 +96,32 @@ _RESPELT: Mapping[str, str] = {
 """Words of C99 in helper functions."""
 
 
-def _head(grid: Grid | None, processors: int = Gpu().processors) -> str:
+BESIDE_SUMS, MANY_SUMS = 64, 32
+"""Registers of a thread beside the sums that it holds, and the sums from which on these decide how
+many blocks a multiprocessor has room for."""
+
+
+def _head(grid: Grid | None, gpu: Gpu = Gpu()) -> str:  # noqa: B008
     """The head of the function for a grid. Where blocks wait for each other, all blocks run at
     once, so the threads get few enough registers for `blocks / processors` blocks on each
-    multiprocessor."""
+    multiprocessor. Where each thread holds many sums, it has as many registers as these need, but
+    none for which a block less would fit."""
     threads = math.prod(extents(grid.threads if grid else ()))
     blocks = math.prod(extents(grid.blocks)) if grid and has_grid_barrier(grid) else 1
-    each = -(-blocks // processors)
+    each = -(-blocks // gpu.processors)
+    sums = _sums(grid) if grid else 0
+    if each == 1 and sums >= MANY_SUMS:
+        each = gpu.blocks_at_once(threads, 0, BESIDE_SUMS + sums) // gpu.processors
     bounds = f"{threads}, {each}" if each > 1 else f"{threads}"
     return f'extern "C" __global__ void __launch_bounds__({bounds})'
+
+
+def _sums(grid: Grid) -> int:
+    """How many 32-bit registers the locals take to which loops add."""
+    loops = (s for s in statements(grid.body) if isinstance(s, For))
+    inside = (s for loop in loops for s in statements(loop.body) if isinstance(s, Set))
+    sums = {s.var: -(-s.value.dtype.bits // 32) for s in inside}
+    return sum(sums.values())
 
 
 _WAIT = "tc_wait_for_grid"
@@ -179,5 +196,5 @@ def for_any_address(source: str) -> str:
 
 
 def cuda_for(gpu: Gpu) -> Dialect:
-    """CUDA C++ for a GPU, whose number of multiprocessors bounds the registers of threads."""
-    return replace(CUDA, head=partial(_head, processors=gpu.processors))
+    """CUDA C++ for a GPU, whose multiprocessors bound the registers of threads."""
+    return replace(CUDA, head=partial(_head, gpu=gpu))

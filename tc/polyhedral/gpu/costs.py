@@ -119,12 +119,10 @@ class Operand:
                 total *= min(box, prod(n + 1 for _, n in moves))
         return total
 
-    @property
-    def steps_along_last(self) -> bool:
-        """Whether steps of the last loop of a reduction, and nothing else, go on by one element
-        along the last dimension."""
-        last = self.moves[-1] if self.moves else (0,)
-        return abs(last[-1]) == 1 and not any(last[:-1])
+    def goes_along_last(self, loop: int) -> bool:
+        """Whether a loop, and nothing else, goes on by one element along the last dimension."""
+        last = self.moves[-1] if self.moves else ()
+        return bool(last) and last[loop] == 1 and sum(map(bool, last)) == 1
 
     def row(self, counts: Sequence[int]) -> int:
         """How many neighbours in memory so many iterations of each loop touch."""
@@ -175,6 +173,17 @@ class Reduction:
             1 if loop in self.windows else count for loop, count in enumerate(tile.threads)
         )
 
+    def fours(self, tile: ThreadTile) -> frozenset[int]:
+        """The parallel loops of which a thread has iterations in fours, next to each other in the
+        rows of what it reads."""
+        return frozenset(
+            loop
+            for loop in range(self.parallel)
+            if tile.own[loop] % WIDE == 0
+            and loop not in self.windows
+            and any(operand.goes_along_last(loop) for operand in self.operands)
+        )
+
     def at_once(self, tile: ThreadTile) -> tuple[int, ...]:
         """How many steps of each loop of the reduction stand in the text of a thread, one after the
         other: all of small loops, for which no element is read twice, or some that read neighbours
@@ -183,8 +192,7 @@ class Reduction:
         room = MOST_STATEMENTS // prod(tile.own)
         for count in reversed(tile.steps):
             if prod(found) * count > min(MOST_AT_ONCE, room) or (found and found[0] == 1):
-                is_wide = not found and count % WIDE == 0 and room >= WIDE
-                count = WIDE if is_wide and any(o.steps_along_last for o in self.operands) else 1
+                count = WIDE if not found and count % WIDE == 0 and room >= WIDE else 1
             found = (count, *found)
         return found
 
@@ -215,16 +223,19 @@ class TileOfSums:
             for loop in loops
         )
 
-    def has_window(self, member: Member) -> bool:
-        """Whether the loop is one whose neighbours read some of the same elements."""
-        variable = member.values[self.statement].variable
-        return any(self.variables[loop] == variable for loop in self.reduction.windows)
+    def neighbours(self, member: Member, own: int) -> int:
+        """How many of its `own` iterations of a loop a thread has next to each other."""
+        loop = self.variables.index(member.values[self.statement].variable)
+        if loop in self.reduction.windows:
+            return own
+        is_in_fours = loop in self.reduction.fours(self.tile) and own % WIDE == 0
+        return WIDE if is_in_fours else 1
 
     def reads_wide(self, tensor: str) -> bool:
         """Whether a thread reads several steps of a tensor at once."""
         own = (o for o in self.reduction.operands if o.tensor == tensor)
         is_wide = self.reduction.at_once(self.tile)[-1] % WIDE == 0
-        return is_wide and any(o.steps_along_last for o in own)
+        return is_wide and any(o.goes_along_last(-1) for o in own)
 
 
 def reduction_of(
@@ -323,7 +334,7 @@ class _BlockWork:
         self.own = prod(own)
         ones, everything = (1,) * len(steps), (1,) * len(reduction.extents)
         apart = (*reduction.apart(tile), *ones)
-        together = reduction.at_once(tile)
+        together, fours = reduction.at_once(tile), reduction.fours(tile)
         x = next((n for n in reduction.by_stride if tile.threads[n] > 1), -1)
         lanes = self._lanes()
         self.reads = self.wavefronts = self.direct = self.direct_cycles = 0.0
@@ -334,7 +345,8 @@ class _BlockWork:
             near += operand.elements((*own, *ones), apart) * operand.words
             held = operand.elements((*tile.sizes, *steps), everything)
             if operand.alone and 2 * held <= self.threads * each * self.steps:
-                width = WIDE if operand.steps_along_last and together[-1] % WIDE == 0 else 1
+                wide = {*fours, -1} if together[-1] % WIDE == 0 else fours
+                width = WIDE if any(map(operand.goes_along_last, wide)) else 1
                 reads = each * operand.words / width
                 self.reads += reads
                 turns = width
@@ -373,6 +385,8 @@ class _BlockWork:
             stride = abs(operand.strides[loop]) * operand.words
             if loop in self.reduction.windows:
                 stride *= self.tile.own[loop]
+            elif loop in self.reduction.fours(self.tile):
+                stride *= WIDE
             if stride and count > 1:
                 lines *= max(1.0, count * min(LINE_WORDS, stride) / LINE_WORDS)
         return lines

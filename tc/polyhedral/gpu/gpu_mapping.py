@@ -159,9 +159,10 @@ class _Mapper:
         if self.options.tile is not None or self.options.threads is not None:
             return None
         info, found = self.draft.info, []
-        for name, steps in members_below(inside).items():
-            statement = info.scop.statement(name)
-            if statement.accumulates and steps:
+        bands = (branch for branch in in_order(inside) if isinstance(branch, Band))
+        for name, steps in ((n, b.members) for b in bands for n in leaves(b)):
+            statement, below = info.scop.statement(name), members_below(inside)[name]
+            if statement.accumulates and below == steps:
                 reduction = reduction_of(statement, members, steps, info)
                 if reduction is not None and reduction.reads_again:
                     found.append((prod(reduction.extents), name, reduction))
@@ -358,8 +359,8 @@ class _Mapper:
             if count == 1:
                 serial.append(member)
             elif count < trips and (member.span is None or trips % count == 0):
-                turns, bound = self._shared_out(member, count, names, found)
-                serial.append(turns)
+                own, bound = self._shared_out(member, count, names, found)
+                serial += own
             threads.append((bound, count))
         bound_members = tuple(member for member, count in threads if count > 1)
         self.draft.order((*bound_members, *serial), names)
@@ -380,15 +381,18 @@ class _Mapper:
 
     def _shared_out(
         self, member: Member, count: int, names: tuple[str, ...], found: TileOfSums | None
-    ) -> tuple[Member, Member]:
-        """A loop as what a thread does of it, and the loop that so many threads run: next to each
-        other are iterations of neighbours, or of one thread, where these read the same."""
-        if found is not None and found.has_window(member):
-            own = -(-self.draft.trips(member, names) // count)
-            bound, turns = self.draft.tile(member, (own,), names)
-        else:
-            turns, bound = self.draft.tile(member, (count,), names)
-        return turns, bound
+    ) -> tuple[tuple[Member, ...], Member]:
+        """A loop as loops that each thread runs for itself, and the loop that so many threads run:
+        next to each other are iterations of neighbours or, where they read neighbours in memory,
+        or the same, of one thread."""
+        together = 1
+        if found is not None:
+            together = found.neighbours(member, -(-self.draft.trips(member, names) // count))
+        sizes = (count * together, *[together] * (together > 1))
+        trips = self.draft.trips(member, names)
+        loops = self.draft.tile(member, tuple(size for size in sizes if size < trips), names)
+        bound = loops[-2] if together > 1 else loops[-1]
+        return tuple(loop for loop in loops if loop is not bound), bound
 
     def _points(self, points: tuple[Member, ...], names: tuple[str, ...]) -> tuple[Member, ...]:
         """The loops inside of a tile, that of the threads along x last."""

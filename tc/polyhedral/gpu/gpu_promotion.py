@@ -104,13 +104,13 @@ class Promoter:
         time. Returns notes."""
         names = tuple(leaves(branch))
         steps = branch.members if isinstance(branch, Band) else ()
+        if self.found is not None and self._is_found(names):
+            return self._as_found(self.found, steps, names)
         steps = tuple(m for m in steps if not m.coincident)
         if self.sizes is not None or not steps:
             inside, _ = self._tiled(steps, self.sizes or (), names)
             return self._to_shared(inside, names)[0]
         before = self.draft.state
-        if self.found is not None and self._is_found(names):
-            return self._as_found(self.found, steps, names)
 
         def held(size: int) -> tuple[list[str], bool]:
             self.draft.restore(before)
@@ -147,9 +147,10 @@ class Promoter:
         tile = replace(found.tile, steps=(first, *others))
         inside, points = self._tiled(steps, tile.steps, names)
         told, _ = self._to_shared(inside, names)
-        counts = zip(found.reduction.at_once(tile), tile.steps, strict=True)
-        at_once = [count for count, size in counts if size > 1]
-        for loop, count in reversed([*zip(points[-len(at_once) :], at_once, strict=True)]):
+        trips = [self.draft.trips(step, names) for step in steps]
+        counts = zip(found.reduction.at_once(tile), tile.steps, trips, strict=True)
+        at_once = [count for count, size, most in counts if size > 1 or size >= most]
+        for loop, count in reversed([*zip(points, at_once, strict=True)]):
             if 1 < count < self.draft.trips(loop, names):
                 _, loop = self.draft.tile(loop, (count,), names)
             if count > 1:

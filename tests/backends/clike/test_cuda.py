@@ -126,6 +126,21 @@ def test_programs_of_one_launch(case: Case) -> None:
 
 @needs_nvrtc
 @pytest.mark.parametrize("arch", DATA_SHEETS)
+def test_threads_of_many_sums_leave_room_for_another_block(arch: str) -> None:
+    """Each thread has 64 sums; without a spill, 512 threads fit on a multiprocessor."""
+    text = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+    sizes = {"M": 2048, "N": 2048, "K": 2048}
+    found = tc.emit(text, sizes, backend="cuda", device=tc.Gpu.named(arch))
+    assert isinstance(found, CudaText)
+    (launch,), usage = found.launches, found.usage()
+    assert usage is not None
+    assert f"__launch_bounds__({launch.threads}, {512 // launch.threads})" in str(found)
+    assert usage[launch.function].registers <= 128
+    assert usage[launch.function].spills == 0
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", DATA_SHEETS)
 def test_compilers_leave_room_for_blocks_that_wait(arch: str) -> None:
     """For several on each multiprocessor, and without a spill."""
     text = """def chain(float(M,K) A, float(N,K) B) -> (C, D) {

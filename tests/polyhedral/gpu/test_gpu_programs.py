@@ -28,6 +28,8 @@ MOST_ELEMENTS = 1 << 18
 @settings(suppress_health_check=QUIET, max_examples=EXAMPLES)
 @given(cases(700), SEEDS)
 @example(small_case(599, 700), 0)  # a tile with elements between that other blocks have
+@example(small_case(36909, 700), 85)  # a loop of a sum that has one step
+@example(small_case(13548094, 700), 206)  # and one alone
 def test_generated_programs(case: Case, seed: int) -> None:
     check(case, seed)
 

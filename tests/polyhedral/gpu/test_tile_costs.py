@@ -171,6 +171,15 @@ def test_tiles_are_for_sums_whose_operands_are_read_again() -> None:
     assert all(reduction.reads_again for reduction in REDUCTIONS)
 
 
+def test_what_is_read_in_rows_is_read_in_fours() -> None:
+    """Along loops that go on in the rows of an operand; not where a thread has fewer."""
+    reduction = matrices(2048, 2048, 2048)
+    assert reduction.fours(ThreadTile((16, 16), (8, 8), (16,))) == {1}
+    assert reduction.fours(ThreadTile((16, 16), (8, 2), (16,))) == frozenset()
+    transposed = matrices(2048, 2048, 2048, transposed=True)
+    assert transposed.fours(ThreadTile((16, 16), (8, 8), (16,))) == frozenset()
+
+
 TEXTS = {
     "a batch": (
         "def f(float(B,M,K) A, float(B,K,N) B1) -> (C) { C(b,i,j) +=! A(b,i,k) * B1(b,k,j) }",
