@@ -180,6 +180,9 @@ HEADERS = (
     "wavefronts", "model", "H200", "bound by",
 )  # fmt: skip
 COUNTERS = RESULTS / "gpu-counters-nvidia-h200.json"
+SYSTEM_SHARED_BYTES = 1024
+LEAST_COUNTED = 8
+"""Launches from which on the model is ranked beside counters."""
 
 
 def counted_launches() -> Mapping[tuple[str, str], Mapping[str, Any]]:
@@ -193,7 +196,10 @@ def counted_launches() -> Mapping[tuple[str, str], Mapping[str, Any]]:
 
 
 def is_as_counted(launch: Mapping[str, Any], counted: Mapping[str, Any]) -> bool:
-    return all(launch[key] == counted[key] for key in ("registers", "blocks", "threads"))
+    """Whether a launch is like the one that was counted: counters add to its shared memory what
+    CUDA keeps in each block."""
+    alike = all(launch[key] == counted[key] for key in ("registers", "blocks", "threads"))
+    return alike and launch["shared bytes"] + SYSTEM_SHARED_BYTES == counted["shared"]
 
 
 def over_least(launch: Mapping[str, Any], memory: str) -> str:
@@ -251,15 +257,23 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return tabulate(lines, HEADERS, tablefmt="github", disable_numparse=True)
 
 
+def agreement_with_counters(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How the model stands to what an H200 has counted, if that were launches enough."""
+    both = beside_counters(rows)
+    if len(both) < LEAST_COUNTED:
+        return f"{len(both)} of all, too few to rank"
+    ranks, factor, right = agreement(both)
+    return f"""rank correlation {ranks:.2f}, median factor {factor:.2f}; of pairs that differ by a
+quarter in both, {right:.0%} are in the order that was measured"""
+
+
 def report(rows: Sequence[Mapping[str, Any]]) -> str:
-    ranks, factor, right = agreement(beside_counters(rows))
     return f"""{ARCH}, NVRTC {nvrtc.version()}, default options. `model` are times by a model of a
 multiprocessor with the constants of an {MODELLED} (bench/gpu_machines.py), not measured ones; of
 kernels that differ by less than a quarter it does not claim which one is faster
 (gpu-static-public.md). `H200` are times that the counters of an H200 gave
-(gpu-counters-nvidia-h200.json), where the launch had the same blocks, threads and registers then:
-rank correlation {ranks:.2f}, median factor {factor:.2f}; of pairs that differ by a quarter in both,
-{right:.0%} are in the order that was measured.
+(gpu-counters-nvidia-h200.json), where the launch had the same blocks, threads, registers and shared
+memory then: {agreement_with_counters(rows)}.
 
 `fit`: blocks that fit on a multiprocessor. `FFMA`: their share of the hottest loop. `sectors`,
 `wavefronts`: accesses to global and shared memory over the least that their bytes need. `bound
