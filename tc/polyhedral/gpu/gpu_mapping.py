@@ -169,7 +169,8 @@ class _Mapper:
         if not found:
             return None
         _, name, reduction = max(found, key=lambda each: each[0])
-        tile = best_tile(reduction, self.gpu, self.draft.target.room(REGISTER) or 0)
+        room = self.draft.target.room(REGISTER) or 0
+        tile = best_tile(reduction, self.gpu, room, beside=tuple(self.threads.values()))
         variables = tuple(member.values[name].variable for member in members)
         return None if tile is None else TileOfSums(name, variables, reduction, tile)
 
@@ -269,8 +270,8 @@ class _Mapper:
         the threads of other loops of the part."""
         if self.options.threads is not None:
             return self.options.threads[-loops:]
-        along_x, along_y, _ = self.threads.values()
-        most = max(min(THREADS, self.gpu.threads), prod(self.threads.values()))
+        along_x, along_y, along_z = self.threads.values()
+        most = max(min(THREADS, self.gpu.threads), prod(self.threads.values())) // along_z
         edge = most if loops == 1 else max(EDGE, along_x)
         x = min(edge, most // along_y, self.gpu.thread_limits[0])
         if loops == 1:

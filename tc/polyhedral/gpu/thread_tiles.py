@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import zip_longest
 from math import inf, prod
 
 from tc.gpu import Gpu
@@ -33,11 +34,16 @@ MOST_STEPS = 64
 
 @lru_cache(maxsize=256)
 def best_tile(
-    reduction: Reduction, gpu: Gpu, most_results: int, costs: MultiprocessorCosts = COSTS
+    reduction: Reduction,
+    gpu: Gpu,
+    most_results: int,
+    costs: MultiprocessorCosts = COSTS,
+    beside: tuple[int, ...] = (),
 ) -> ThreadTile | None:
     """The cheapest tile that was found, of which a thread holds no more than `most_results` bytes
-    of results; None where there is none."""
-    search = TileSearch(reduction, gpu, most_results, costs)
+    of results; None where there is none. Other loops of the launch are run by so many threads
+    along each axis (`beside`)."""
+    search = TileSearch(reduction, gpu, most_results, costs, beside)
     found = [search.descended(tile) for tile in search.starts()]
     best = min(found, key=search.cycles, default=None)
     return None if best is None or search.cycles(best) == inf else best
@@ -47,10 +53,15 @@ class TileSearch:
     """The lattice of tiles of a reduction, and a descent in it."""
 
     def __init__(
-        self, reduction: Reduction, gpu: Gpu, most_results: int, costs: MultiprocessorCosts = COSTS
+        self,
+        reduction: Reduction,
+        gpu: Gpu,
+        most_results: int,
+        costs: MultiprocessorCosts = COSTS,
+        beside: tuple[int, ...] = (),
     ) -> None:
         self.reduction, self.gpu = reduction, gpu
-        self.most_results, self.costs = most_results, costs
+        self.most_results, self.costs, self.beside = most_results, costs, beside
         extents = reduction.extents[: reduction.parallel]
         self.threads = [_counts(extent, MOST_OF_A_LOOP) for extent in extents]
         self.own = [_counts(extent, MOST_OWN) for extent in extents]
@@ -67,9 +78,11 @@ class TileSearch:
 
     def _is_allowed(self, tile: ThreadTile) -> bool:
         along = [n for loop in self.reduction.by_stride if (n := tile.threads[loop]) > 1]
+        in_block = map(max, zip_longest(along, self.beside, fillvalue=1))
         return (
             len(along) <= len(AXES)
-            and prod(along) <= min(MOST_THREADS, self.gpu.threads)
+            and prod(along) <= MOST_THREADS
+            and prod(in_block) <= self.gpu.threads
             and all(n <= most for n, most in zip(along, self.gpu.thread_limits, strict=False))
         )
 
