@@ -25,6 +25,14 @@ from tc.polyhedral.target import MemoryScope, PartPlan, Target
 UNROLLED = 1024
 """Statements that unrolling makes of a launch at most, where options say nothing."""
 
+OF_A_PROCESSOR = 1024
+"""Results of a sum of products for which a block of one multiprocessor has a tile that computes as
+fast as memory can be read."""
+
+LONG, STRIPS = 512, 8
+"""Steps from which on sums that have fewer results than that for each multiprocessor are split over
+blocks, and into how many parts."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GpuTarget(Target):
@@ -79,7 +87,14 @@ def gpu_target(gpu: Gpu) -> GpuTarget:
             MemoryScope(SHARED, gpu.shared),
         ),
         lanes=1,
-        rewriting=Thresholds(pieces=0),
+        rewriting=Thresholds(
+            pieces=0,
+            shared=OF_A_PROCESSOR * gpu.processors,
+            again=True,
+            long=LONG,
+            strips=STRIPS,
+            parts=4,
+        ),
         fusion_bytes=gpu.shared,
         passes=GPU_PASSES,
         launches=True,

@@ -94,7 +94,7 @@ def _are_independent(one: Statement, other: Statement) -> bool:
 
 def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
     """Whether a reduction is long, and to few elements."""
-    most = limits.few if _has_own_reads(old) else limits.shared
+    most = limits.few if _has_own_reads(old, each=limits.again) else limits.shared
     return _elements(old) <= most and _steps(old) >= limits.long
 
 
@@ -102,11 +102,13 @@ def _elements(old: ShapedStatement) -> int:
     return prod(old.ranges[v].extent for v in old.statement.outer)
 
 
-def _has_own_reads(old: ShapedStatement) -> bool:
+def _has_own_reads(old: ShapedStatement, *, each: bool = False) -> bool:
     """Whether a variable of the left side is in each subscript list that is read: threads that
-    share its values among them read nothing twice. A product of matrices has none."""
+    share its values among them read nothing twice. A product of matrices has none. With `each`,
+    also whether all variables of the left side are in one list, as of a matrix times a vector."""
     reads = [{*index_names(node)} for node in walk(old.statement.rhs) if isinstance(node, Read)]
-    return bool({*old.statement.outer}.intersection(*reads))
+    outer = {*old.statement.outer}
+    return bool(outer.intersection(*reads)) or (each and any(map(outer.issubset, reads)))
 
 
 def _steps(old: ShapedStatement) -> int:

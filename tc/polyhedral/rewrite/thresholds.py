@@ -29,6 +29,7 @@ class Thresholds:
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
     shared: int = 1 << 14
+    again: bool = False
     rows: int = 0
     sums: int = 0
     parts: int = 16
