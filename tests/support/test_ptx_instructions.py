@@ -447,6 +447,24 @@ def test_shared_local_and_generic_memory() -> None:
     assert (launched(body, out, threads=64)[0] == np.arange(64)[::-1]).all()
 
 
+def test_addresses_of_32_bits() -> None:
+    """A register below all of shared memory, and what is added to it."""
+    out = np.zeros(64, np.uint32)
+    body = """
+    .shared .align 16 .b8 tile[256];
+    mov.u32 %r2, tile;
+    mad.lo.s32 %r3, %r0, 4, %r2;
+    add.s32 %r3, %r3, -256;
+    st.shared.u32 [%r3+256], %r0;
+    ld.shared.u32 %r4, [%r3+256];
+    mad.wide.u32 %d15, %r0, 4, %d0;
+    st.global.u32 [%d15], %r4;
+    """
+    assert (launched(body, out, threads=64)[0] == np.arange(64)).all()
+    with pytest.raises(PtxError, match="out of bounds"):
+        launched(body.replace("[%r3+256]", "[%r3+252]"), out, threads=64)
+
+
 def test_atomics() -> None:
     counts = np.array([0] * 8 + [1], np.uint32)
     body = """

@@ -82,9 +82,11 @@ def _address(operand: str, function: Function) -> Reads:
         raise Unreadable(operand)
     base, offset = found[1], np.int64(int(found[2] or "0", 0))
     if base.startswith("%"):
-        wide = function.type_of(base).itemsize == 8
-        read = reader(base, "s64" if wide else "u32", function)
-        return lambda block, threads: read(block, threads).astype(np.int64) + offset
+        if function.type_of(base).itemsize == 8:
+            read = reader(base, "s64", function)
+            return lambda block, threads: read(block, threads) + offset
+        low = reader(base, "u32", function)  # of 32 bits, whatever is added
+        return lambda block, threads: low(block, threads).astype(np.int64) + offset & 0xFFFFFFFF
     start = _constant(base, np.dtype(np.int64), function) + offset
     return lambda _block, threads: np.full(len(threads.numbers), start)
 
