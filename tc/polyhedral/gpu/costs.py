@@ -39,6 +39,10 @@ class MultiprocessorCosts:
     direct_waiting: float = 250.0
     """From a read of shared memory, or of the second cache, to its first use."""
 
+    across_rows: float = 1.5
+    """How many times longer shared memory takes where a warp reads several rows, which have some
+    banks in common."""
+
     copy_instructions: float = 4.0
     """Instructions with which a thread copies an element: a read, a store, the places of both."""
 
@@ -303,7 +307,7 @@ def cost_of(
     costs: MultiprocessorCosts = COSTS,
 ) -> TileCost | None:
     """What a tile costs; None where a block cannot have it."""
-    work = _BlockWork(tile, reduction, gpu)
+    work = _BlockWork(tile, reduction, gpu, costs)
     results = 4 * work.own * reduction.result.words
     if results > most_results or work.registers > gpu.thread_registers or work.shared > gpu.shared:
         return None
@@ -325,7 +329,9 @@ def cost_of(
 class _BlockWork:
     """What a block does for some steps of a reduction, and how often."""
 
-    def __init__(self, tile: ThreadTile, reduction: Reduction, gpu: Gpu) -> None:
+    def __init__(
+        self, tile: ThreadTile, reduction: Reduction, gpu: Gpu, costs: MultiprocessorCosts
+    ) -> None:
         self.tile, self.reduction, self.gpu = tile, reduction, gpu
         own, steps = tile.own, tile.steps
         self.threads = prod(tile.threads)
@@ -354,7 +360,8 @@ class _BlockWork:
                     turns = width // 2  # neighbours of a warp read the same
                 elif width == 1 and operand.moves_with(x) and x in reduction.windows:
                     turns = gcd(own[x], gpu.warp)
-                self.wavefronts += reads * turns
+                moving = sum(n > 1 and operand.moves_with(loop) for loop, n in enumerate(lanes))
+                self.wavefronts += reads * turns * (costs.across_rows if moving > 1 else 1)
                 self.copied_words += held * operand.words
                 self.shared += bytes_in_shared(4 * held * operand.words)
                 copies = -(-held // self.threads) * operand.words

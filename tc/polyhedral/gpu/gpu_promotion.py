@@ -223,26 +223,30 @@ class Promoter:
             is_shared = self._is_found(names) and 2 * copied <= reads
             counted = reads if is_shared or not self._is_coalesced(tensor, users) else 0
             if copied < reads:
-                yield self._move(tensor, found.counts, counted, copied, statements)
+                yield self._move(tensor, below, counted, copied, statements)
         for name in dict.fromkeys(a.tensor for s in statements for a in s.gathers):
             waits = waits_of_gathered(name, statements, below, self.draft.info)
             found = below.box(name)
             if found is not None and waits is not None and waits[1] < waits[0]:
-                yield self._move(name, found.counts, *waits, statements)
+                yield self._move(name, below, *waits, statements)
 
     def _move(
         self,
         tensor: str,
-        counts: tuple[int, ...],
+        below: Footprint,
         before: int,
         after: int,
         statements: Sequence[ScopStatement],
     ) -> Move:
-        """The move of a tensor to shared memory, where rows have an odd pitch."""
-        pitch = None
-        if prod(counts[:-1]) > 1 and (self.found is None or self.found.crosses_rows(tensor)):
+        """The move of a tensor to shared memory, where rows have an odd pitch: rows with what lies
+        beyond the ends of ranges, for which the buffer has room, too."""
+        found = below.box(tensor)
+        assert found is not None
+        counts, pitch = found.counts, None
+        held = (below.box(tensor, tails=True) or found).counts
+        if prod(held[:-1]) > 1 and (self.found is None or self.found.crosses_rows(tensor)):
             is_wide = self.found is not None and self.found.reads_wide(tensor)
-            pitch = odd_pitch(counts[-1], WIDE if is_wide else 1)
+            pitch = odd_pitch(held[-1], WIDE if is_wide else 1)
         padded = self.draft.info.fill(tensor, statements) is not None
         wanted = self.options.unroll_copies
         unroll = self.found is not None if wanted is None else wanted

@@ -92,7 +92,7 @@ class TileSearch:
         yield ThreadTile(ones, ones, self.steps[-1])
         first, *others = self.reduction.by_stride
         for second in others or (first,):
-            for along_x, along_y, own in ((32, 8, 2), (8, 8, 4)):
+            for along_x, along_y, own in ((32, 8, 2), (8, 8, 4), (64, 4, 4)):
                 threads, mine = [1] * self.reduction.parallel, [1] * self.reduction.parallel
                 for loop, wanted in ((second, along_y), (first, along_x)):
                     threads[loop] = max(n for n in self.threads[loop] if n <= wanted)

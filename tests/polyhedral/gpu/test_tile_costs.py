@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tc
+from tc.polyhedral.gpu import gpu_mapping
 from tc.polyhedral.gpu.costs import (
     COSTS,
     MultiprocessorCosts,
@@ -201,3 +202,18 @@ def test_operands_that_blocks_hold(name: str) -> None:
     zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     notes = str(tc.explain(text, zeros, backend="cuda", stage="mapping", device=H100))
     assert {name for name in shapes if f"{name} in shared" in " ".join(notes.split())} == held
+
+
+CONV = """def conv(float(B,C,H,W) I, float(F,C,K,L) W1) -> (O) {
+  O(b,f,h,w) +=! I(b,c,h+kh,w+kw) * W1(f,c,kh,kw)
+}"""
+
+
+@pytest.mark.parametrize("own", [2, 3, 5, 7, 9])
+def test_operands_of_windows_are_held_at_edges(own: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of buffers have room for what lies beyond the ends of ranges, too."""
+    tile = ThreadTile((1, 2, 4, -(-54 // own)), (1, 2, 2, own), (4, 3, 3))
+    monkeypatch.setattr(gpu_mapping, "best_tile", lambda *_, **__: tile)
+    zeros = {"I": np.zeros((2, 8, 56, 56), np.float32), "W1": np.zeros((16, 8, 3, 3), np.float32)}
+    told = str(tc.explain(CONV, zeros, backend="cuda", stage="mapping", device=H100))
+    assert "I in shared" in " ".join(told.split())

@@ -105,6 +105,8 @@ class Block:
         static = -(-sizes.get("shared", 0) // 16) * 16  # NVRTC reads to the end of 16 bytes
         sizes["shared"] = static + launch.dynamic
         self.memory = BlockMemory(launch.memory, self.count, sizes)
+        for begin, end in (*launch.function.gaps, (launch.function.sizes.get("shared", 0), static)):
+            self.memory.shared.gaps[begin:end] = True
         self.registers = Registers(self.count)
         self.everyone = np.arange(self.count)
         self.special = {"%laneid": self.everyone % 32, "%warpid": self.everyone // 32}

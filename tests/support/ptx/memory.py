@@ -35,7 +35,8 @@ def check_alignment(addresses: Array, size: int, threads: Array) -> None:
 
 
 class Region:
-    """Bytes from the address `start` on, each thread its own where they are `private`."""
+    """Bytes from the address `start` on, each thread its own where they are `private`; in `gaps`
+    between arrays nothing may be stored, though wide loads read them."""
 
     def __init__(self, name: str, start: int, size: int, private: int = 0) -> None:
         self.name, self.start, self.size = name, start, size
@@ -43,6 +44,7 @@ class Region:
         self.pad = start % 16
         rounded = -(-(self.pad + max(self.pitch * private, size)) // 16) * 16
         self.bytes = np.full(rounded, UNWRITTEN, np.uint8)
+        self.gaps = np.zeros(rounded, bool)
         self._views: dict[np.dtype[Any], Array] = {}
 
     @property
@@ -148,6 +150,12 @@ class BlockMemory:
             places = region.places(at[where], values.itemsize, values.shape[1], threads[where])
             if region.number not in self._own:
                 self.memory.will_change(region)
+            elif (into := region.gaps.reshape(-1, values.itemsize)[places].any((1, 2))).any():
+                first = int(into.argmax())
+                raise Fault(
+                    f"{at[where][first]:#x} is in no array of {region.name}: out of bounds",
+                    int(threads[where][first]),
+                )
             region.elements(values.dtype)[places] = values[where]
 
     def _parts(self, at: Array, threads: Array) -> Iterator[tuple[Region, Any]]:

@@ -53,13 +53,15 @@ class Instruction:
 @dataclass
 class Function:
     """A kernel. `registers` are their types by name, without numbers; `variables` the addresses of
-    shared and local arrays and of parameters by name; `sizes` the bytes of these memories."""
+    shared and local arrays and of parameters by name; `sizes` the bytes of these memories; `gaps`
+    lie between shared arrays."""
 
     name: str
     parameters: list[str] = field(default_factory=list)
     registers: dict[str, np.dtype] = field(default_factory=dict)
     variables: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
 
@@ -73,7 +75,10 @@ class Function:
         """A match of `_VARIABLE`."""
         size, space = TYPES[found["type"]].itemsize, found["space"]
         align = int(found["align"] or size)
-        start = -(-self.sizes.get(space, 0) // align) * align
+        before = self.sizes.get(space, 0)
+        start = -(-before // align) * align
+        if space == "shared":
+            self.gaps.append((before, start))
         self.variables[found["name"]] = start
         self.sizes[space] = start + size * int(found["count"] or not found["array"])
 
