@@ -258,12 +258,24 @@ class _Mapper:
             sizes = [min(extents[0], prod(self._wanted_threads(1)))]
         else:
             sizes = [*[1] * (len(members) - 2), *(min(extent, EDGE) for extent in extents[-2:])]
+            if any(self.draft.info.scop.statement(name).accumulates for name in names):
+                sizes[-2] = self._rows_of_a_block(sizes, extents)
         return [
             self.draft.decide(
                 f"tile of {self.draft.name(member, names)}", names, size, partial(_sizes, extent)
             )
             for member, size, extent in zip(members, sizes, extents, strict=True)
         ]
+
+    def _rows_of_a_block(self, sizes: list[int], extents: list[int]) -> int:
+        """How many iterations of the last loop but one a tile has, so that all multiprocessors have
+        blocks, as each result takes many steps."""
+        rows = sizes[-2]
+        others = zip((*sizes[:-2], sizes[-1]), (*extents[:-2], extents[-1]), strict=True)
+        blocks = prod(-(-extent // size) for size, extent in others)
+        while rows > 1 and blocks * -(-extents[-2] // rows) < self.gpu.processors:
+            rows //= 2
+        return rows
 
     def _wanted_threads(self, loops: int) -> tuple[int, ...]:
         """How many threads there may be along each of the innermost loops, outermost first, beside

@@ -56,3 +56,14 @@ def test_sums_are_right(steps: int) -> None:
     expected = np.maximum(wide["I"] @ wide["W1"].T + wide["B1"], 0)
     bound = tc.error_bound(MLP1, *inputs.values())
     assert (abs(found - expected) <= bound).all()
+
+
+LUT = "def LUT(float(E,D) T, int(B,L) I) -> (O) { O(i,j) +=! T(I(i,k),j) }"
+
+
+@pytest.mark.parametrize("rows", [61, 128, 1000])
+def test_gathered_rows_are_for_all_multiprocessors(rows: int) -> None:
+    """A block has fewer rows of results where blocks of more would be few."""
+    inputs = [np.zeros((1000, 64), np.float32), np.zeros((rows, 50), np.int32)]
+    (launch,) = tc.emit(LUT, inputs, backend="cuda", device=H100).launches
+    assert launch.blocks >= min(2 * rows, H100.processors)
