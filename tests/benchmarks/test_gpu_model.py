@@ -18,6 +18,8 @@ from bench.gpu_static import counted_launches, is_as_counted, kernel_row
 from bench.multiprocessor import Cost, Found, Work, run
 from bench.public_products import OUT, TABLES, agreement, seconds_of, text_of
 from tc.backends import nvrtc, sass
+from tc.backends.clike.cuda_dialect import CUDA
+from tc.backends.clike.printer import functions_of
 from tc.backends.sass import Control, Instruction
 from tests.support.ptx.machine import Launch
 from tests.support.ptx.memory import GlobalMemory
@@ -241,16 +243,19 @@ def test_multiply_adds_are_those_of_ptx(name: str) -> None:
     """However ptxas unrolled loops, and whatever it left over: it drops none and adds none."""
     needs_nvdisasm()
     text, memory = gpu_static.emitted(gpu_static.ALL[name]), Memory()
-    compiled, (geometry,) = nvrtc.compiled(str(text), "sm_90", lines=True), text.launches
-    (function,) = parse(compiled.ptx).values()
-    (code,) = sass.disassembled(compiled.cubin).values()
-    addresses = [gpu_static.placed(b, memory, 1) for b in text.kernel.arguments]
-    launch = Launch(function, geometry.grid, geometry.block, addresses, memory, geometry.dynamic)
-    counts = block_counts(launch, (0, 0, 0), memory)
-    times = work_of(code, counts, {}, 1.0).times()
-    of_ptx = sum(counts.times[n] for n, i in enumerate(function.code) if i.name == "fma")
-    of_code = sum(times[:, n] for n, i in enumerate(code) if i.kind == "FFMA")
-    np.testing.assert_array_equal(of_code, of_ptx)
+    compiled = nvrtc.compiled(str(text), "sm_90", lines=True)
+    functions, codes = parse(compiled.ptx), sass.disassembled(compiled.cubin)
+    addresses = {b.name: gpu_static.placed(b, memory, 1) for b in text.kernel.arguments}
+    printed = functions_of(text.kernel, CUDA)
+    for one, geometry in zip(printed, text.launches, strict=True):
+        function, code = functions[geometry.function], codes[geometry.function]
+        given = [addresses[buffer.name] for buffer in one.arguments]
+        launch = Launch(function, geometry.grid, geometry.block, given, memory, geometry.dynamic)
+        counts = block_counts(launch, (0, 0, 0), memory)
+        times = work_of(code, counts, {}, 1.0).times()
+        of_ptx = sum(counts.times[n] for n, i in enumerate(function.code) if i.name == "fma")
+        of_code = sum(times[:, n] for n, i in enumerate(code) if i.kind == "FFMA")
+        np.testing.assert_array_equal(of_code, of_ptx)
 
 
 # --- what is missing --------------------------------------------------------------------------
