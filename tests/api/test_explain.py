@@ -137,7 +137,8 @@ def test_options_are_told() -> None:
 
 def test_buffers_hold_halves_as_floats() -> None:
     tmm = "def tmm(half(M,K) A, half(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
-    text = tc.explain(tmm, {"M": 32, "N": 32, "K": 32}, backend="cuda").stages["mapping"]
+    sizes, tiles = {"M": 32, "N": 32, "K": 32}, tc.Options(gpu=tc.GpuOptions(tile=(32, 32)))
+    text = tc.explain(tmm, sizes, backend="cuda", options=tiles).stages["mapping"]
     held = (
         f"32 x 33 of A, {32 * 33 * 4 / 1024:.3g} KiB, in memory that the threads of a block share"
     )
