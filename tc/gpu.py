@@ -163,6 +163,10 @@ _EACH_OF_A_WARP, _PARTS = 8, 4
 """How many registers of each thread of a warp come together, and in how many equal parts the
 registers of a multiprocessor lie, of which a warp has one."""
 
+REGISTERS_BESIDE = 64
+"""Registers that a thread is given beside those in which it holds tiles and sums: without spills,
+the programs of the table need up to 62 (NVRTC 13, sm_90)."""
+
 SHARED_ALIGNMENT_BYTES = 16
 """Bytes to which arrays in shared memory are aligned: the widest load of a thread."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from tc.backends import nvrtc, sass
 from tc.backends.base import KernelText
 from tc.backends.call_memory import FailureRecord
 from tc.backends.clike.cuda_dialect import CUDA as CUDA_DIALECT
-from tc.backends.clike.cuda_dialect import FLAGS, cuda_for, for_any_address
+from tc.backends.clike.cuda_dialect import FLAGS, cuda_for
 from tc.backends.clike.printer import functions_of, launches_of, print_kernel
 from tc.backends.cuda_driver import INSTALL, DriverError, opened_driver
 from tc.backends.cuda_errors import NEWER_DRIVER, NEWER_NVRTC, OLDER_NVRTC, KernelOnDevice
@@ -156,7 +155,9 @@ class CudaBackend:
             cubin = compile_text(replace(text, source=source), gpu.arch)
             return steps_of(at, functions, launches, gpu, cubin)
 
-        later = partial(steps, for_any_address(text.source))
+        def later() -> tuple[LaunchStep, ...]:
+            return steps(print_kernel(kernel, cuda_for(gpu, aligned=False)))
+
         return CudaKernel(text.source, at, steps(text.source), FailureRecord.of(kernel), later)
 
 

@@ -9,7 +9,7 @@ from tc.kernel.passes.loads_ahead import MOST_AHEAD, load_ahead
 from tc.kernel.printer import to_text
 from tc.kernel.rebuild import Stmts
 
-I = Var("i", INT64)  # noqa: E741
+INDEX = Var("i", INT64)
 BUFFERS = (
     Buffer("a", FLOAT32, (99,), (1,), "input"),
     Buffer("o", FLOAT32, (99,), (1,), "output"),
@@ -18,7 +18,7 @@ BUFFERS = (
 
 
 def copy(number: int, source: str = "a", target: str = "s") -> Store:
-    place = Binary("+", I, constant(number, INT64), INT64)
+    place = Binary("+", INDEX, constant(number, INT64), INT64)
     return Store(target, (place,), Load(source, (place,), FLOAT32))
 
 
@@ -34,7 +34,7 @@ def order(*stmts: Stmt) -> str:
 
 
 def test_places_that_are_computed_between_stay_before() -> None:
-    j = Let("j", Binary("*", I, I, INT64))
+    j = Let("j", Binary("*", INDEX, INDEX, INT64))
     last = Store("s", (Var("j", INT64),), Load("a", (Var("j", INT64),), FLOAT32))
     assert after(copy(0), j, last) == [
         "let a_1: float32 = a[i + 0]",
@@ -47,9 +47,9 @@ def test_places_that_are_computed_between_stay_before() -> None:
 
 def test_what_reads_shared_memory_stays_in_order() -> None:
     """Here, and in the condition of a branch."""
-    near = Store("s", (I,), Load("s", (constant(5, INT64),), FLOAT32))
+    near = Store("s", (INDEX,), Load("s", (constant(5, INT64),), FLOAT32))
     zero = constant(0.0, FLOAT32)
-    asked = If(Compare("<", Load("s", (I,), FLOAT32), zero), (copy(3),))
+    asked = If(Compare("<", Load("s", (INDEX,), FLOAT32), zero), (copy(3),))
     for middle in (near, asked):
         kernel = Kernel("f", BUFFERS, ((copy(0), copy(1), middle, copy(2)),))
         (region,) = load_ahead(kernel).regions

@@ -17,7 +17,7 @@ from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling
 from tc.backends.clike.grid_text import has_grid_barrier
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, FLOAT64, DType
-from tc.gpu import SHARED_ALIGNMENT_BYTES, Gpu
+from tc.gpu import REGISTERS_BESIDE, SHARED_ALIGNMENT_BYTES, Gpu
 from tc.kernel.ir import For, Grid, Kernel, Set, statements
 
 STATIC_SHARED_BYTES = 48 << 10
@@ -96,12 +96,11 @@ _RESPELT: Mapping[str, str] = {
 """Words of C99 in helper functions."""
 
 
-BESIDE_SUMS, MANY_SUMS = 64, 32
-"""Registers of a thread beside the sums that it holds, and the sums from which on these decide how
-many blocks a multiprocessor has room for."""
+MANY_SUMS = 32
+"""Sums of a thread from which on these decide how many blocks a multiprocessor has room for."""
 
 
-def _head(grid: Grid | None, gpu: Gpu = Gpu()) -> str:  # noqa: B008
+def _head(gpu: Gpu, grid: Grid | None) -> str:
     """The head of the function for a grid. Where blocks wait for each other, all blocks run at
     once, so the threads get few enough registers for `blocks / processors` blocks on each
     multiprocessor. Where each thread holds many sums, it has as many registers as these need, but
@@ -111,7 +110,7 @@ def _head(grid: Grid | None, gpu: Gpu = Gpu()) -> str:  # noqa: B008
     each = -(-blocks // gpu.processors)
     sums = _sums(grid) if grid else 0
     if each == 1 and sums >= MANY_SUMS:
-        each = gpu.blocks_at_once(threads, 0, BESIDE_SUMS + sums) // gpu.processors
+        each = gpu.blocks_at_once(threads, 0, REGISTERS_BESIDE + sums) // gpu.processors
     bounds = f"{threads}, {each}" if each > 1 else f"{threads}"
     return f'extern "C" __global__ void __launch_bounds__({bounds})'
 
@@ -160,7 +159,7 @@ CUDA = Dialect(
     respelt=respelling(_RESPELT, _SUFFIXES["uint64"]),
     reserved=RESERVED,
     preamble=_preamble,
-    head=_head,
+    head=partial(_head, Gpu()),
     space="",
     restrict="__restrict__",
     unused="(void)&{};",  # without an address it warns of what is written and not read
@@ -185,16 +184,7 @@ CUDA = Dialect(
 )
 
 
-_ASSUMED = re.compile(
-    r"^ +\w+ = \(.*\)__builtin_assume_aligned\(.*\);\n|^//   at multiples of .*\n", re.MULTILINE
-)
-
-
-def for_any_address(source: str) -> str:
-    """A text that takes no address to be aligned, of one that may."""
-    return _ASSUMED.sub("", source)
-
-
-def cuda_for(gpu: Gpu) -> Dialect:
-    """CUDA C++ for a GPU, whose multiprocessors bound the registers of threads."""
-    return replace(CUDA, head=partial(_head, gpu=gpu))
+def cuda_for(gpu: Gpu, *, aligned: bool = True) -> Dialect:
+    """CUDA C++ for a GPU, whose multiprocessors bound the registers of threads. Arrays lie at
+    multiples of their `wide_bytes`, or, unless they are `aligned`, anywhere."""
+    return replace(CUDA, head=partial(_head, gpu), aligned=CUDA.aligned if aligned else "")

@@ -93,14 +93,15 @@ class ThreadTile:
 @dataclass(frozen=True)
 class Operand:
     """What a statement reads of a tensor: for each dimension by how many elements a step of each
-    loop moves, parallel loops first; in words of 32 bits. `strides`: the elements of memory. What
-    moves in two ways, as A(i,k) and A(j,k), is `alone` in no box that shared memory holds."""
+    loop moves, parallel loops first, and by how many elements of memory (`strides`); an element has
+    so many `words` of 32 bits. Of what is read in two ways, as A(i,k) and A(j,k), no box holds all
+    (`has_box`)."""
 
     tensor: str
     moves: tuple[tuple[int, ...], ...]
     strides: tuple[int, ...]
     words: int
-    alone: bool = True
+    has_box: bool = True
 
     def elements(self, counts: Sequence[int], apart: Sequence[int]) -> int:
         """How many elements so many iterations of each loop touch at most, which are so far apart:
@@ -262,7 +263,7 @@ def reduction_of(
         tuple(extents),
         len(loops),
         _operand(statement.write, variables, info),
-        tuple(replace(operand, alone=ways[operand.tensor] == 1) for operand in found.values()),
+        tuple(replace(operand, has_box=ways[operand.tensor] == 1) for operand in found.values()),
         max(1, _operations(update)) * (info.bits(statement) // 32),
     )
 
@@ -350,7 +351,7 @@ class _BlockWork:
             each = operand.elements((*own, *together), apart) / prod(together)
             near += operand.elements((*own, *ones), apart) * operand.words
             held = operand.elements((*tile.sizes, *steps), everything)
-            if operand.alone and 2 * held <= self.threads * each * self.steps:
+            if operand.has_box and 2 * held <= self.threads * each * self.steps:
                 wide = {*fours, -1} if together[-1] % WIDE == 0 else fours
                 width = WIDE if any(map(operand.goes_along_last, wide)) else 1
                 reads = each * operand.words / width

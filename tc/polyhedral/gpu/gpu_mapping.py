@@ -14,7 +14,7 @@ from functools import partial
 from itertools import product
 from math import prod
 
-from tc.gpu import Gpu
+from tc.gpu import REGISTERS_BESIDE, Gpu
 from tc.kernel.ir import GRID
 from tc.options import GpuOptions
 from tc.plan import AXES, BLOCK, REGISTER, SERIAL, THREAD, UNROLL, Bind, Sink
@@ -372,8 +372,8 @@ class _Mapper:
             if count == 1:
                 serial.append(member)
             elif count < trips and (member.span is None or trips % count == 0):
-                own, bound = self._shared_out(member, count, names, found)
-                serial += own
+                inside_thread, bound = self._shared_out(member, count, names, found)
+                serial += inside_thread
             threads.append((bound, count))
         bound_members = tuple(member for member, count in threads if count > 1)
         self.draft.order((*bound_members, *serial), names)
@@ -494,10 +494,6 @@ def _sizes(extent: int) -> list[int]:
 
 # --- grids whose blocks are all resident ------------------------------------------------------
 
-BESIDE_TILES = 64
-"""Registers that a thread is given beside those of its tiles: without spills, the programs of the
-table need up to 62 (NVRTC 13, sm_90)."""
-
 _MOST_TURNS = 64
 """Turns that are tried along an axis; to an axis that needs more, all blocks go."""
 
@@ -511,7 +507,7 @@ def blocks_too_many(part: Node, scop: Scop, gpu: Gpu) -> tuple[int, int] | None:
     """The blocks of a launch, and how many of them run at a time, if these are fewer."""
     sizes = launch_sizes(part, scop)
     blocks, threads = (prod(sizes.get((role, a), 1) for a in AXES) for role in (BLOCK, THREAD))
-    registers = min(gpu.thread_registers, BESIDE_TILES + -(-register_bytes(part, scop) // 4))
+    registers = min(gpu.thread_registers, REGISTERS_BESIDE + -(-register_bytes(part, scop) // 4))
     most = gpu.blocks_at_once(threads, shared_bytes(part, scop), registers)
     return (blocks, most) if blocks > most else None
 

@@ -92,18 +92,18 @@ def tree_of(text: str, inputs: dict[str, Any], wanted: tc.Options) -> Any:
 
 def test_the_tile_has_an_axis_for_each_digit() -> None:
     tree = tree_of(MM, random(A=(32, 6), B=(6, 16)), options(*TILED, HELD))
-    assert (
-        to_text(tree)
-        == """\
-band [i div 16 block y *, j div 8 block x *, i mod 8 div 2 thread y *, j mod 4 div 2 thread x *] permutable
-  promote C to register C_acc[2x2x2x2] (copied out)
-    sequence
-      band [i mod 16 div 8 unroll *, i mod 2 unroll *, j mod 8 div 4 unroll *, j mod 2 unroll *] permutable
-        S0.init
-      band [k] permutable
-        band [i mod 16 div 8 unroll *, i mod 2 unroll *, j mod 8 div 4 unroll *, j mod 2 unroll *] permutable
-          S0"""  # noqa: E501
-    )
+    blocks, threads = "i div 16 block y *, j div 8 block x *", "i mod 8 div 2 thread y *"
+    own = "i mod 16 div 8 unroll *, i mod 2 unroll *, j mod 8 div 4 unroll *, j mod 2 unroll *"
+    assert to_text(tree).splitlines() == [
+        f"band [{blocks}, {threads}, j mod 4 div 2 thread x *] permutable",
+        "  promote C to register C_acc[2x2x2x2] (copied out)",
+        "    sequence",
+        f"      band [{own}] permutable",
+        "        S0.init",
+        "      band [k] permutable",
+        f"        band [{own}] permutable",
+        "          S0",
+    ]
 
 
 PLANS = {

@@ -13,15 +13,10 @@ from tc.kernel.evaluate import evaluate
 from tc.plan import Split
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.schedule import to_text
+from tests.polyhedral.gpu.test_gpu_mapping import SOFTMAX
 from tests.support.bounds import as_tuple, assert_computes
 from tests.support.pipeline import checked
 
-SOFTMAX = """def softmax(float(N,M) x) -> (o) {
-  m(i) max=! x(i,j)
-  e(i,j) = exp(x(i,j) - m(i))
-  s(i) +=! e(i,j)
-  o(i,j) = e(i,j) / s(i)
-}"""
 DOWN = """def down(float(N,M) x) -> (o) {
   m(j) max=! x(i,j)
   e(i,j) = exp(x(i,j) - m(j))

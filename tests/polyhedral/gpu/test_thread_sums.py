@@ -19,6 +19,7 @@ from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.schedule import to_text
 from tests.polyhedral.gpu.test_barriers_needed import without_each
+from tests.polyhedral.gpu.test_gpu_mapping import SOFTMAX
 from tests.support.bounds import assert_computes
 from tests.support.launch_trees import without_each_barrier
 from tests.support.opencl import on_pocl
@@ -33,12 +34,6 @@ PRODUCT = "def product(double(N,M) a) -> (o) { o(i) *=! a(i,j) }"
 HALVES = "def halves(half(N,M) a) -> (o) { o(i) +=! a(i,j) }"
 ANY = "def any(bool(N,M) a) -> (o) { o(i) max=! a(i,j) }"
 MORE = "def more(float(N,M) a, float(N) b) -> (o) { o(i) = b(i)  o(i) += a(i,j) }"
-SOFTMAX = """def softmax(float(N,M) x) -> (o) {
-  m(i) max=! x(i,j)
-  e(i,j) = exp(x(i,j) - m(i))
-  s(i) +=! e(i,j)
-  o(i,j) = e(i,j) / s(i)
-}"""
 NORM = """def norm(float(N,M) x) -> (o, mean, v) {
   s(i) +=! x(i,j)
   mean(i) = s(i) / 8
