@@ -24,7 +24,7 @@ from tc.kernel.passes.stores import store_whole_lines
 from tc.kernel.passes.unroll import unroll
 from tc.kernel.passes.value_numbering import number_values
 from tc.kernel.passes.vector_functions import expand_vector_functions, has_vector_form
-from tc.kernel.passes.vectorize import vectorize
+from tc.kernel.passes.vectorize import leave_as_loops, vectorize
 
 
 def _with_vectors(context: PassContext) -> bool:
@@ -54,9 +54,12 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass(
         "vectorization",
-        "vector loops become vectors, conditions in them masks",
-        lambda kernel, context: vectorize(kernel, supports=_supported(context)),
-        _with_vectors,
+        "vector loops become vectors, conditions in them masks; without vectors, plain loops",
+        lambda kernel, context: (
+            vectorize(kernel, supports=_supported(context))
+            if _with_vectors(context)
+            else leave_as_loops(kernel)
+        ),
     ),
     Pass(
         "unrolling",

@@ -60,6 +60,23 @@ def vectorize(kernel: ir.Kernel, *, supports: Supports = lambda _: True) -> ir.K
     return rebuild.map_regions(kernel, lambda region: scope.map(region, each))
 
 
+def leave_as_loops(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel with loops marked "vector" as plain loops, for processors without vectors: what
+    comes next may put several statements into their bodies.
+
+    >>> from tc.dtypes import INT64
+    >>> loop = ir.For("i", ir.Const(0, INT64), ir.Const(4, INT64), (), mark="vector")
+    >>> leave_as_loops(ir.Kernel("f", (), ((loop,),))).regions[0][0].mark
+    ''
+    """
+
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        is_marked = isinstance(stmt, ir.For) and stmt.mark == "vector"
+        return (rebuild.changed(stmt, mark="") if is_marked else stmt,)
+
+    return rebuild.map_regions(kernel, lambda region: rebuild.map_each(region, each))
+
+
 def _straight_line(
     loop: ir.For, is_accumulation: bool, bounds: Bounds, context: VectorContext
 ) -> list[ir.Stmt]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tc.dtypes import BOOL, FLOAT32, INT64
 from tc.errors import InternalError
 from tc.kernel.folding import binary
-from tc.kernel.ir import Binary, Const, For, If, Kernel, Let, Load, Reduce, Set, Store, Var
+from tc.kernel.ir import Binary, Buffer, Const, For, If, Kernel, Let, Load, Reduce, Set, Store, Var
 from tc.kernel.pass_manager import Pass, PassContext, run_passes, trace_passes
 from tc.kernel.passes.pass_list import PASSES
 from tests.kernel.marked import (
@@ -236,6 +236,17 @@ def test_finished_kernels_give_the_same(
 @given(made=marked_kernels())
 def test_without_vectors(made: tuple[Kernel, tuple[str, ...]]) -> None:
     assert_same(made[0], partial(finish, lanes_bits=0))
+
+
+def test_sums_of_loops_without_vectors_may_have_locals() -> None:
+    """A load that stands in a term twice is a local of the loop, which is marked no more."""
+    zero, x, load = Const(0, INT64), Var("x", INT64), Load("a", (Const(3, INT64),), INT64)
+    term = Binary("+", load, load, INT64)
+    lanes = For("l", zero, Const(4, INT64), (Set("x", Binary("+", x, term, INT64)),), mark="vector")
+    loop = For("c", zero, Const(3, INT64), (lanes,))
+    buffers = (Buffer("a", INT64, (5,), (1,), "input"), Buffer("o", INT64, (1,), (1,), "output"))
+    kernel = Kernel("sums", buffers, ((Let("x", zero), loop, Store("o", (zero,), x)),))
+    assert_same(kernel, partial(finish, lanes_bits=0))
 
 
 @pytest.mark.slow
