@@ -429,7 +429,8 @@ class NativePool:
             found.append(measure(threads))
         spinning, waking = found[0], min(found[1:])
         memory.spinning = spinning if spinning < SPIN_TICKS else USUAL_SPINNING_TICKS
-        memory.waking = max(waking, spinning) if waking < SPIN_TICKS else USUAL_WAKING_TICKS
+        waking = waking if waking < SPIN_TICKS else USUAL_WAKING_TICKS
+        memory.waking = max(waking, memory.spinning)
 
 
 def _wait(condition: Callable[[], bool]) -> None:

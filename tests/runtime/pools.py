@@ -10,7 +10,7 @@ import ctypes, os, random, sys, threading, time
 import numpy as np
 from tc.runtime.object_files import new_engine, parse_module
 from tc.runtime.thread_pool import ALWAYS, SPIN_TICKS, SLOTS, NativePool, compile_pool
-from tc.runtime.thread_pool import Regions, ThreadPool
+from tc.runtime.thread_pool import SPINNING_TRIALS, WAKING_TRIALS, Regions, ThreadPool
 
 code = '''
 declare i64 @llvm.readcyclecounter()

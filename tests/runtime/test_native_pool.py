@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tc.runtime import loaded, thread_pool
+from tc.runtime.thread_pool import SPIN_TICKS
 from tests.runtime.pools import run_script
 from tests.support.processes import ended_well, run_python, told
 
@@ -173,9 +174,8 @@ for patience, pays in [(1 << 40, 1), (1, 0), (0, 0)]:
     memory.patience = patience
     runs(100)
     assert runs(100) == pays
-memory.patience = 1 << 40
-memory.last = 0
-assert not runs(100)  # the first after a pause
+memory.patience, memory.last = 1 << 20, 0
+assert not runs(100)  # the first after a pause: the clock of a processor is never so near to 0
 assert not runs(8)
 """,
         "native",
@@ -190,6 +190,24 @@ def test_the_pool_finds_out_in_what_time_its_workers_begin() -> None:
 pool.launch(count, *[Work(3).counts.ctypes.data] * 2, 0, 2)
 memory = pool.code.memory
 assert 0 < memory.spinning <= memory.waking < SPIN_TICKS
+""",
+        "native",
+    )
+
+
+@pytest.mark.parametrize(("spins", "sleeps"), [(20, 30), (30, 20), (SPIN_TICKS, 20),
+    (SPIN_TICKS // 2, SPIN_TICKS), (SPIN_TICKS, SPIN_TICKS)])  # fmt: skip
+def test_workers_that_were_kept_from_their_processors(spins: int, sleeps: int) -> None:
+    """In what time they begin is what was found elsewhere; never sooner if they sleep."""
+    run_script(
+        f"""
+from dataclasses import replace
+pool.launch(count, *[Work(3).counts.ctypes.data] * 2, 0, 2)
+found = iter([{spins}] * SPINNING_TRIALS + [{sleeps}] * WAKING_TRIALS)
+pool.code = replace(pool.code, measure=lambda threads: next(found))
+pool._measure()
+memory = pool.code.memory
+assert 0 < memory.spinning <= memory.waking < SPIN_TICKS, (memory.spinning, memory.waking)
 """,
         "native",
     )
