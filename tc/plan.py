@@ -134,12 +134,14 @@ def shortened(text: str, most: int = 80) -> str:
 
 __all__ = [
     "ACTIONS",
+    "ASYNC",
     "AXES",
     "BLOCK",
     "MAX_ACTIONS",
     "PACKED",
     "PARALLEL",
     "REGISTER",
+    "REGISTERS",
     "SCRATCH",
     "SERIAL",
     "SHARED",
@@ -177,6 +179,16 @@ BLOCK, THREAD = "block", "thread"
 REGISTER, SCRATCH, PACKED, SHARED = "register", "scratch", "temporary", "shared"
 """Scopes of a promoted tile: locals; memory of one thread; memory filled before the part begins;
 memory of a block of threads."""
+
+REGISTERS, ASYNC = "registers", "async"
+"""Through what threads copy to shared memory: each element is read to a register, then stored; or
+memory is told to copy, and threads go on until they need what was copied."""
+
+ASYNC_BYTES = (4, 8)
+"""Of the elements that are copied by copies that are async."""
+
+MAX_STAGES = 4
+"""Of a tile in shared memory."""
 
 AXES = ("x", "y", "z")
 """Of a grid and of a block, the innermost first."""
@@ -266,6 +278,10 @@ class Promote(_Checked):
     axis is made a multiple of `align`. With `padded`, reads through `pad` find the padding in the
     buffer, too. With `lines`, what is written back fills whole cache lines. With a `pitch`, the
     buffer has room for `pitch` elements along its last axis, and copies are unrolled with `unroll`.
+
+    Threads copy to shared memory `through` registers, or by copies that are "async". With several
+    `stages`, at most 4, there is room for as many tiles: while a tile is used, the next ones are
+    copied.
     """
 
     tensor: str
@@ -279,6 +295,8 @@ class Promote(_Checked):
     lines: bool = False
     pitch: int | None = None
     unroll: bool = False
+    stages: int = 1
+    through: str = REGISTERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,9 @@ def used_buffers(*regions: tuple[ir.Stmt, ...]) -> Mapping[str, str]:
         e.buffer: "read_only" for s in stmts for e in ir.expressions(s) if isinstance(e, ir.Load)
     }
     read |= {s.buffer: "read_only" for s in stmts if isinstance(s, ir.Prefetch)}
-    return {**read, **{s.buffer: "writable" for s in stmts if isinstance(s, ir.Store)}}
+    read |= {s.source: "read_only" for s in stmts if isinstance(s, ir.CopyAsync)}
+    writers = ir.Store | ir.CopyAsync
+    return {**read, **{s.buffer: "writable" for s in stmts if isinstance(s, writers)}}
 
 
 def values_of_fails(*regions: tuple[ir.Stmt, ...]) -> dict[int, int]:

@@ -149,6 +149,23 @@ class GridMemory:
                 array[...] = self.arrays[name].reshape(array.shape)
 
 
+@dataclass(frozen=True)
+class _Copies:
+    """What lanes copy, in a group each, from elements of a source to elements of a buffer."""
+
+    name: str
+    source: str
+    lanes: Array
+    groups: Array
+    place: Array
+    of: Array
+    values: Array
+
+    def where(self, kept: Array) -> _Copies:
+        parts = (self.lanes, self.groups, self.place, self.of, self.values)
+        return _Copies(self.name, self.source, *(part[kept] for part in parts))
+
+
 class BlocksMemory:
     """The memory of some blocks that run at once, at these `places` in the order of the launch:
     that of the grid, and the private buffers of each block or thread, which are unwritten."""
@@ -165,6 +182,11 @@ class BlocksMemory:
         self.stamp = self.block + np.tile(np.arange(threads), len(places))
         self.arrays, self.written = dict(grid.arrays), dict(grid.written)
         self.writers, self.readers = dict(grid.writers), dict(grid.readers)
+        self.groups = np.zeros(len(self.block), np.int64)
+        """How many groups of copies each lane has committed."""
+        self.pending: list[_Copies] = []
+        self.in_flight: dict[str, Array] = {}
+        """Which elements of shared buffers are being copied."""
         self.first: dict[str, Any] = {}
         """The first element of a private buffer in each lane."""
         for name, buffer in self.buffers.items():
@@ -185,6 +207,81 @@ class BlocksMemory:
         if buffer.role == "shared" and self.geometry.threads > 1:
             self.writers[name] = np.full(size * copies, _UNTOUCHED, np.int64)
             self.readers[name] = self.writers[name].copy()
+
+    # --- copies in flight -------------------------------------------------------------------
+
+    def misplaced(
+        self, name: str, indices: tuple[Any, ...], count: int, active: Active
+    ) -> Breach | None:
+        """A thread that copies `count` elements of a buffer from no multiple of `count` on."""
+        steps = self.buffers[name].strides
+        offset = sum((i * s for i, s in zip(indices, steps, strict=True)), np.int64(0))
+        wrong = active.each(active.taken(offset)) % count != 0
+        if not wrong.any():
+            return None
+        at = int(np.argmax(wrong))
+        element = [int(i if i.ndim == 0 else i[active.lane(at)]) for i in indices]
+        return Breach(active.lane(at), f"{name}{element} is at no multiple of {count} elements")
+
+    def copy(
+        self, name: str, place: Any, source: str, of: Any, values: Array, active: Active
+    ) -> Breach | None:
+        """Begins to copy what elements of a source hold, or, for the source "", other values, to
+        elements that nobody may touch until the values have arrived."""
+        place = active.each(place)
+        breach = self.write(name, place, values, active)
+        if breach is None:
+            flying = self.in_flight.setdefault(name, np.zeros_like(self.written[name]))
+            flying[place] = True
+            lanes, of = np.arange(active.count)[active.lanes], active.each(of)
+            self.pending.append(_Copies(name, source, lanes, self.groups[lanes], place, of, values))
+        return breach
+
+    def _is_in_flight(self, name: str, place: Any, active: Active) -> Breach | None:
+        """Whether an element that is touched is being copied."""
+        flying = self.in_flight.get(name)
+        if flying is None or not any_of(met := flying[place]):
+            return None
+        element = self._element(name, place, at := int(np.argmax(met)))
+        return Breach(active.lane(at), f"{element} is copied, and not waited for")
+
+    def commit(self, active: Active) -> None:
+        self.groups[active.lanes] += 1
+
+    def wait(self, left: int, active: Active) -> Breach | None:
+        """The groups of the threads that take part arrive, but for the last `left` of each."""
+        waits = np.zeros(active.count, np.bool_)
+        waits[active.lanes] = True
+        pending = []
+        for copies in self.pending:
+            lanes = copies.lanes
+            done = waits[lanes] & (copies.groups < self.groups[lanes] - left)
+            place = copies.place[done]
+            self.in_flight[copies.name][place] = False
+            if copies.source:
+                now = self.arrays[copies.source][copies.of]
+                changed = done & (now.view(np.uint8) != copies.values.view(np.uint8)).reshape(
+                    len(done), -1
+                ).any(axis=1)
+                if changed.any():
+                    at = int(np.argmax(changed))
+                    element = self._element(copies.source, copies.of, at)
+                    return Breach(int(lanes[at]), f"{element} is written while it is copied")
+            if copies.name in self.writers:
+                self.writers[copies.name][place] = self.stamp[lanes[done]]
+            if not done.all():
+                pending.append(copies.where(~done))
+        self.pending = pending
+        return None
+
+    def left_in_flight(self) -> Breach | None:
+        """A thread that has not waited for what it copies."""
+        for copies in self.pending:
+            element = self._element(copies.name, copies.place, 0)
+            return Breach(int(copies.lanes[0]), f"{element} is copied, and not waited for")
+        return None
+
+    # --- barriers ---------------------------------------------------------------------------
 
     def meet(self, active: Active) -> Breach | None:
         """A barrier of the blocks that take part, and whose thread does not."""
@@ -225,6 +322,8 @@ class BlocksMemory:
 
     def read(self, name: str, place: Any, active: Active) -> Breach | None:
         """Notes a read; returns why it may not be, if so."""
+        if self.pending and (breach := self._is_in_flight(name, place, active)):
+            return breach
         unwritten = ~self.written[name][place]
         if name not in self.memory.undefined and any_of(unwritten):
             element = self._element(name, place, at := int(np.argmax(unwritten)))
@@ -239,6 +338,8 @@ class BlocksMemory:
 
     def write(self, name: str, place: Any, value: Any, active: Active) -> Breach | None:
         """Writes; returns why that may not be, if so."""
+        if self.pending and (breach := self._is_in_flight(name, place, active)):
+            return breach
         if name in self.writers:
             writers, place = self.writers[name], active.each(place)
             breach = self._race(name, place, writers[place], "writes", active)

@@ -94,6 +94,7 @@ def _run_blocks(
             yield True
         else:
             machine.run_statement(stmt, scope, everyone)
+    machine.check(grid, machine.memory.left_in_flight())
 
 
 @dataclass
@@ -145,6 +146,12 @@ class _Machine:
                 self.fail(stmt, scope, active)
             case ir.Comment():
                 pass
+            case ir.CopyAsync():
+                self.copy(stmt, scope, active)
+            case ir.Commit():
+                self.memory.commit(active)
+            case ir.Wait(left=left):
+                self.check(stmt, self.memory.wait(left, active))
             case ir.Barrier(scope=ir.BLOCK):
                 self.check(stmt, self.memory.meet(active))
             case ir.Barrier():
@@ -178,6 +185,45 @@ class _Machine:
         if fault is not None:
             raise self.broken(stmt, fault)
         self.check(stmt, self.memory.write(stmt.buffer, place, active.taken(value), active))
+
+    def copy(self, stmt: ir.CopyAsync, scope: Environment, active: Active) -> None:
+        """Begins to copy: of threads for which the condition is false, zeros."""
+        test = np.bool_(True)
+        if stmt.condition is not None:
+            test = self.value(stmt.condition, scope, active)
+        indices = tuple(self.value(index, scope, active) for index in stmt.indices)
+        source = tuple(self.value(index, scope, active) for index in stmt.source_indices)
+        for taking, is_read in ((active.narrowed(test), True), (active.narrowed(~test), False)):
+            if taking is not None:
+                self.copy_all(stmt, indices, source if is_read else (), taking)
+
+    def copy_all(
+        self,
+        stmt: ir.CopyAsync,
+        indices: tuple[Any, ...],
+        source: tuple[Any, ...],
+        active: Active,
+    ) -> None:
+        """Begins to copy from a place of the source, or zeros."""
+        zeros = np.zeros(active.size, self.memory.buffers[stmt.buffer].dtype.numpy)
+        ends = [(stmt.buffer, indices)] + [(stmt.source, source)] * bool(source)
+        for name, place in ends if stmt.count > 1 else ():
+            self.check(stmt, self.memory.misplaced(name, place, stmt.count, active))
+        for k in range(stmt.count):
+            to, of, values = self.moved(stmt, stmt.buffer, indices, k, active), np.int64(0), zeros
+            if source:
+                of = self.moved(stmt, stmt.source, source, k, active)
+                self.check(stmt, self.memory.read(stmt.source, of, active))
+                values = active.each(self.memory.arrays[stmt.source][of])
+            name = stmt.source if source else ""
+            self.check(stmt, self.memory.copy(stmt.buffer, to, name, of, values, active))
+
+    def moved(
+        self, stmt: ir.CopyAsync, name: str, indices: tuple[Any, ...], by: int, active: Active
+    ) -> Any:
+        """The elements `by` further along the last dimension."""
+        moved = (*indices[:-1], indices[-1] + np.int64(by)) if by else indices
+        return self.place_of(stmt, name, moved, active)
 
     # --- expressions ------------------------------------------------------------------------
 
@@ -229,9 +275,14 @@ class _Machine:
     def place(self, access: ir.Load | ir.Store, scope: Environment, active: Active) -> Any:
         """The elements that the threads touch."""
         indices = tuple(self.value(index, scope, active) for index in access.indices)
-        found = self.memory.place(access.buffer, indices, active)
+        return self.place_of(access, access.buffer, indices, active)
+
+    def place_of(
+        self, node: PrintedNode, name: str, indices: tuple[Any, ...], active: Active
+    ) -> Any:
+        found = self.memory.place(name, indices, active)
         if isinstance(found, Breach):
-            self.check(access, found)
+            self.check(node, found)
         return found
 
 

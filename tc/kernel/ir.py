@@ -2,6 +2,7 @@
 
     Kernel ::= Buffer* Stmt*
     Stmt   ::= For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
+             | CopyAsync | Commit | Wait
     Expr   ::= Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
              | Bits | Broadcast | Ramp | Reduce | Shuffle | WarpReduce
 
@@ -347,7 +348,44 @@ class Barrier:
     scope: str = "block"
 
 
-Stmt: TypeAlias = For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
+@dataclass(frozen=True, slots=True)
+class CopyAsync:
+    """Begins to copy `count` neighbours along the last dimension of `source`, which the caller
+    passes, to neighbours along the last dimension of the shared `buffer`, both of one type; where
+    the `condition` (None: always true) is false, zeros, and nothing is read. Elements have 4 or 8
+    bytes, and all of them 4, 8 or 16.
+
+    The first element lies, in both, at a multiple of `count` elements from element (0, ..., 0), and
+    all are in bounds: those of `source` if the condition is true. What is copied is in flight until
+    the thread has waited for the group (Commit, Wait): nobody touches these elements of `buffer`,
+    or writes those of `source`, before, and all that is in flight is waited for. Other threads see
+    the elements behind a Barrier, as if the thread had written them where it waited.
+    """
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    source: str
+    source_indices: tuple[Expr, ...]
+    count: int = 1
+    condition: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What this thread has begun to copy since its last Commit, be it nothing, is a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """This thread waits until what it copies has arrived, but for its last `left` groups."""
+
+    left: int = 0
+
+
+Stmt: TypeAlias = (
+    For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
+    | CopyAsync | Commit | Wait
+)  # fmt: skip
 
 REDUCTIONS = ("+", "*", "min", "max")
 PRIVATE = ("scratch", "register", "shared")  # roles of buffers that a call does not pass
@@ -373,11 +411,15 @@ class Buffer:
     part of a shared parallel loop (and to each call), so no other iteration sees it; row-major
     and aligned to 64 bytes; not passed, the backend keeps it. "register": an array of locals of a
     region, private like scratch; its indices become constants once marked loops are unrolled.
-    "shared": of a Grid alone, one for each block, row-major; not passed."""
+    "shared": of a Grid alone, one for each block, row-major; not passed. Its first dimension may
+    be of `stages`."""
     drops_unwritten: bool = False
     """Elements of this scratch may be read before they are written, in lanes and rows of a tail
     whose results are dropped: on no element that is stored, and on no condition, subscript or
     failure, may they have an influence."""
+    stages: int = 1
+    """A shared buffer of several stages has room for as many tiles along its first dimension. Until
+    the pass "pipelining", which makes use of the others, tiles are all in the first."""
 
     @property
     def bytes(self) -> int:
@@ -463,8 +505,13 @@ _OWN_EXPRESSIONS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
     Store: lambda s: (*s.indices, s.value) if s.mask is None else (*s.indices, s.value, s.mask),
     Prefetch: attrgetter("indices"),
     Fail: attrgetter("values"),
+    CopyAsync: lambda s: (
+        *s.indices,
+        *s.source_indices,
+        *(() if s.condition is None else (s.condition,)),
+    ),
     **dict.fromkeys((Let, Set), lambda s: (s.value,)),
-    **dict.fromkeys((Comment, Grid, Barrier), lambda _: ()),
+    **dict.fromkeys((Comment, Grid, Barrier, Commit, Wait), lambda _: ()),
 }
 _BLOCKS: Mapping[type, Callable[[Any], tuple[tuple[Stmt, ...], ...]]] = {
     **dict.fromkeys((For, Grid), lambda s: (s.body,)),

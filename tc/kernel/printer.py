@@ -84,6 +84,15 @@ def statement_lines(stmt: ir.Stmt) -> Iterator[str]:
         case ir.Grid(blocks=blocks, threads=threads, body=body):
             yield f"{_launch('block', blocks)} of {_launch('thread', threads)}"
             yield from _block(body)
+        case ir.CopyAsync(count=count, condition=condition):
+            many = f"{count} of " if count > 1 else ""
+            test = "" if condition is None else f" if {expression_text(condition)}"
+            source = _element(stmt.source, stmt.source_indices, None)
+            yield f"copy {_element(stmt.buffer, stmt.indices, None)} = {many}{source}{test}"
+        case ir.Commit():
+            yield "commit"
+        case ir.Wait(left=left):
+            yield f"wait for all but {left}" if left else "wait for all"
         case ir.Barrier(scope=scope):
             yield "barrier" if scope == ir.BLOCK else f"barrier of the {scope}"
         case _:

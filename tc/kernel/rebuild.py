@@ -134,7 +134,15 @@ def map_expressions(stmt: ir.Stmt, change: Callable[[ir.Expr], ir.Expr]) -> ir.S
             return changed(stmt, indices=same_or(indices, map(change, indices)))
         case ir.Fail(values=values):
             return changed(stmt, values=same_or(values, map(change, values)))
-        case ir.Comment() | ir.Grid() | ir.Barrier():
+        case ir.CopyAsync(indices=indices, source_indices=source, condition=condition):
+            test = None if condition is None else change(condition)
+            return changed(
+                stmt,
+                indices=same_or(indices, map(change, indices)),
+                source_indices=same_or(source, map(change, source)),
+                condition=None if isinstance(test, ir.Const) and test.value else test,
+            )
+        case ir.Comment() | ir.Grid() | ir.Barrier() | ir.Commit() | ir.Wait():
             return stmt
         case _:
             raise ir.unknown_node(stmt)

@@ -25,6 +25,7 @@ _EXPRESSIONS = (
 )  # fmt: skip
 _STATEMENTS = (
     ir.For, ir.If, ir.Let, ir.Set, ir.Store, ir.Prefetch, ir.Fail, ir.Comment, ir.Grid, ir.Barrier,
+    ir.CopyAsync, ir.Commit, ir.Wait,
 )  # fmt: skip
 _OTHERS = (ir.LaunchIndex, ir.Buffer, ir.Site, ir.Kernel)
 
@@ -53,7 +54,7 @@ def rows_of(kernel: Kernel) -> list[tuple[Any, ...]]:
     >>> kernel = Kernel("f", (ir.Buffer("o", FLOAT32, (), (), "output"),), ((store,),))
     >>> for row in rows_of(kernel):
     ...     print(*row)
-    Buffer o float32 () () output False
+    Buffer o float32 () () output False 1
     Const f3ff0000000000000 float32
     Binary + 1 1 float32
     Store o () 2 None False

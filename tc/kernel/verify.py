@@ -20,7 +20,7 @@ from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.printer import PrintedNode, node_text
 from tc.kernel.rebuild import Names
-from tc.kernel.walk import accumulates, declared, launched, loads_in, stored_in
+from tc.kernel.walk import accumulates, declared, launched, loaded_in, stored_in
 
 Rules: TypeAlias = "Iterable[tuple[Any, ...]]"
 """What must hold, the text for where it does not, and what stands in the braces of the text."""
@@ -29,6 +29,8 @@ _ROLES = {"input": 0, "output": 1, "temporary": 2, **dict.fromkeys(ir.PRIVATE, 3
 _HALF = "float16 stands only directly below a cast to float32, or is the cast of a store"
 _MARKS = ("", "unroll", "vector", "transpose", "lines")
 _NO_LOCAL = "what threads exchange is not the whole value of a local"
+COPIED_BYTES = (4, 8, 16)
+"""What one instruction copies to shared memory (PTX ISA, cp.async)."""
 _EXCHANGING = (2, 4, 8, 16, ir.WARP)
 
 
@@ -222,6 +224,10 @@ def _buffer_rules(buffer: ir.Buffer, names: list[str]) -> Rules:
     yield not local, "registers hold no float16, as locals do not"
     yield len(buffer.shape) == len(buffer.strides), "the strides are not one per dimension"
     yield all(extent >= 0 for extent in buffer.shape), "an extent is negative"
+    staged = buffer.stages == 1 or (buffer.role == "shared" and len(buffer.shape) > 0)
+    yield staged and buffer.stages >= 1, "{} stages", buffer.stages
+    fits = buffer.stages in (1, *buffer.shape[:1])
+    yield fits, "{} stages, and not along the first dimension", buffer.stages
     dense = buffer.role == "input" or buffer.strides == ir.row_major(buffer.shape)
     yield dense, "only inputs are not row-major"
 
@@ -269,11 +275,35 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield "\n" not in text, "a comment has one line"
         case ir.Grid():
             yield from _grid_rules(stmt, scope)
+        case ir.CopyAsync():
+            yield from _copy_rules(stmt, scope)
+        case ir.Commit() | ir.Wait():
+            yield scope.is_inside(_is_grid), "it is in no grid"
+            if isinstance(stmt, ir.Wait):
+                yield stmt.left >= 0, "{} groups are left", stmt.left
         case ir.Barrier(scope=whose):
             yield whose in (ir.BLOCK, ir.GRID), "unknown scope '{}'", whose
             yield scope.is_inside(_is_grid), "it is in no grid"
         case _:
             raise ir.unknown_node(stmt)
+
+
+def _copy_rules(copy: ir.CopyAsync, scope: _Scope) -> Rules:
+    yield scope.is_inside(_is_grid), "it is in no grid"
+    yield from _access_rules(copy.buffer, copy.indices, None, 1, scope)
+    yield from _access_rules(copy.source, copy.source_indices, None, 1, scope)
+    to, source = scope.buffers[copy.buffer], scope.buffers[copy.source]
+    yield to.role == "shared", "'{}' is not shared", to.name
+    yield source.role not in ir.PRIVATE, "'{}' is private, and copied", source.name
+    yield to.dtype == source.dtype, "'{}' is {}, not {}", to.name, to.dtype, source.dtype
+    yield to.dtype.bytes in (4, 8), "elements of {} bytes are copied", to.dtype.bytes
+    size = copy.count * to.dtype.bytes
+    yield size in COPIED_BYTES, "{} bytes are copied at once", size
+    along = copy.count == 1 or source.strides[-1:] == (1,)
+    yield along, "the last dimension of '{}' has no neighbours in memory", source.name
+    condition = copy.condition
+    is_test = condition is None or condition.dtype == BOOL
+    yield is_test, "the condition is {}, not bool", condition and condition.dtype
 
 
 def _exchange_rules(value: ir.Expr, scope: _Scope) -> Rules:
@@ -292,7 +322,7 @@ def _region_rules(region: tuple[ir.Stmt, ...], buffers: Mapping[str, ir.Buffer])
     yield grids == 0 or alone, "a grid does not stand alone in its region"
     shared = {name for name, buffer in buffers.items() if buffer.role == "shared"}
     if grids == 0 and shared:
-        used = shared & (stored_in(region) | {load.buffer for load in loads_in(region)})
+        used = shared & (stored_in(region) | loaded_in(region))
         yield not used, "{} are shared, and used outside of a grid", sorted(used)
 
 

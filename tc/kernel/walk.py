@@ -79,12 +79,14 @@ def launched(indices: tuple[ir.LaunchIndex, ...]) -> int:
 
 def stored_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
     """The buffers that statements write, nested statements included."""
-    return frozenset(s.buffer for s in ir.statements(stmts) if isinstance(s, ir.Store))
+    writers = ir.Store | ir.CopyAsync
+    return frozenset(s.buffer for s in ir.statements(stmts) if isinstance(s, writers))
 
 
 def loaded_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
     """The buffers that statements read, nested statements included."""
-    return frozenset(load.buffer for load in loads_in(stmts))
+    copies = (s.source for s in ir.statements(stmts) if isinstance(s, ir.CopyAsync))
+    return frozenset(copies) | {load.buffer for load in loads_in(stmts)}
 
 
 def visible_across_barrier(kernel: ir.Kernel) -> frozenset[str]:

@@ -394,8 +394,9 @@ class LaunchEvents:
         rows = axis_along(tile.layout, contiguous)
         along = copied_along(tile.layout, rows)
         threads = tuple(self.loops.widths[key] for key in axes)
-        if thread_digits(tile.layout, rows, threads, self.scop.dtype(tensor)) is not None:
-            return {}  # digits of the numbers of all threads
+        size = self.scop.dtype(tensor).bytes
+        if tile.copy.lanes > 1 or thread_digits(tile.layout, rows, threads, size) is not None:
+            return {}  # neighbours by one thread, or digits of the numbers of all threads
         copying_threads: dict[Numbered, Share] = {
             key: (Value(None), ()) for key in axes[len(along) :]
         }

@@ -16,7 +16,7 @@ from math import prod
 
 from tc.affine.forms import Form, constant_form
 from tc.dtypes import compute_dtype
-from tc.plan import BLOCK, PARALLEL, REGISTER, SHARED, THREAD
+from tc.plan import ASYNC, BLOCK, PARALLEL, REGISTER, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.thread_sums import Axes, Replicas, replicas_of
 from tc.polyhedral.footprint import (
@@ -516,6 +516,8 @@ def _faults(
             reason = tile_fault(tile, below) or _fault_of_copies(tile, below, alike)
             if reason is not None:
                 yield f"{tile.tensor} cannot lie in {tile.buffer} there: {reason}"
+            if tile.copy.through == ASYNC and tile.tensor in held:
+                yield f"{tile.buffer} is filled by async copies, and inside of another buffer"
             if tile.copy.lines and tile.tensor in held:
                 yield f"{tile.buffer} is written back in cache lines, and inside of another buffer"
             found = below.box(tile.tensor) if tile.write_back else None
@@ -528,6 +530,17 @@ def _faults(
                             f"back tiles of {tile.tensor} that overlap"
                         )
         held = held.union(tile.tensor for tile in node.tiles)
+        shared = [tile for tile in node.tiles if tile.scope == SHARED]
+        for tile in shared:
+            one, other = shared[0].copy, tile.copy
+            if (one.stages, one.through) != (other.stages, other.through) and max(
+                one.stages, other.stages
+            ) > 1:
+                yield (
+                    f"{shared[0].buffer} has {one.stages} stages through {one.through}, and "
+                    f"{tile.buffer}, copied at the same place, {other.stages} through "
+                    f"{other.through}"
+                )
     if isinstance(node, Expansion):
         below = Footprint(scop, around, schedule.members_below(node))
         reason = _fault_of_accumulators(scop.statement(node.statement), below)

@@ -23,7 +23,7 @@ from typing import NoReturn, TypeAlias
 
 from tc.errors import InternalError
 from tc.kernel.ir import BLOCK
-from tc.plan import PACKED, SERIAL, THREAD
+from tc.plan import ASYNC, PACKED, REGISTERS, SERIAL, THREAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,15 @@ class Axis:
 class Copy:
     """How a tile is copied: in vectors of `lanes` along the last axis, or written back in whole
     cache `lines`; `fill`, where it is one, is what reads of the tensor through `pad` find outside
-    of it, and the buffer too. The loops of what threads copy together may be unrolled."""
+    of it, and the buffer too. The loops of what threads copy together may be unrolled; they copy
+    `through` registers, or by copies that are "async", to the first of `stages`."""
 
     lanes: int = 1
     lines: bool = False
     fill: int | float | bool | None = None
     unroll: bool = False
+    stages: int = 1
+    through: str = REGISTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +152,11 @@ class ArrayTile:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the buffer; its last axis has room for `pitch` elements, if given."""
+        """The shape of the buffer; its last axis has room for `pitch` elements, if given, and its
+        first is of stages, if there are several."""
         shape = tuple(axis.size for axis in self.layout)
-        return shape if self.pitch is None or not shape else (*shape[:-1], self.pitch)
+        shape = shape if self.pitch is None or not shape else (*shape[:-1], self.pitch)
+        return shape if self.copy.stages == 1 else (self.copy.stages, *shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,8 +388,10 @@ def _lines(node: Node, indent: str) -> Iterator[str]:
                 copied = " and ".join(w for w, on in (("in", t.fetch), ("out", t.write_back)) if on)
                 lines = " in lines" if t.copy.lines else ""
                 ranges = " x ".join(f"{begin}:{end}" for begin, end in t.limits or ())
+                staged = f", {t.copy.stages} stages" if t.copy.stages > 1 else ""
+                staged = f"{', async' if t.copy.through == ASYNC else ''}{staged}"
                 within = "" if t.limits is None else f", {ranges}"
-                how = f" (copied {copied}{lines}{within})" if copied else ""
+                how = f" (copied {copied}{lines}{staged}{within})" if copied else ""
                 yield f"{indent}promote {t.tensor} to {t.scope} {t.buffer}[{shape}]{how}"
             yield from _lines(child, indent + "  ")
         case Expansion(statement=name, buffer=buffer, digits=digits, child=child):

@@ -272,6 +272,9 @@ def _count(
                 counts["branches"] += times
             case ir.Store():
                 counts["stores"] += times
+            case ir.CopyAsync(count=count):
+                counts["vector loads" if count > 1 else "scalar loads"] += times
+                counts["stores"] += times
         for expr in ir.own_expressions(stmt):
             _count_value(expr, times, counts)
         _count(ir.inner_statements(stmt), repeated, shared, inner, counts)

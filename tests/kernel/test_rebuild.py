@@ -15,7 +15,9 @@ from tc.kernel.ir import (
     Barrier,
     Binary,
     Comment,
+    Commit,
     Const,
+    CopyAsync,
     Expr,
     Fail,
     For,
@@ -30,6 +32,7 @@ from tc.kernel.ir import (
     Stmt,
     Store,
     Var,
+    Wait,
     statements,
 )
 from tc.kernel.pass_manager import PassContext
@@ -56,12 +59,17 @@ NODES: tuple[Stmt, ...] = (
     Store("o", (ONE, ONE), ONE, Var("b", BOOL), non_temporal=True),
     Prefetch("o", (ONE, ONE)),
     Fail(3, (ONE, ONE)),
+    CopyAsync("s", (ONE,), "o", (ONE,), 4, Var("b", BOOL)),
+    Commit(),
+    Wait(1),
     Comment("a"),
     Grid((LaunchIndex("bx", 3),), (LaunchIndex("tx", 4),), (Comment("a"), Barrier())),
     Barrier(),
 )
 BLOCKS = ("body", "then", "otherwise")
-EXPRESSIONS = ("begin", "end", "condition", "value", "indices", "mask", "values")
+EXPRESSIONS = (
+    "begin", "end", "condition", "value", "indices", "mask", "values", "source_indices",
+)  # fmt: skip
 
 
 def values(stmt: Stmt, *, without: tuple[str, ...] = ()) -> dict[str, Any]:

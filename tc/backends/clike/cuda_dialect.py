@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 from tc.backends.clike.c import C99
 from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling, suffixed
@@ -104,13 +105,13 @@ def _head(gpu: Gpu, grid: Grid | None) -> str:
     """The head of the function for a grid. Where blocks wait for each other, all blocks run at
     once, so the threads get few enough registers for `blocks / processors` blocks on each
     multiprocessor. Where each thread holds many sums, it has as many registers as these need, but
-    none for which a block less would fit."""
+    none for which a block less would fit, if there are that many blocks for each multiprocessor."""
     threads = math.prod(extents(grid.threads if grid else ()))
-    blocks = math.prod(extents(grid.blocks)) if grid and has_grid_barrier(grid) else 1
-    each = -(-blocks // gpu.processors)
-    sums = _sums(grid) if grid else 0
-    if each == 1 and sums >= MANY_SUMS:
-        each = gpu.blocks_at_once(threads, 0, REGISTERS_BESIDE + sums) // gpu.processors
+    blocks = math.prod(extents(grid.blocks if grid else ()))
+    sums, each = _sums(grid) if grid else 0, -(-blocks // gpu.processors)
+    if not grid or not has_grid_barrier(grid):
+        fitting = gpu.blocks_at_once(threads, 0, REGISTERS_BESIDE + sums) // gpu.processors
+        each = min(each, fitting) if sums >= MANY_SUMS else 1
     bounds = f"{threads}, {each}" if each > 1 else f"{threads}"
     return f'extern "C" __global__ void __launch_bounds__({bounds})'
 
@@ -143,9 +144,57 @@ static __device__ void {_WAIT}(unsigned int* word)
 """.strip()
 
 
+_COPY, _COMMIT, _ARRIVED = "tc_copy", "tc_commit_copies", "tc_wait_for_copies"
+COPIED_SINCE = 80
+"""The first architecture that has asynchronous copies (PTX ISA, cp.async)."""
+
+
+def _copy_async(to: str, source: str, size: int, condition: str | None) -> str:
+    if condition is None:
+        return f"{_COPY}_{size}({to}, {source});"
+    return f"{_COPY}_{size}_if({condition}, {to}, {source});"
+
+
+def _copying(size: int, *, is_conditional: bool) -> str:
+    """The function that begins to copy; reads of 16 bytes do not go through the first cache."""
+    test, cache = "bool is_copied, " if is_conditional else "", "cg" if size == 16 else "ca"
+    name = f"{_COPY}_{size}{'_if' if is_conditional else ''}"
+    taken = ", %2" if is_conditional else ""
+    given = f', "r"(is_copied ? {size} : 0)' if is_conditional else ""
+    return f"""
+static __device__ __forceinline__ void {name}({test}void* to, const void* source)
+{{
+    const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.{cache}.shared.global [%0], [%1], {size}{taken};"
+                 :: "r"(shared), "l"(source){given} : "memory");
+}}
+""".strip()
+
+
+_GROUPS: Mapping[str, str] = {
+    _COMMIT: f"""
+static __device__ __forceinline__ void {_COMMIT}()
+{{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}}
+""".strip(),
+    _ARRIVED: f"""
+template <int left>
+static __device__ __forceinline__ void {_ARRIVED}()
+{{
+    asm volatile("cp.async.wait_group %0;" :: "n"(left) : "memory");
+}}
+""".strip(),
+}
+
+
 def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
     if _WAIT in text:
         yield _WAITING
+    for size, is_conditional in product((4, 8, 16), (False, True)):
+        if f"{_COPY}_{size}{'_if' if is_conditional else ''}(" in text:
+            yield _copying(size, is_conditional=is_conditional)
+    yield from (definition for name, definition in _GROUPS.items() if name in text)
 
 
 CUDA = Dialect(
@@ -176,6 +225,9 @@ CUDA = Dialect(
         shared=f"__shared__ __align__({SHARED_ALIGNMENT_BYTES})",
         exchange=lambda value, distance: f"__shfl_xor_sync(0xffffffffu, {value}, {distance})",
         spread=lambda value, lanes: f"__shfl_sync(0xffffffffu, {value}, 0, {lanes})",
+        copy_async=_copy_async,
+        commit=f"{_COMMIT}();",
+        wait=f"{_ARRIVED}<{{left}}>();",
         most_static=STATIC_SHARED_BYTES,
         arena=f"extern __shared__ __align__({SHARED_ALIGNMENT_BYTES}) unsigned char",
     ),
@@ -187,4 +239,18 @@ CUDA = Dialect(
 def cuda_for(gpu: Gpu, *, aligned: bool = True) -> Dialect:
     """CUDA C++ for a GPU, whose multiprocessors bound the registers of threads. Arrays lie at
     multiples of their `wide_bytes`, or, unless they are `aligned`, anywhere."""
-    return replace(CUDA, head=partial(_head, gpu), aligned=CUDA.aligned if aligned else "")
+    launch = CUDA.launch
+    if launch is not None and _number(gpu.arch) < COPIED_SINCE:
+        launch = replace(launch, copy_async=None)
+    start = partial(_head, gpu)
+    return replace(CUDA, head=start, aligned=CUDA.aligned if aligned else "", launch=launch)
+
+
+def _number(arch: str) -> int:
+    """The number of an architecture.
+
+    >>> _number("sm_90a"), _number("compute_75")
+    (90, 75)
+    """
+    found = re.search(r"\d+", arch)
+    return int(found[0]) if found else COPIED_SINCE

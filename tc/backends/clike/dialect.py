@@ -66,6 +66,9 @@ class LaunchWords:
     - `exchange` gives the value that another thread of a warp has, given the name of what it has
       and of the distance in which lanes differ, and `spread` the value that the first of some lanes
       has; None where threads exchange nothing but memory.
+    - `copy_async` gives the statement that begins to copy to an address, from another, so many
+      bytes, or zeros where a condition, if there is one, is false; `commit` ends a group of copies,
+      and `wait` waits for all groups but some that are `left`. None where threads copy at once.
     - `shared` begins the declaration of an array of a block.
     - `arena` begins the declaration of the memory of a block that a launch asks for, for arrays of
       more than `most_static` bytes, None if all may be declared.
@@ -78,6 +81,9 @@ class LaunchWords:
     shared: str
     exchange: Callable[[str, str], str] | None = None
     spread: Callable[[str, int], str] | None = None
+    copy_async: Callable[[str, str, int, str | None], str] | None = None
+    commit: str = ""
+    wait: str = ""
     most_static: int | None = None
     arena: str = ""
 

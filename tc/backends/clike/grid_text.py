@@ -10,7 +10,7 @@ from tc.backends.printing import no_launches
 from tc.dtypes import INT64
 from tc.errors import BackendError
 from tc.kernel import ir
-from tc.kernel.walk import loads_in, stored_in
+from tc.kernel.walk import loaded_in, loads_in, stored_in
 
 _ARENA = "tc_arena"
 
@@ -74,7 +74,7 @@ def exchanged(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
     a barrier."""
     if not any(isinstance(stmt, ir.Barrier) for stmt in ir.statements(stmts)):
         return frozenset()
-    return stored_in(stmts) & {load.buffer for load in loads_in(stmts)}
+    return stored_in(stmts) & loaded_in(stmts)
 
 
 def chosen_beside_stored(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
@@ -161,5 +161,5 @@ def _is_beyond_static(size: int, words: LaunchWords) -> bool:
 
 
 def _shared_buffers(grid: ir.Grid, kernel: ir.Kernel) -> tuple[ir.Buffer, ...]:
-    named = stored_in(grid.body) | {load.buffer for load in loads_in(grid.body)}
+    named = stored_in(grid.body) | loaded_in(grid.body)
     return tuple(b for b in kernel.buffers if b.role == "shared" and b.name in named)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tc.backends.clike.async_copies import copy_lines, group_lines
 from tc.backends.clike.dialect import Context, Dialect
 from tc.backends.clike.grid_text import (
     ARRIVALS,
@@ -352,6 +353,12 @@ def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
             yield "}"
         case ir.Comment(text=text):
             yield from (f"// {in_a_comment(line)}".rstrip() for line in text.splitlines())
+        case ir.CopyAsync():
+            yield from copy_lines(stmt, context)
+        case ir.Commit():
+            yield from group_lines(None, context)
+        case ir.Wait(left=left):
+            yield from group_lines(left, context)
         case ir.Barrier():
             yield barrier_line(stmt, context.dialect)
         case ir.Grid():

@@ -102,6 +102,10 @@ def _count_block(
                 for expr in indices if mask is None else (*indices, mask):
                     _count(expr, times, counts, is_subscript=True)
                 counts.stores[buffer] += times * value.dtype.lanes
+            case ir.CopyAsync(source=source, count=count):
+                for expr in ir.own_expressions(stmt):
+                    _count(expr, times, counts, is_subscript=True)
+                counts.loads[source] += times * count
         _count_block(ir.inner_statements(stmt), repeated, inner, counts)
 
 

@@ -17,6 +17,7 @@ from tc.kernel.passes.dead_code import eliminate_dead_code
 from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
 from tc.kernel.passes.loads_ahead import load_ahead
 from tc.kernel.passes.loop_splitting import split_loops
+from tc.kernel.passes.pipelining import pipeline
 from tc.kernel.passes.prefetch import prefetch
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
@@ -130,6 +131,11 @@ and where there are loops."""
 _ON_GPUS = ("unrolling", "scalar replacement", "dead code elimination", "value numbering")
 
 GPU_PASSES = (
+    Pass(
+        "pipelining",
+        "tiles are copied to buffers of several stages while those before them are used",
+        lambda kernel, _: pipeline(kernel),
+    ),
     *(each for each in PASSES if each.name in _ON_GPUS),
     Pass(
         "loads ahead",

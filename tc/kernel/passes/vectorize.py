@@ -153,7 +153,7 @@ class _Statements:
                 )
             case ir.Comment():
                 out.append(stmt)
-            case ir.Grid() | ir.Barrier():
+            case ir.Grid() | ir.Barrier() | ir.CopyAsync() | ir.Commit() | ir.Wait():
                 raise NotVectorizable
             case _:
                 raise ir.unknown_node(stmt)

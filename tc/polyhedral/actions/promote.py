@@ -8,10 +8,20 @@ from math import prod
 
 from tc.dtypes import compute_dtype
 from tc.errors import BackendError
-from tc.plan import PACKED, REGISTER, SHARED, Promote
+from tc.plan import (
+    ASYNC,
+    ASYNC_BYTES,
+    MAX_STAGES,
+    PACKED,
+    REGISTER,
+    REGISTERS,
+    SERIAL,
+    SHARED,
+    Promote,
+)
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.loops import TreePlace, loop_name, misplaced_digit, place_inside
-from tc.polyhedral.footprint import Box, Steps, span
+from tc.polyhedral.footprint import Box, Steps, span, trips_of
 from tc.polyhedral.promotion import (
     Footprint,
     Transfer,
@@ -44,7 +54,10 @@ def apply_promote(tree: Node, action: Promote, info: AccessInfo, target: Target)
         )
     if is_rounded_between(action.tensor, users, info.scop):
         raise _refused(action, "its statements give each other values that are rounded (Y8)")
-    tile = _tile(action, below, users, info)
+    stages = _stages(action, place, info)
+    tile = _tile(replace(action, stages=stages), below, users, info)
+    if action.through == ASYNC:
+        _check_async(action, tile, info)
     dtype = info.scop.dtype(action.tensor)
     size = prod(tile.shape) * compute_dtype(dtype).bytes
     room = target.room(action.scope) or 0
@@ -64,8 +77,18 @@ def _check_scope(action: Promote, target: Target) -> None:
         raise BackendError(
             f"memory that is filled before the part begins is not inside of {action.inside}"
         )
-    if target.launches and (action.lanes > 1 or action.lines):
-        raise BackendError("threads of a GPU copy element by element: no lanes, no lines")
+    is_async = action.scope == SHARED and action.through == ASYNC
+    if target.launches and ((action.lanes > 1 and not is_async) or action.lines):
+        raise BackendError(
+            "threads of a GPU copy element by element, but for what is copied to shared memory "
+            "through async copies: no lanes, no lines"
+        )
+    if action.through not in (REGISTERS, ASYNC):
+        raise BackendError(f"nothing is copied through {action.through!r}: registers, or async")
+    if action.stages > MAX_STAGES:
+        raise BackendError(f"{action.stages} stages, and there are at most {MAX_STAGES}")
+    if action.scope != SHARED and (action.stages > 1 or action.through == ASYNC):
+        raise BackendError(f"stages and async copies are for {SHARED} memory")
     if action.pitch is not None and action.scope == REGISTER:
         raise BackendError("registers lie in no banks of memory: no pitch")
     if action.unroll and action.scope != SHARED:
@@ -86,6 +109,49 @@ def _check_gather(tree: Node, action: Promote, info: AccessInfo) -> None:
         reason = f"what is gathered lies in {SHARED} memory alone"
     if reason is not None:
         raise _refused(action, reason)
+
+
+def _stages(action: Promote, place: TreePlace, info: AccessInfo) -> int:
+    """How many stages a tile has: no more than the loop around has iterations."""
+    if action.stages == 1:
+        return 1
+    if not place.around or action.inside is None:
+        raise _refused(action, "stages are for the tiles of the iterations of a loop")
+    if action.through == REGISTERS and not action.unroll:
+        raise _refused(action, "what registers hold ahead is copied by straight-line code: unroll")
+    loop = place.around[-1]
+    member, statements = loop.member, [info.scop.statement(name) for name in loop.statements]
+    if member.role != SERIAL:
+        raise _refused(action, f"stages follow each other in a {SERIAL} loop, not a {member.role}")
+    if any(s.write.tensor == action.tensor for s in statements):
+        raise _refused(action, f"{member.name} writes {action.tensor}, of which a tile is ahead")
+    if set(loop.statements) != set(leaves(place.node)):
+        raise _refused(action, f"other statements run in {member.name}, beside those of the tile")
+    return min(action.stages, trips_of(member, statements))
+
+
+def _check_async(action: Promote, tile: ArrayTile, info: AccessInfo) -> None:
+    """Raises BackendError where memory cannot be told to copy a tile."""
+    dtype, lanes = info.scop.dtype(action.tensor), action.lanes
+    if action.tensor in info.scop.gathers:
+        raise _refused(action, "what is gathered is not copied by async copies")
+    if dtype != compute_dtype(dtype) or dtype.bytes not in ASYNC_BYTES:
+        raise _refused(
+            action, f"async copies are of elements of 4 or 8 bytes, and {dtype} has {dtype.bytes}"
+        )
+    if not tile.fetch:
+        raise _refused(action, "nothing is copied to the tile")
+    if lanes not in (1, 2, 4) or lanes * dtype.bytes > 16:
+        raise _refused(
+            action, f"{lanes} elements of {dtype.bytes} bytes are no 4, 8 or 16 bytes at once"
+        )
+    if lanes > 1:
+        last = tile.layout[-1] if tile.layout else None
+        rank = len(info.scop.shape(action.tensor))
+        if last is None or last.step != 1 or last.dimension != rank - 1:
+            raise _refused(action, f"the rows of its buffer are no rows of {action.tensor}")
+        if last.size % lanes:
+            raise _refused(action, f"rows of {last.size} elements are no multiple of {lanes}")
 
 
 def _place(tree: Node, action: Promote) -> TreePlace:
@@ -144,6 +210,8 @@ def _tile(
             action.lines,
             _fill(action, users, info) if action.padded else None,
             action.unroll,
+            action.stages,
+            action.through,
         ),
         moved.limits,
         _before(exact, held),

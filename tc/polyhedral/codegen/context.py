@@ -93,15 +93,23 @@ class KernelContext:
         return self.scop.dtype(tensor)
 
     def add_buffer(
-        self, wanted: str, kind: str, dtype: DType, shape: tuple[int, ...], *, local: bool = False
+        self,
+        wanted: str,
+        kind: str,
+        dtype: DType,
+        shape: tuple[int, ...],
+        *,
+        local: bool = False,
+        stages: int = 1,
     ) -> str:
         """Adds a private buffer, under the wanted name or the next free one. Tails of tiles read
-        what they do not use of one that is `local`: what is not written is not copied either."""
+        what they do not use of one that is `local`: what is not written is not copied either. Of
+        several `stages` the shape has the number first."""
         wanted = re.sub("[^A-Za-z0-9_]", "_", wanted)
         numbered = (f"{wanted}_{number}" for number in count(2))
         name = next(n for n in chain((wanted,), numbered) if n not in self.buffers)
         self.buffers[name] = Buffer(
-            name, dtype, shape, row_major(shape), kind, drops_unwritten=local
+            name, dtype, shape, row_major(shape), kind, drops_unwritten=local, stages=stages
         )
         return name
 
@@ -163,7 +171,7 @@ class EmitScope:
 
     def indices(self, placed: PlacedTile, element: tuple[LinearForm, ...]) -> tuple[Expr, ...]:
         left = [e - o for e, o in zip(element, placed.box.offsets, strict=True)]
-        indices = []
+        indices: list[Expr] = [integer(0)] if placed.tile.copy.stages > 1 else []
         for axis in placed.tile.layout:
             form, left[axis.dimension] = self._split(left[axis.dimension], axis.step, placed)
             indices.append(of_form(form))

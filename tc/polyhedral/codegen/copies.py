@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from math import prod
 
 from tc.affine.forms import Form, LinearForm, constant_form
 from tc.dtypes import INT64, compute_dtype
+from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
 from tc.kernel.ir import Expr, For, If, LaunchIndex, Let, Load, Stmt, Store, Var
-from tc.plan import REGISTER, SHARED, THREAD
+from tc.plan import ASYNC, REGISTER, SHARED, THREAD
 from tc.polyhedral.codegen.context import EmitScope, PlacedTile, guarded
 from tc.polyhedral.codegen.copying_threads import copied_along, thread_digits
 from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
@@ -38,6 +39,10 @@ class _Loop:
 
 def fetch(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:
     """Fills the buffer of a tile; elements outside of its limits get its fill, or 0."""
+    if placed.tile.copy.through == ASYNC:
+        return _by_all_threads(
+            placed, state, partial(_copied_async, placed), placed.tile.copy.lanes
+        )
 
     def body(
         inner: EmitScope, element: tuple[LinearForm, ...], indices: tuple[Expr, ...]
@@ -58,6 +63,62 @@ def fetch(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:
         return (*before, Store(tile.buffer, indices, value))
 
     return _copy(placed, state, body, along_memory=True)
+
+
+def _copied_async(
+    placed: PlacedTile,
+    state: EmitScope,
+    element: tuple[LinearForm, ...],
+    indices: tuple[Expr, ...],
+) -> tuple[Stmt, ...]:
+    """Begins to copy neighbours, the first of which is an element: all of them at once where their
+    places, and the limits of what is copied, are multiples of their number."""
+    tile, kernel = placed.tile, state.kernel
+    limits = tile.limits or whole(tile.tensor, kernel.scop)
+    count = _at_once(placed, element, limits, state)
+    copies: list[Stmt] = []
+    for by in range(0, tile.copy.lanes, count):
+        first = (*element[:-1], element[-1].shifted(by)) if by else element
+        place = indices
+        if by:
+            place = (*indices[:-1], binary("+", indices[-1], integer(by), state.bounds))
+        tests = list(state.outside(placed).within(first, tile.tensor, limits))
+        test = reduce(logical_and, tests) if tests else None
+        copy = ir.CopyAsync(
+            tile.buffer, place, tile.tensor, tuple(map(of_form, first)), count, test
+        )
+        outside = constant(tile.copy.fill or 0, kernel.dtype(tile.tensor))
+        if test is None or not outside.value:
+            copies.append(copy)
+            continue
+        last = place[-1]
+        places = ((*place[:-1], binary("+", last, integer(n), {})) for n in range(count))
+        filled = tuple(Store(tile.buffer, own, outside) for own in places)
+        copies.append(If(test, (replace(copy, condition=None),), filled))
+    return tuple(copies)
+
+
+def _at_once(
+    placed: PlacedTile,
+    element: tuple[LinearForm, ...],
+    limits: tuple[HalfOpen, ...],
+    state: EmitScope,
+) -> int:
+    """How many neighbours are copied at once, as it is proven that all are within the limits, or
+    none, and that both ends are at multiples of their number."""
+    tile = placed.tile
+    buffer = state.kernel.buffers[tile.tensor]
+    count = tile.copy.lanes
+    address = constant_form(0)
+    for form, stride in zip(element, buffer.strides, strict=True):
+        address = address.plus(form, stride)
+    numbers = [*address.terms.values(), address.constant]
+    if element:
+        numbers += [*element[-1].terms.values(), element[-1].constant, *limits[-1]]
+        numbers += tile.shape[-1:]
+    while count > 1 and any(number % count for number in numbers):
+        count //= 2
+    return count
 
 
 def _source(
@@ -109,19 +170,25 @@ def _copy(
     return tuple(stmt for loops in nests for stmt in _nest(loops, placed, state, body))
 
 
-def _by_all_threads(placed: PlacedTile, state: EmitScope, body: Body) -> tuple[Stmt, ...]:
+def _by_all_threads(
+    placed: PlacedTile, state: EmitScope, body: Body, lanes: int = 1
+) -> tuple[Stmt, ...]:
     """The axis that is contiguous in memory along the threads' x, the others, the last first, along
     y and z; or along digits of the numbers of all threads, where these take fewer turns. Each
-    thread takes as many turns as others, with a test in the last where it is not full."""
-    layout, launch = placed.tile.layout, state.kernel.launch
+    thread takes as many turns as others, with a test in the last where it is not full. A thread
+    copies `lanes` neighbours along the last axis, of which the body gets the first."""
+    launch = state.kernel.launch
     assert launch is not None
+    layout = placed.tile.layout
+    if lanes > 1:
+        layout = (*layout[:-1], replace(layout[-1], size=layout[-1].size // lanes))
     free = [index for index in reversed(launch.along(THREAD)) if index.count > 1]
     for index in free:
         state = state.bound(index.var, 0, index.count - 1)
     rows = _contiguous_axis(placed, state)
     along = copied_along(layout, rows)
-    dtype = state.kernel.dtype(placed.tile.tensor)
-    widths = thread_digits(layout, rows, tuple(index.count for index in free), dtype)
+    bytes_at_once = lanes * state.kernel.dtype(placed.tile.tensor).bytes
+    widths = thread_digits(layout, rows, tuple(index.count for index in free), bytes_at_once)
     numbers: tuple[Stmt, ...] = ()
     outer: list[Expr] = []
     if widths is not None:
@@ -152,7 +219,12 @@ def _by_all_threads(placed: PlacedTile, state: EmitScope, body: Body) -> tuple[S
             )
             state = state.bound(name, 0, size - 1)
     outer += [compare("==", Var(index.var, INT64), integer(0), {}) for index in free]
-    copied = body(state, _element(placed.box, layout, positions), _indices(positions))
+    if lanes > 1:
+        positions[-1] = positions[-1].times(lanes)
+    indices = _indices(positions)
+    if placed.tile.copy.stages > 1:
+        indices = (integer(0), *indices)
+    copied = body(state, _element(placed.box, layout, positions), indices)
     stmts = (*lets, *guarded(inner, copied))
     for name, turns in loops:
         mark = "unroll" if placed.tile.copy.unroll else ""

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import prod
 
-from tc.dtypes import DType
 from tc.polyhedral.schedule import Axis
 
 SECTOR_BYTES = 32
@@ -25,19 +24,19 @@ def copied_along(layout: tuple[Axis, ...], rows: int) -> list[int]:
 
 
 def thread_digits(
-    layout: tuple[Axis, ...], rows: int, threads: tuple[int, ...], dtype: DType
+    layout: tuple[Axis, ...], rows: int, threads: tuple[int, ...], bytes_at_once: int
 ) -> tuple[int, ...] | None:
     """How many values digits of the numbers of all threads have along the axes that `copied_along`
     gives, where the threads take fewer turns by these digits than by the numbers along x, y and z,
-    of which there are `threads`, or read larger parts of rows; None where they do not.
+    of which there are `threads`, or read larger parts of rows; None where they do not. A thread
+    copies so many bytes of a row at once.
 
-    >>> from tc.dtypes import FLOAT32
     >>> rows = Axis(0, 1, 128), Axis(1, 1, 8)
-    >>> thread_digits(rows, 1, (16, 16), FLOAT32)
+    >>> thread_digits(rows, 1, (16, 16), 4)
     (8, 32)
     """
     sizes = tuple(layout[axis].size for axis in copied_along(layout, rows))
-    sector = 1 if rows < 0 else max(1, SECTOR_BYTES // dtype.bytes)
+    sector = 1 if rows < 0 else max(1, SECTOR_BYTES // bytes_at_once)
     return _fewest_turns(sizes, threads, sector) if sizes and threads else None
 
 

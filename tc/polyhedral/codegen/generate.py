@@ -18,6 +18,7 @@ from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, integer, of_form
 from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
 from tc.kernel.verify import verify
+from tc.kernel.walk import loaded_in, stored_in
 from tc.plan import (
     BLOCK,
     PACKED,
@@ -123,8 +124,7 @@ def lower_schedule(
 def _touched(regions: list[tuple[Stmt, ...]]) -> set[str]:
     """The buffers that are read or written; temporaries may all be held by others."""
     stmts = [stmt for region in regions for stmt in ir.statements(region)]
-    loads = (e.buffer for s in stmts for e in ir.expressions(s) if isinstance(e, Load))
-    return {s.buffer for s in stmts if isinstance(s, Store)} | set(loads)
+    return {*stored_in(tuple(stmts)), *loaded_in(tuple(stmts))}
 
 
 def _arguments(scop: Scop, strides: Mapping[str, tuple[int, ...]]) -> Iterator[ir.Buffer]:
@@ -197,6 +197,8 @@ def _node(node: Node, state: EmitScope, *, outermost: bool) -> tuple[Stmt, ...]:
             for p in placed:
                 state = state.inside(p)
             before = [s for p in placed if p.tile.fetch for s in _by_threads(p, fetch, state)]
+            if any(isinstance(s, ir.CopyAsync) for s in ir.statements(tuple(before))):
+                before += [ir.Commit(), ir.Wait()]
             after = [
                 stmt
                 for p in placed
@@ -434,7 +436,10 @@ def _place(node: Promotion, state: EmitScope) -> list[PlacedTile]:
         dtype = compute_dtype(kernel.dtype(tile.tensor))
         local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
         local = local or (tile.scope != PACKED and _has_tails(tile, found, state))
-        name = kernel.add_buffer(tile.buffer, tile.scope, dtype, tile.shape, local=local)
+        stages = tile.copy.stages
+        name = kernel.add_buffer(
+            tile.buffer, tile.scope, dtype, tile.shape, local=local, stages=stages
+        )
         own = kernel.launch.replicas.tiles if kernel.launch is not None else {}
         replicated = own.get((id(node), tile.tensor), frozenset())
         placed.append(PlacedTile(replace(tile, buffer=name), found, replicated, threads))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tc.plan import (
+    ASYNC,
     AXES,
     BLOCK,
     REGISTER,
+    REGISTERS,
     SERIAL,
     SHARED,
     THREAD,
@@ -44,6 +46,7 @@ class LaunchDrawer(Drawer):
             self._threads: 8,
             self._digits: 4,
             self._operands: 6,
+            self._pipelined: 4,
             self._accumulators: 3,
             self._thread_sums: 5,
         }
@@ -200,10 +203,46 @@ class LaunchDrawer(Drawer):
         statements = rng.choice(((), tuple(users)))
         return (self._shared(access.tensor, inside, statements, len(access.subscripts)),)
 
+    def _pipelined(self, node: Node) -> Sequence[Action]:
+        """All operands of a reduction in shared memory, in stages, for some steps at a time."""
+        rng, scop = self.rng, self.made.first.scop
+        name = rng.choice(list(leaves(node)))
+        statement = scop.statement(name)
+        steps = [
+            m
+            for m in around_of(node, name)
+            if m.values[name].variable in statement.reduction and m.span is None and m.step == 1
+        ]
+        if not statement.accumulates or not steps:
+            return ()
+        loop, size = name_of(rng.choice(steps), name), rng.choice((1, 2, 3, 4, 4, 8))
+        inside, stages = f"{loop} div {size}", rng.choice((1, 2, 2, 3, 4))
+        is_async = rng.random() < 0.6
+        tensors = dict.fromkeys(a.tensor for a in statement.reads if a.subscripts)
+        return (
+            Tile(loop, (size,)),
+            *(
+                Promote(
+                    tensor,
+                    SHARED,
+                    inside,
+                    (name,),
+                    lanes=rng.choice((1, 2, 4)) if is_async else 1,
+                    align=rng.choice((1, 4)),
+                    unroll=not is_async or rng.random() < 0.5,
+                    stages=stages,
+                    through=ASYNC if is_async else REGISTERS,
+                )
+                for tensor in tensors
+                if tensor != statement.write.tensor
+            ),
+        )
+
     def _shared(
         self, tensor: str, inside: str | None, statements: tuple[str, ...], rank: int
     ) -> Promote:
         rng = self.rng
+        is_async = rng.random() < 0.4
         return Promote(
             tensor,
             SHARED,
@@ -214,6 +253,9 @@ class LaunchDrawer(Drawer):
             padded=rng.random() < 0.12,
             pitch=rng.choice((3, 5, 9, 17, 33)) if rng.random() < 0.25 else None,
             unroll=rng.random() < 0.25,
+            lanes=rng.choice((1, 1, 2, 4)) if is_async else 1,
+            stages=rng.choice((1, 1, 2, 2, 3, 4)),
+            through=ASYNC if is_async else REGISTERS,
         )
 
     # --- promotions -----------------------------------------------------------------------------

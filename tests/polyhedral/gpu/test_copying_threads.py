@@ -102,7 +102,7 @@ sizes = st.integers(1, 40)
 def test_numbers_take_no_more_turns(lengths: list[int], threads: list[int]) -> None:
     layout = tuple(Axis(d, 1, size) for d, size in enumerate(lengths))
     rows = len(layout) - 1
-    widths = thread_digits(layout, rows, tuple(threads), FLOAT32)
+    widths = thread_digits(layout, rows, tuple(threads), FLOAT32.bytes)
     along = [layout[axis].size for axis in copied_along(layout, rows)]
 
     def turns(widths: list[int]) -> int:

@@ -240,7 +240,8 @@ REFUSED = {
     "a pitch of 1 has no room for 2 elements": tmm(
         bind("n", "thread", "x"), {"promote": "A", "scope": "shared", "inside": "n", "pitch": 1}
     ),
-    "threads of a GPU copy element by element: no lanes, no lines": tmm(
+    "threads of a GPU copy element by element, but for what is copied to shared memory through "
+    "async copies: no lanes, no lines": tmm(
         bind("n", "thread", "x"), {"promote": "A", "scope": "shared", "inside": "n", "lanes": 4}
     ),
 }

@@ -182,6 +182,12 @@ class AsyncCopies:
     def copy(self, to: Array, content: Array, threads: Array) -> None:
         """The rows of bytes that `threads` copy to these addresses."""
         places = self._shared.places(to, 1, content.shape[1], threads)
+        if (into := self._shared.gaps[places].any(1)).any():
+            first = int(into.argmax())
+            raise Fault(
+                f"{to[first]:#x} is in no array of {self._shared.name}: out of bounds",
+                int(threads[first]),
+            )
         self._shared.bytes[places] = UNWRITTEN
         self._pending.append((threads, self._committed[threads], places, content))
 
