@@ -213,6 +213,16 @@ def _times_more(a: Amounts, b: Amounts) -> int:
     return 1
 
 
+def _peeled(outside: Amounts, of_ptx: Amounts, around: Amounts) -> int:
+    """How many trips of a loop of PTX ptxas has put into the loop of machine code around its own,
+    where `outside` are the instructions of this beside those of loops in it, and `around` those of
+    PTX there."""
+    for kind in ("fma", "mma"):
+        if own := [key for key in of_ptx if key[1] == kind and key not in around]:
+            return round(sum(outside[key] for key in own) / sum(of_ptx[key] for key in own))
+    return 0
+
+
 def trips_of(
     code: Sequence[sass.Instruction], loops: Sequence[sass.Loop], counts: BlockCounts
 ) -> Any:
@@ -239,12 +249,17 @@ def trips_of(
         parents = [n for n, o in enumerate(loops) if o.first <= loop.first and loop.last <= o.last]
         parent = max((n for n in parents if n != number), default=-1)
         chosen.append((k, parent, _times_more(own, of_ptx[k][2]), number))
+    chosen_of = {number: k for k, _, _, number in chosen}
     # of an unrolled loop and what is left over, the unrolled one comes first
     for k, parent, more, number in sorted(chosen, key=lambda row: -row[2]):
         loop = of_ptx[k][0]
         entries = np.maximum(1, counts.entries[loop.first])
         each = counts.times[loop.last] // entries
         factors = {m for j, p, m, _ in chosen if (j, p) == (k, parent)}
+        if len(factors) == 1 and more > 1 and parent in chosen_of:
+            outside = sass_amounts(code, _own(loops[parent], loops))
+            around = of_ptx[chosen_of[parent]][2]
+            each = np.maximum(1, each - _peeled(outside, of_ptx[k][2], around))
         now = left.get((k, parent), each) if len(factors) > 1 else each
         trips[:, number] = now // more if len(factors) > 1 else np.ceil(now / more)
         left[k, parent] = now - trips[:, number] * more

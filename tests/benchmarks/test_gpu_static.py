@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -96,11 +97,11 @@ def test_machine_code_by_lines() -> None:
     assert [line for line in lines if not line.startswith("        //")] == text
     of_kind: dict[str, list[str]] = {}
     for line, below in itertools.pairwise(lines):
-        for kind in ("FFMA", "STG", "STS", "BAR"):
-            if below.startswith("        //") and kind in below:
+        for kind in ("FFMA", "STG", "LDGSTS", "BAR"):
+            if below.startswith("        //") and re.search(rf"\d {kind}\b", below):
                 of_kind.setdefault(kind, []).append(line)
     assert all("+=" in line for line in of_kind["FFMA"])
-    assert all("_shared" in line for line in of_kind["STS"])
+    assert all("_shared" in line for line in of_kind["LDGSTS"])
     assert all("syncthreads" in line for line in of_kind["BAR"])
     assert all("C[" in line for line in of_kind["STG"])
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
 
-from tc.dtypes import compute_dtype
+from tc.dtypes import DType, compute_dtype
 from tc.gpu import Gpu, bytes_in_shared
-from tc.plan import AXES
+from tc.plan import ASYNC_BYTES, AXES
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access, ScopStatement
@@ -34,6 +34,9 @@ class MultiprocessorCosts:
     waiting: float = 900.0
     """From the first copy for some steps to the first step: a read of memory, a store to shared
     memory, two barriers."""
+
+    meeting: float = 150.0
+    """A barrier, and the first reads of shared memory behind it."""
 
     shared_waiting: float = 30.0
     direct_waiting: float = 250.0
@@ -74,11 +77,13 @@ WIDE = 4
 class ThreadTile:
     """How the threads of a block share a tile. Along each parallel loop there are so many
     `threads`, each of which has `own` iterations, as many iterations apart as there are threads;
-    the loops of the reduction run `steps` iterations at a time."""
+    the loops of the reduction run `steps` iterations at a time. With several `stages`, operands of
+    the next steps are copied meanwhile."""
 
     threads: tuple[int, ...]
     own: tuple[int, ...]
     steps: tuple[int, ...]
+    stages: int = 1
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -95,13 +100,14 @@ class Operand:
     """What a statement reads of a tensor: for each dimension by how many elements a step of each
     loop moves, parallel loops first, and by how many elements of memory (`strides`); an element has
     so many `words` of 32 bits. Of what is read in two ways, as A(i,k) and A(j,k), no box holds all
-    (`has_box`)."""
+    (`has_box`). Elements that tiles hold as they are in memory may be copied ahead (`is_plain`)."""
 
     tensor: str
     moves: tuple[tuple[int, ...], ...]
     strides: tuple[int, ...]
     words: int
     has_box: bool = True
+    is_plain: bool = True
 
     def elements(self, counts: Sequence[int], apart: Sequence[int]) -> int:
         """How many elements so many iterations of each loop touch at most, which are so far apart:
@@ -124,10 +130,20 @@ class Operand:
                 total *= min(box, prod(n + 1 for _, n in moves))
         return total
 
-    def goes_along_last(self, loop: int) -> bool:
-        """Whether a loop, and nothing else, goes on by one element along the last dimension."""
+    def goes_along_last(self, loop: int, tile: ThreadTile) -> bool:
+        """Whether a loop goes on by one element along the last dimension, and no other loop that
+        has several iterations in a tile moves along it.
+
+        >>> part = Operand("A", ((0, 0, 0), (128, 0, 1)), (128, 0, 1), 1)  # A(m, 128*part + k)
+        >>> part.goes_along_last(2, ThreadTile((1, 8), (1, 4), (16,)))
+        True
+        >>> part.goes_along_last(2, ThreadTile((2, 8), (1, 4), (16,)))
+        False
+        """
         last = self.moves[-1] if self.moves else ()
-        return bool(last) and last[loop] == 1 and sum(map(bool, last)) == 1
+        counts = (*tile.sizes, *tile.steps)
+        moving = [n for n, move in enumerate(last) if move and counts[n] > 1]
+        return len(moving) == 1 and moving[0] == loop % len(last) and last[loop] == 1
 
     def row(self, counts: Sequence[int]) -> int:
         """How many neighbours in memory so many iterations of each loop touch."""
@@ -186,7 +202,7 @@ class Reduction:
             for loop in range(self.parallel)
             if tile.own[loop] % WIDE == 0
             and loop not in self.windows
-            and any(operand.goes_along_last(loop) for operand in self.operands)
+            and any(operand.goes_along_last(loop, tile) for operand in self.operands)
         )
 
     def at_once(self, tile: ThreadTile) -> tuple[int, ...]:
@@ -240,7 +256,7 @@ class TileOfSums:
         """Whether a thread reads several steps of a tensor at once."""
         own = (o for o in self.reduction.operands if o.tensor == tensor)
         is_wide = self.reduction.at_once(self.tile)[-1] % WIDE == 0
-        return is_wide and any(o.goes_along_last(-1) for o in own)
+        return is_wide and any(o.goes_along_last(-1, self.tile) for o in own)
 
 
 def reduction_of(
@@ -276,6 +292,17 @@ def _operations(expr: p.Expr) -> int:
     return own + sum(map(_operations, p.children(expr)))
 
 
+def is_copied_async(dtype: DType) -> bool:
+    """Whether memory can be told to copy elements to shared memory, which holds them in the type of
+    computation.
+
+    >>> from tc.dtypes import FLOAT16, FLOAT32, INT8
+    >>> [is_copied_async(dtype) for dtype in (FLOAT32, FLOAT16, INT8)]
+    [True, False, False]
+    """
+    return compute_dtype(dtype) == dtype and dtype.bytes in ASYNC_BYTES
+
+
 def _operand(access: Access, variables: Sequence[str | None], info: AccessInfo) -> Operand:
     dtype = compute_dtype(info.scop.dtype(access.tensor))
     return Operand(
@@ -287,6 +314,7 @@ def _operand(access: Access, variables: Sequence[str | None], info: AccessInfo) 
         ),
         tuple(info.stride(access, v) or 0 for v in variables),
         max(1, dtype.bytes // 4),
+        is_plain=is_copied_async(info.scop.dtype(access.tensor)),
     )
 
 
@@ -318,7 +346,8 @@ def cost_of(
     turns = work.turns * serial
     busy = work.busy(costs)
     rounds, rest = divmod(each, fitting)
-    alone = max(busy, work.chain(costs)) + costs.waiting
+    alone = max(busy, work.chain(costs))
+    alone = alone + costs.waiting if tile.stages == 1 else max(alone, costs.waiting) + costs.meeting
     time = rounds * _together(fitting * busy, alone) + (
         _together(rest * busy, alone) if rest else 0
     )
@@ -353,7 +382,7 @@ class _BlockWork:
             held = operand.elements((*tile.sizes, *steps), everything)
             if operand.has_box and 2 * held <= self.threads * each * self.steps:
                 wide = {*fours, -1} if together[-1] % WIDE == 0 else fours
-                width = WIDE if any(map(operand.goes_along_last, wide)) else 1
+                width = WIDE if any(operand.goes_along_last(loop, tile) for loop in wide) else 1
                 reads = each * operand.words / width
                 self.reads += reads
                 turns = width
@@ -375,6 +404,7 @@ class _BlockWork:
                 self.direct += each * operand.words
                 lines = max(LEAST_READ_CYCLES, self._lines(operand, lanes))
                 self.direct_cycles += each * operand.words * lines
+        self.shared *= tile.stages
         self.registers = self.own * reduction.result.words + near + BESIDE_RESULTS
 
     def _lanes(self) -> list[int]:

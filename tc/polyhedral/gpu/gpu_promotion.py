@@ -23,11 +23,12 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
 from tc.options import GpuOptions
-from tc.plan import REGISTER, SHARED, UNROLL, Promote
+from tc.plan import ASYNC, REGISTER, SERIAL, SHARED, UNROLL, Promote
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import Move, held_target
-from tc.polyhedral.gpu.costs import WIDE, TileOfSums
+from tc.polyhedral.footprint import Box
+from tc.polyhedral.gpu.costs import WIDE, TileOfSums, is_copied_async
 from tc.polyhedral.gpu.thread_exchanges import exchanged_bytes
 from tc.polyhedral.promotion import Footprint, promotion_fault, touches
 from tc.polyhedral.schedule import (
@@ -198,7 +199,8 @@ class Promoter:
                 action = replace(action, pitch=None)
             if self._done(action, inside, names):
                 shape = " x ".join(map(str, move.counts))
-                yield f"{move.what}, {shape} elements at a time"
+                ahead = f", {action.stages - 1} ahead" if action.stages > 1 else ""
+                yield f"{move.what}, {shape} elements at a time{ahead}"
 
     def _wants(self, move: Move, names: tuple[str, ...]) -> bool:
         return self.draft.wants(move, names) if self.asks else move.pays
@@ -214,6 +216,7 @@ class Promoter:
         Reads side by side along x are not counted."""
         scop, statements = self.draft.info.scop, self._statements(names)
         below, held = self.draft.footprint_in(inside, names).of(SHARED), self._held(names)
+        is_repeated = inside.role == SERIAL and self.draft.trips(inside, names) > 1
         for tensor in dict.fromkeys(a.tensor for s in statements for a in s.reads):
             found = below.box(tensor) if scop.shaped.shapes[tensor] else None
             users = [s for s in statements if touches(s, tensor)]
@@ -223,7 +226,9 @@ class Promoter:
             is_shared = self._is_found(names) and 2 * copied <= reads
             counted = reads if is_shared or not self._is_coalesced(tensor, users) else 0
             if copied < reads:
-                yield self._move(tensor, below, counted, copied, statements)
+                yield self._move(
+                    tensor, below, counted, copied, statements, is_repeated=is_repeated
+                )
         for name in dict.fromkeys(a.tensor for s in statements for a in s.gathers):
             waits = waits_of_gathered(name, statements, below, self.draft.info)
             found = below.box(name)
@@ -237,13 +242,16 @@ class Promoter:
         before: int,
         after: int,
         statements: Sequence[ScopStatement],
+        *,
+        is_repeated: bool = False,
     ) -> Move:
         """The move of a tensor to shared memory, where rows have an odd pitch: rows with what lies
         beyond the ends of ranges, for which the buffer has room, too."""
         found = below.box(tensor)
         assert found is not None
         counts, pitch = found.counts, None
-        held = (below.box(tensor, tails=True) or found).counts
+        whole = below.box(tensor, tails=True) or found
+        held = whole.counts
         if prod(held[:-1]) > 1 and (self.found is None or self.found.crosses_rows(tensor)):
             is_wide = self.found is not None and self.found.reads_wide(tensor)
             pitch = odd_pitch(held[-1], WIDE if is_wide else 1)
@@ -251,7 +259,29 @@ class Promoter:
         wanted = self.options.unroll_copies
         unroll = self.found is not None if wanted is None else wanted
         action = Promote(tensor, SHARED, padded=padded, pitch=pitch, unroll=unroll)
+        if self.found is not None and not padded and self._may_copy_async(tensor):
+            lanes = self._lanes(tensor, whole, pitch or held[-1])
+            stages = self.found.tile.stages if is_repeated else 1
+            action = replace(action, through=ASYNC, lanes=lanes, stages=stages)
         return Move(f"{tensor} in shared memory", action, counts, before, after)
+
+    def _may_copy_async(self, tensor: str) -> bool:
+        """Whether memory can be told to copy elements of a tensor as they are."""
+        scop = self.draft.info.scop
+        return tensor not in scop.gathers and is_copied_async(scop.dtype(tensor))
+
+    def _lanes(self, tensor: str, held: Box, pitch: int) -> int:
+        """How many neighbours of a row one copy takes: 16 bytes, where tiles and rows of memory and
+        of the buffer begin at multiples of as many, or fewer."""
+        info = self.draft.info
+        steps = info.steps(tensor)
+        lanes = 16 // info.scop.dtype(tensor).bytes
+        last = held.offsets[-1]
+        numbers = [pitch, held.sizes[-1], last.constant, *last.terms.values()]
+        numbers += [info.scop.shape(tensor)[-1], *steps[:-1]]
+        while lanes > 1 and (steps[-1] != 1 or any(number % lanes for number in numbers)):
+            lanes //= 2
+        return lanes
 
     def _held(self, names: tuple[str, ...]) -> set[str]:
         """The tensors of which a tile is promoted already, in the children of the part that run

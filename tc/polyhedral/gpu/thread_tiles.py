@@ -28,6 +28,9 @@ MOST_OF_A_LOOP = 256
 MOST_OWN = 16
 """Iterations of a loop that one thread has at most."""
 
+STAGES = (1, 2)
+"""Of operands in shared memory."""
+
 MOST_STEPS = 64
 """Steps of a reduction at a time at most."""
 
@@ -66,6 +69,7 @@ class TileSearch:
         self.threads = [_counts(extent, MOST_OF_A_LOOP) for extent in extents]
         self.own = [_counts(extent, MOST_OWN) for extent in extents]
         self.steps = list(_steps(reduction.extents[reduction.parallel :]))
+        self.may_be_ahead = all(operand.is_plain for operand in reduction.operands)
         self.known: dict[ThreadTile, float] = {}
 
     def cycles(self, tile: ThreadTile) -> float:
@@ -79,8 +83,10 @@ class TileSearch:
     def _is_allowed(self, tile: ThreadTile) -> bool:
         along = [n for loop in self.reduction.by_stride if (n := tile.threads[loop]) > 1]
         in_block = map(max, zip_longest(along, self.beside, fillvalue=1))
+        whole = self.reduction.extents[self.reduction.parallel :]
         return (
-            len(along) <= len(AXES)
+            (tile.stages == 1 or (self.may_be_ahead and tile.steps != whole))
+            and len(along) <= len(AXES)
             and prod(along) <= MOST_THREADS
             and prod(in_block) <= self.gpu.threads
             and all(n <= most for n, most in zip(along, self.gpu.thread_limits, strict=False))
@@ -113,7 +119,8 @@ class TileSearch:
     def _beside(self, tile: ThreadTile) -> Iterator[ThreadTile]:
         """Other steps, or more or fewer iterations along one loop."""
         for steps in self.steps:
-            yield replace(tile, steps=steps)
+            for stages in STAGES:
+                yield replace(tile, steps=steps, stages=stages)
         yield from self._moved(tile, 1)
         yield from self._moved(tile, -1)
 

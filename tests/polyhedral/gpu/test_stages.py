@@ -430,3 +430,16 @@ def test_what_a_loop_writes_is_not_ahead() -> None:
     )
     with pytest.raises(tc.BackendError, match="i writes o, of which a tile is ahead"):
         tc.emit(text, shapes_of(text), backend="cuda", device=GPU, options=wanted)
+
+
+# --- what is chosen -----------------------------------------------------------------------------
+
+
+def test_operands_of_sums_are_copied_ahead() -> None:
+    """By default, in fours where rows are multiples of four elements."""
+    for m, k, n, count in ((512, 512, 512, 4), (509, 511, 513, 1)):
+        text = emitted(MM, {"A": np.zeros((m, k), np.float32), "B": np.zeros((k, n), np.float32)},
+                       tc.Options())  # fmt: skip
+        copies = [s for s in statements(text.kernel.regions[0]) if isinstance(s, CopyAsync)]
+        assert {s.count for s in copies} == {count}
+        assert {s.buffer for s in copies} == {"A_shared", "B_shared"}
