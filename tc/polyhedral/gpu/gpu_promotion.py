@@ -23,10 +23,11 @@ from math import prod
 from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
 from tc.options import GpuOptions
-from tc.plan import ASYNC, REGISTER, SERIAL, SHARED, UNROLL, Promote
+from tc.plan import ASYNC, REGISTER, SERIAL, SHARED, THREAD, UNROLL, Promote
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.actions.moves import Move, held_target
+from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.gpu.costs import WIDE, TileOfSums, is_copied_async
 from tc.polyhedral.gpu.thread_exchanges import exchanged_bytes
@@ -46,7 +47,9 @@ from tc.polyhedral.scop.scop import Gather, Scop, ScopStatement
 from tc.semantics import program as p
 
 REDUCTION_TILES = (32, 16, 8, 4)
-"""Steps of a reduction for which operands are held at once: the first for which they fit."""
+"""Steps of a reduction for which operands are held at once: the first for which they fit, but all
+if a thread copies `FEW_COPIES` elements of them at most."""
+FEW_COPIES = 4
 
 
 @dataclass
@@ -120,9 +123,10 @@ class Promoter:
 
         chosen, own = REDUCTION_TILES[-1], self.asks
         self.asks = False
-        for size in REDUCTION_TILES:
+        whole = self.draft.trips(steps[0], names)
+        for size in (*([whole] if whole > REDUCTION_TILES[0] else []), *REDUCTION_TILES):
             told, has_all = held(size)
-            if has_all:
+            if has_all and (size <= REDUCTION_TILES[0] or self._is_copied_soon(names)):
                 chosen = size
                 break
         self.asks = own
@@ -133,6 +137,16 @@ class Promoter:
         if not told:
             self.draft.restore(before)
         return told
+
+    def _is_copied_soon(self, names: tuple[str, ...]) -> bool:
+        """Whether each thread copies few elements to the tiles of some statements: all of them are
+        on their way at the same time."""
+        tree, scop = self.draft.tree, self.draft.info.scop
+        mine = self._held(names)
+        held = sum(prod(t.shape) for t in tiles(tree) if t.scope == SHARED and t.tensor in mine)
+        sizes = launch_sizes(tree, scop)
+        threads = prod(count for (role, _), count in sizes.items() if role == THREAD)
+        return held <= FEW_COPIES * threads
 
     def _is_found(self, names: tuple[str, ...]) -> bool:
         """Whether the tile of the part was made for one of these statements."""

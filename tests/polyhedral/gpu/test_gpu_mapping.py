@@ -293,3 +293,16 @@ def test_variables_of_one_value_move_no_copy() -> None:
     options = tc.Options(gpu=tc.GpuOptions(shared=True))
     found = evaluate_kernel(text, inputs, device=gpu, options=options)
     assert found["o"].tolist() == [[2.0 * j if j < 7 else 0.0 for j in range(40)]] * 5
+
+
+@pytest.mark.parametrize(("steps", "held"), [(96, 96), (256, 256), (257, 32), (300, 32)])
+def test_few_elements_are_copied_whole(steps: int, held: int) -> None:
+    """By 64 threads, four each at most; longer rows come 32 steps at a time."""
+    text = """def layers(float(B,N) x, float(M,N) v, float(K,M) w) -> (y, z) {
+      y(b,m) +=! x(b,n) * v(m,n)
+      z(b,k) +=! y(b,m) * w(k,m)
+    }"""
+    sizes = {"B": 128, "N": steps, "M": 64, "K": 32}
+    explained = tc.explain(text, sizes, backend="cuda", device=tc.Gpu.named("sm_90"))
+    found = tiles(explained.trace.lowering.mapped.tree)
+    assert {t.tensor: t.shape for t in found if t.scope == "shared"} == {"x": (1, held)}
