@@ -128,6 +128,7 @@ def test_what_is_decided_for_gpus() -> None:
         "threads along y",
         "C in registers",
         "steps at a time",
+        "stages",
         "A in shared memory",
         "B in shared memory",
         "rows of A odd",

@@ -56,7 +56,8 @@ FEW_COPIES = 4
 class Promoter:
     """Promotes what statements touch that blocks and threads run, in the loops `around`. The loop
     of the threads along x is `lane`, if there is one. Reductions have tiles of `sizes`, where
-    options say so. A promoter that tries sizes does not ask for decisions (`asks`)."""
+    options say so. A promoter that tries sizes does not ask for decisions (`asks`). Operands of the
+    sum for which a tile was found have so many `stages`."""
 
     draft: Draft
     options: GpuOptions
@@ -65,6 +66,7 @@ class Promoter:
     sizes: tuple[int, ...] | None
     found: TileOfSums | None = None
     asks: bool = True
+    stages: int = 1
 
     def promote(self, inside: Node, names: tuple[str, ...]) -> list[str]:
         """Promotes what pays. Returns notes."""
@@ -160,6 +162,7 @@ class Promoter:
         sizes = [2**n for n in range(1, 9) if 2**n <= self.draft.trips(steps[0], names)]
         first = self.draft.decide("steps at a time", names, first, partial(iter, sizes))
         tile = replace(found.tile, steps=(first, *others))
+        self.stages = self.draft.decide("stages", names, found.tile.stages, lambda: iter((1, 2, 3)))
         inside, points = self._tiled(steps, tile.steps, names)
         told, _ = self._to_shared(inside, names)
         trips = [self.draft.trips(step, names) for step in steps]
@@ -275,7 +278,7 @@ class Promoter:
         action = Promote(tensor, SHARED, padded=padded, pitch=pitch, unroll=unroll)
         if self.found is not None and not padded and self._may_copy_async(tensor):
             lanes = self._lanes(tensor, whole, pitch or held[-1])
-            stages = self.found.tile.stages if is_repeated else 1
+            stages = self.stages if is_repeated else 1
             action = replace(action, through=ASYNC, lanes=lanes, stages=stages)
         return Move(f"{tensor} in shared memory", action, counts, before, after)
 
