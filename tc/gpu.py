@@ -19,8 +19,9 @@ class Gpu:
     number of multiprocessors; `thread_registers`: the most registers of one thread.
     `processor_threads`, `processor_blocks`, `processor_shared`: the most threads and blocks that a
     multiprocessor runs at a time, and the bytes of shared memory of all these blocks together.
-    `cooperative`: blocks of a launch may wait for each other. `warp`: the number of threads that
-    run in step. `arch`: the name of the architecture for NVRTC.
+    `cooperative`: blocks of a launch may wait for each other. `tensor_cores`: the threads of a warp
+    multiply matrices of halves together (mma.sync.m16n8k16 of PTX). `warp`: the number of threads
+    that run in step. `arch`: the name of the architecture for NVRTC.
 
     `gflops` (float32, all multiprocessors) and `gbytes` (per second, from memory) are for estimates
     only, and decide nothing, so GPUs that differ only in these are equal; 0 where a speed is not
@@ -44,6 +45,7 @@ class Gpu:
     processor_blocks: int = 16
     processor_shared: int = 64 << 10
     cooperative: bool = True
+    tensor_cores: bool = True
     gflops: float = field(default=0.0, repr=False, compare=False)
     gbytes: float = field(default=0.0, repr=False, compare=False)
 

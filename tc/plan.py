@@ -138,6 +138,7 @@ __all__ = [
     "AXES",
     "BLOCK",
     "MAX_ACTIONS",
+    "MMA",
     "PACKED",
     "PARALLEL",
     "REGISTER",
@@ -173,8 +174,9 @@ VERSION = 1
 SERIAL, PARALLEL, UNROLL, VECTOR = "serial", "parallel", "unroll", "vector"
 """Roles of a loop: a plain loop; shared among threads; straight-line code; the lanes of vectors."""
 
-BLOCK, THREAD = "block", "thread"
-"""Roles on a GPU: iterations run by the blocks of a grid, or by the threads of a block."""
+BLOCK, THREAD, MMA = "block", "thread", "mma"
+"""Roles on a GPU: iterations run by the blocks of a grid, or by the threads of a block; 16 steps of
+a sum of products of halves, which tensor cores compute for the threads of a warp."""
 
 REGISTER, SCRATCH, PACKED, SHARED = "register", "scratch", "temporary", "shared"
 """Scopes of a promoted tile: locals; memory of one thread; memory filled before the part begins;
@@ -184,7 +186,7 @@ REGISTERS, ASYNC = "registers", "async"
 """Through what threads copy to shared memory: each element is read to a register, then stored; or
 memory is told to copy, and threads go on until they need what was copied."""
 
-ASYNC_BYTES = (4, 8)
+ASYNC_BYTES = (2, 4, 8)
 """Of the elements that are copied by copies that are async."""
 
 MAX_STAGES = 4
@@ -278,6 +280,7 @@ class Promote(_Checked):
     axis is made a multiple of `align`. With `padded`, reads through `pad` find the padding in the
     buffer, too. With `lines`, what is written back fills whole cache lines. With a `pitch`, the
     buffer has room for `pitch` elements along its last axis, and copies are unrolled with `unroll`.
+    A buffer holds elements in the type of computation, or, `as_stored`, in that of the tensor.
 
     Threads copy to shared memory `through` registers, or by copies that are "async". With several
     `stages`, at most 4, there is room for as many tiles: while a tile is used, the next ones are
@@ -297,6 +300,7 @@ class Promote(_Checked):
     unroll: bool = False
     stages: int = 1
     through: str = REGISTERS
+    as_stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,10 +185,14 @@ def gpu_of(attribute: Callable[[str], int]) -> Gpu:
         processor_blocks=attribute("MAX_BLOCKS_PER_MULTIPROCESSOR"),
         processor_shared=attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
         cooperative=bool(attribute("COOPERATIVE_LAUNCH")),
+        tensor_cores=major >= _MULTIPLIES_HALVES,
         gflops=2 * cores * attribute("CLOCK_RATE") / 1e6,
         gbytes=bytes_each * attribute("MEMORY_CLOCK_RATE") / 1e6,
     )
 
+
+_MULTIPLIES_HALVES = 8
+"""The compute capability since which mma.sync has the shape m16n8k16 (PTX ISA)."""
 
 _FEW_CORES_UP_TO, _FEW_CORES, _CORES = (8, 0), 64, 128
 """How many float32 FMAs a multiprocessor starts in a cycle, by compute capability ("Throughput of

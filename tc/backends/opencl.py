@@ -18,6 +18,7 @@ from tc.errors import BackendError
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.kernel.passes.exchanges import exchange_in_shared_memory
+from tc.kernel.passes.warp_products import multiply_by_threads
 from tc.options import fitting
 from tc.process.forks import step
 from tc.runtime.arrays.device_array import OPENCL as OPENCL_PLACES
@@ -56,7 +57,7 @@ class OpenCLBackend:
         try:
             return opencl_device(self.place).limits()
         except BackendError:  # texts need no device
-            return Gpu(cooperative=False)
+            return Gpu(cooperative=False, tensor_cores=False)
 
     def emit(
         self,
@@ -64,7 +65,7 @@ class OpenCLBackend:
         options: object | None = None,  # noqa: ARG002
         gpu: Gpu | None = None,  # noqa: ARG002
     ) -> LaunchText:
-        kernel = exchange_in_shared_memory(kernel)
+        kernel = multiply_by_threads(exchange_in_shared_memory(kernel))
         source = print_kernel(kernel, OPENCL)
         return LaunchText(kernel, self.name, source, launches=launches_of(kernel, OPENCL))
 

@@ -63,6 +63,7 @@ class OpenCLDevice:
             thread_limits=(x, y, z),
             shared=min(usual.shared, device.local_mem_size),
             cooperative=False,
+            tensor_cores=False,
         )
 
 

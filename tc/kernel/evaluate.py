@@ -121,7 +121,7 @@ class _Machine:
                 case ir.Grid():
                     failure = run_grid(stmt, self.kernel, self.memory)
                     self.failure = self.failure or failure
-                case ir.Barrier() | ir.CopyAsync() | ir.Commit() | ir.Wait():
+                case ir.Barrier() | ir.CopyAsync() | ir.Commit() | ir.Wait() | ir.WarpMultiply():
                     raise self.broken(stmt, "it is in no grid")
                 case _:
                     raise ir.unknown_node(stmt)

@@ -15,7 +15,7 @@ import numpy as np
 from tc.affine import intervals
 from tc.affine.forms import Form, assembled
 from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, MIRRORED
-from tc.dtypes import BOOL, FLOAT16, INT64, DType, fits, wrap
+from tc.dtypes import BOOL, FLOAT16, INT64, UINT16, DType, fits, wrap
 from tc.kernel import ir
 from tc.kernel.intervals import Bounds, interval
 
@@ -111,6 +111,23 @@ def cast(operand: ir.Expr, dtype: DType) -> ir.Expr:
                 return constant(exact.astype(dtype.numpy).item(), dtype)
         case _:
             return ir.Cast(operand, dtype)
+
+
+def bits_of(value: ir.Expr) -> ir.Expr:
+    """What a local can hold of a value: that itself, or the bits of half.
+
+    >>> from tc.kernel.printer import expression_text
+    >>> expression_text(bits_of(ir.Load("a", (integer(0),), FLOAT16)))
+    'uint16.bits(a[0])'
+    """
+    if value.dtype != FLOAT16:
+        return value
+    return value.operand if isinstance(value, ir.Bits) else ir.Bits(value, UINT16)
+
+
+def of_bits(value: ir.Expr, dtype: DType) -> ir.Expr:
+    """The value of which `bits_of` was made, whose type is `dtype`."""
+    return ir.Bits(value, FLOAT16) if dtype == FLOAT16 else value
 
 
 def of_form(form: Form[Any, int]) -> ir.Expr:

@@ -291,15 +291,17 @@ class BlocksMemory:
             self.phase[active.lanes] += self.geometry.threads + 1
         return breach
 
-    def absent(self, active: Active, does: str) -> Breach | None:
-        """The thread of a block that does not do what others of the block do."""
-        threads = self.geometry.threads
+    def absent(self, active: Active, does: str, together: int = 0) -> Breach | None:
+        """The thread that does not do what others of so many `together` do, by default all of a
+        block."""
+        threads = together or self.geometry.threads
         if active.mask is not None:
             met: Array = active.mask.reshape(-1, threads)
             missing: Array = met.any(axis=1, keepdims=True) & ~met
             if missing.any():
                 lane = int(np.argmax(missing))
-                there = self.geometry.thread_text(int(np.argmax(met[lane // threads])))
+                other = lane // threads * threads + int(np.argmax(met[lane // threads]))
+                there = self.geometry.thread_text(other % self.geometry.threads)
                 return Breach(lane, f"{there} {does} here, this one does not")
         return None
 

@@ -29,7 +29,7 @@ from tc.kernel.operations import (
     operation,
     store_fault,
 )
-from tc.kernel.printer import PrintedNode
+from tc.kernel.printer import PrintedNode, node_text
 from tc.kernel.walk import launched, stored_in
 
 _LANES = 1024
@@ -152,6 +152,8 @@ class _Machine:
                 self.memory.commit(active)
             case ir.Wait(left=left):
                 self.check(stmt, self.memory.wait(left, active))
+            case ir.WarpMultiply():
+                self.multiply(stmt, scope, active)
             case ir.Barrier(scope=ir.BLOCK):
                 self.check(stmt, self.memory.meet(active))
             case ir.Barrier():
@@ -224,6 +226,52 @@ class _Machine:
         """The elements `by` further along the last dimension."""
         moved = (*indices[:-1], indices[-1] + np.int64(by)) if by else indices
         return self.place_of(stmt, name, moved, active)
+
+    def multiply(self, stmt: ir.WarpMultiply, scope: Environment, active: Active) -> None:
+        """Each thread reads its rows of all tiles, and adds up its results; sums of doubles are
+        rounded once."""
+        self.check(stmt, self.memory.absent(active, "multiplies", ir.WARP))
+        lanes = np.arange(active.count) % ir.WARP
+        rows = [lanes // 4 + shift for shift in (0, 8)]
+        columns = [lanes % 4 * 2 + shift for shift in (0, 1)]
+        left = [self.rows(t, stmt.left_axes, rows, stmt, scope, active) for t in stmt.left]
+        right = [self.rows(t, stmt.right_axes, columns, stmt, scope, active) for t in stmt.right]
+        pairs = ((a, b) for ours in left for theirs in right for a in ours for b in theirs)
+        for name, (a, b) in zip(stmt.sums, pairs, strict=True):
+            total = scope[name][0] + (a * b).sum(axis=0)
+            scope[name][0] = active.merged(total.astype(np.float32), scope[name][0])
+
+    def rows(
+        self,
+        tile: ir.Expr,
+        axes: tuple[int, ...],
+        rows: list[Array],
+        stmt: ir.WarpMultiply,
+        scope: Environment,
+        active: Active,
+    ) -> list[Array]:
+        """Of a tile, the rows of these numbers in each thread, as doubles: (steps, threads)."""
+        assert isinstance(tile, ir.Load)
+        first = [self.value(index, scope, active) for index in tile.indices]
+        every = [np.broadcast_to(index, active.count).reshape(-1, ir.WARP) for index in first]
+        if any((each != each[:, :1]).any() for each in every):
+            raise self.broken(stmt, f"threads of a warp differ in the tile {node_text(tile)}")
+        if (every[-1] % ir.ALIGNED_ELEMENTS).any():
+            raise self.broken(stmt, f"a line of the tile {node_text(tile)} is not aligned")
+        found = []
+        for row in rows:
+            steps = []
+            for step in range(ir.MULTIPLIED_STEPS):
+                indices = [*first]
+                indices[axes[0]] = indices[axes[0]] + row
+                indices[axes[1]] = indices[axes[1]] + np.int64(step)
+                place = self.memory.place(tile.buffer, tuple(indices), active)
+                if isinstance(place, Breach):
+                    self.check(tile, place)
+                self.check(tile, self.memory.read(tile.buffer, place, active))
+                steps.append(active.spread(self.memory.arrays[tile.buffer][place]))
+            found.append(np.asarray(steps).astype(np.float64))
+        return found
 
     # --- expressions ------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
     Kernel ::= Buffer* Stmt*
     Stmt   ::= For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
-             | CopyAsync | Commit | Wait
+             | CopyAsync | Commit | Wait | WarpMultiply
     Expr   ::= Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
              | Bits | Broadcast | Ramp | Reduce | Shuffle | WarpReduce
 
@@ -53,7 +53,8 @@ class Var:
 class Load:
     """The element of a buffer at int64 indices, one per dimension, all in bounds.
 
-    `dtype` is the buffer's. A FLOAT16 load occurs only directly below Cast(FLOAT32).
+    `dtype` is the buffer's. A FLOAT16 load occurs only directly below Cast(FLOAT32), below
+    Bits(UINT16), which moves it, or as a tile of a WarpMultiply.
 
     As a vector, lane l reads the element at the l-th lanes of the indices; scalar indices count
     for all lanes. Lanes where `mask` (BOOL, of as many lanes; a scalar has none) is false read
@@ -142,7 +143,8 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """The bits of the operand, read as another type of the same width (and lanes)."""
+    """The bits of the operand, read as another type of the same width (and lanes). Bits(FLOAT16) is
+    the value of a Store."""
 
     operand: Expr
     dtype: DType
@@ -227,6 +229,8 @@ class For:
     the constant alone, all of a block being beyond a tensor, stays loops.
     "lines": the outermost of loops around one Store of one Load; where both go on in memory one
     element after the other, whole lines are stored.
+    "mma": the MULTIPLIED_STEPS steps of a sum of products that the threads of a warp compute
+    together, where the results and the operands lie as in a WarpMultiply.
     """
 
     var: str
@@ -270,7 +274,8 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Writes an element; the value has the buffer's dtype (FLOAT16: a Cast(FLOAT16)).
+    """Writes an element; the value has the buffer's dtype (FLOAT16: a Cast(FLOAT16),
+    or Bits(FLOAT16)).
 
     As a vector, as Load: the lanes write different elements, and those where `mask` is false
     write nothing. `non_temporal` is a hint, which may be ignored: the elements are not used again
@@ -352,8 +357,8 @@ class Barrier:
 class CopyAsync:
     """Begins to copy `count` neighbours along the last dimension of `source`, which the caller
     passes, to neighbours along the last dimension of the shared `buffer`, both of one type; where
-    the `condition` (None: always true) is false, zeros, and nothing is read. Elements have 4 or 8
-    bytes, and all of them 4, 8 or 16.
+    the `condition` (None: always true) is false, zeros, and nothing is read. Elements have 2, 4
+    or 8 bytes, and all of them 4, 8 or 16.
 
     The first element lies, in both, at a multiple of `count` elements from element (0, ..., 0), and
     all are in bounds: those of `source` if the condition is true. What is copied is in flight until
@@ -382,9 +387,36 @@ class Wait:
     left: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class WarpMultiply:
+    """The threads of a warp add products of matrices to locals of FLOAT32, `sums`.
+
+    `left` and `right` are tiles in shared memory, each a Load of FLOAT16: of the first element of
+    LEFT_ROWS, or of RIGHT_ROWS, rows of MULTIPLIED_STEPS elements. Rows, and elements of a row,
+    follow each other along the dimensions `left_axes` and `right_axes` of the buffers (of rows, of
+    elements), of which one is the last. All threads of a warp name the same tiles, whose lines of
+    memory begin at multiples of ALIGNED_ELEMENTS.
+
+    The l-th thread of a warp has RESULTS results of each left tile with each right tile, right
+    tiles counting fastest: z is the sum of the products of row l / 4 + 8 * (z / 2) of the left tile
+    and row l % 4 * 2 + z % 2 of the right tile, in any order; the products are exact.
+
+    It stands in a Grid whose blocks have whole warps, and all threads of a warp come to it; it is
+    no Barrier. (PTX, "Matrix Fragments for mma.m16n8k16".)
+    """
+
+    sums: tuple[str, ...]
+    left: tuple[Expr, ...]
+    right: tuple[Expr, ...]
+    left_axes: tuple[int, ...]
+    right_axes: tuple[int, ...]
+
+
+LEFT_ROWS, RIGHT_ROWS, MULTIPLIED_STEPS, RESULTS, ALIGNED_ELEMENTS = 16, 8, 16, 4, 8
+
 Stmt: TypeAlias = (
     For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
-    | CopyAsync | Commit | Wait
+    | CopyAsync | Commit | Wait | WarpMultiply
 )  # fmt: skip
 
 REDUCTIONS = ("+", "*", "min", "max")
@@ -510,6 +542,7 @@ _OWN_EXPRESSIONS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
         *s.source_indices,
         *(() if s.condition is None else (s.condition,)),
     ),
+    WarpMultiply: lambda s: (*s.left, *s.right),
     **dict.fromkeys((Let, Set), lambda s: (s.value,)),
     **dict.fromkeys((Comment, Grid, Barrier, Commit, Wait), lambda _: ()),
 }

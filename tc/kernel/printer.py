@@ -93,6 +93,9 @@ def statement_lines(stmt: ir.Stmt) -> Iterator[str]:
             yield "commit"
         case ir.Wait(left=left):
             yield f"wait for all but {left}" if left else "wait for all"
+        case ir.WarpMultiply(sums=sums, left=left, right=right):
+            tiles = f"{_list(left)} by rows of {_list(right)}"
+            yield f"{', '.join(sums)} += products of rows of {tiles}"
         case ir.Barrier(scope=scope):
             yield "barrier" if scope == ir.BLOCK else f"barrier of the {scope}"
         case _:

@@ -134,6 +134,9 @@ def map_expressions(stmt: ir.Stmt, change: Callable[[ir.Expr], ir.Expr]) -> ir.S
             return changed(stmt, indices=same_or(indices, map(change, indices)))
         case ir.Fail(values=values):
             return changed(stmt, values=same_or(values, map(change, values)))
+        case ir.WarpMultiply(left=left, right=right):
+            one, other = (same_or(tiles, map(change, tiles)) for tiles in (left, right))
+            return changed(stmt, left=one, right=other)
         case ir.CopyAsync(indices=indices, source_indices=source, condition=condition):
             test = None if condition is None else change(condition)
             return changed(

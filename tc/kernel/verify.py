@@ -14,7 +14,7 @@ import numpy as np
 
 from tc.builtins import BUILTINS
 from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS
-from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, DType, fits
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, DType, fits
 from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
@@ -27,7 +27,8 @@ Rules: TypeAlias = "Iterable[tuple[Any, ...]]"
 
 _ROLES = {"input": 0, "output": 1, "temporary": 2, **dict.fromkeys(ir.PRIVATE, 3)}
 _HALF = "float16 stands only directly below a cast to float32, or is the cast of a store"
-_MARKS = ("", "unroll", "vector", "transpose", "lines")
+_MARKS = ("", "unroll", "vector", "transpose", "lines", "mma")
+_NO_WHOLE_WARPS = f"the threads of a block are no whole warps of {ir.WARP}"
 _NO_LOCAL = "what threads exchange is not the whole value of a local"
 COPIED_BYTES = (4, 8, 16)
 """What one instruction copies to shared memory (PTX ISA, cp.async)."""
@@ -177,7 +178,8 @@ def _check_block(block: tuple[ir.Stmt, ...], scope: _Scope) -> None:
             _check(scope.kernel, stmt, _statement_rules(stmt, scope))
             for expr in ir.own_expressions(stmt):
                 half = isinstance(stmt, ir.Store) and expr is stmt.value
-                half = half and isinstance(expr, ir.Cast)
+                half = half and isinstance(expr, ir.Cast | ir.Bits)
+                half = half or isinstance(stmt, ir.WarpMultiply)
                 for var in _variables(expr, scope, half=half):
                     if scope.dtypes.get(var.name) != var.dtype:
                         _check(scope.kernel, var, _variable_rules(var, scope))
@@ -197,9 +199,15 @@ def _variables(expr: ir.Expr, scope: _Scope, *, half: bool = False) -> tuple[ir.
         return known[1]
     _check(scope.kernel, expr, _expression_rules(expr, scope, half=half))
     widens = isinstance(expr, ir.Cast) and expr.dtype.scalar == FLOAT32
+    moves = isinstance(expr, ir.Bits) and expr.dtype == UINT16
     found = {expr.name: expr} if isinstance(expr, ir.Var) else {}
     for child in ir.children(expr):
-        for var in _variables(child, scope, half=widens and isinstance(child, ir.Load | ir.Cast)):
+        for var in _variables(
+            child,
+            scope,
+            half=(widens and isinstance(child, ir.Load | ir.Cast))
+            or (moves and isinstance(child, ir.Load | ir.Cast)),
+        ):
             other = found.setdefault(var.name, var)
             if other is not var and other.dtype != var.dtype:
                 rule = False, "'{}' is {} and {}", var.name, other.dtype, var.dtype
@@ -242,7 +250,7 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield begin.dtype == INT64 and end.dtype == INT64, "the bounds are not int64"
             yield not (parallel and scope.is_inside(_is_parallel)), "a parallel loop inside another"
             yield from _mark_rules(stmt, scope)
-            own = not parallel and stmt.mark in ("", "unroll")
+            own = not parallel and stmt.mark in ("", "unroll", "mma")
             reason = "a loop of threads is parallel, or marked for vectors"
             yield own or not scope.is_inside(_is_grid), reason
         case ir.If(condition=condition):
@@ -281,6 +289,8 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield scope.is_inside(_is_grid), "it is in no grid"
             if isinstance(stmt, ir.Wait):
                 yield stmt.left >= 0, "{} groups are left", stmt.left
+        case ir.WarpMultiply():
+            yield from _multiply_rules(stmt, scope)
         case ir.Barrier(scope=whose):
             yield whose in (ir.BLOCK, ir.GRID), "unknown scope '{}'", whose
             yield scope.is_inside(_is_grid), "it is in no grid"
@@ -296,7 +306,7 @@ def _copy_rules(copy: ir.CopyAsync, scope: _Scope) -> Rules:
     yield to.role == "shared", "'{}' is not shared", to.name
     yield source.role not in ir.PRIVATE, "'{}' is private, and copied", source.name
     yield to.dtype == source.dtype, "'{}' is {}, not {}", to.name, to.dtype, source.dtype
-    yield to.dtype.bytes in (4, 8), "elements of {} bytes are copied", to.dtype.bytes
+    yield to.dtype.bytes in (2, 4, 8), "elements of {} bytes are copied", to.dtype.bytes
     size = copy.count * to.dtype.bytes
     yield size in COPIED_BYTES, "{} bytes are copied at once", size
     along = copy.count == 1 or source.strides[-1:] == (1,)
@@ -310,8 +320,33 @@ def _exchange_rules(value: ir.Expr, scope: _Scope) -> Rules:
     """Of the value of a local, which threads of a warp may compute together."""
     if isinstance(value, ir.WarpReduce):
         yield scope.is_inside(_is_grid), "it is in no grid"
-        reason = f"the threads of a block are no whole warps of {ir.WARP}"
-        yield scope.is_inside(_has_whole_warps), reason
+        yield scope.is_inside(_has_whole_warps), _NO_WHOLE_WARPS
+
+
+def _multiply_rules(stmt: ir.WarpMultiply, scope: _Scope) -> Rules:
+    yield scope.is_inside(_is_grid), "it is in no grid"
+    yield scope.is_inside(_has_whole_warps), _NO_WHOLE_WARPS
+    results = len(stmt.left) * len(stmt.right) * ir.RESULTS
+    yield results == len(stmt.sums) > 0, "{} sums of {} results", len(stmt.sums), results
+    yield len(set(stmt.sums)) == results, "two of its sums are one local"
+    for name in stmt.sums:
+        yield scope.dtypes.get(name) == FLOAT32, "'{}' is no local of float32", name
+        yield scope.may_set(name), "'{}' is no local that may be set here", name
+    for tiles, axes in ((stmt.left, stmt.left_axes), (stmt.right, stmt.right_axes)):
+        for tile in tiles:
+            plain = isinstance(tile, ir.Load) and tile.mask is None and tile.dtype == FLOAT16
+            yield plain, "'{}' is no element of float16", node_text(tile)
+            yield from _tile_rules(scope.buffers.get(tile.buffer), axes)  # type: ignore[union-attr]
+
+
+def _tile_rules(buffer: ir.Buffer | None, axes: tuple[int, ...]) -> Rules:
+    yield buffer is not None and buffer.role == "shared", "a tile is in no shared memory"
+    if buffer is not None:
+        last = len(buffer.shape) - 1
+        inside = len(axes) == 2 and axes[0] != axes[1] and all(0 <= axis <= last for axis in axes)
+        yield inside and last in axes, "no tile of '{}' has the axes {}", buffer.name, axes
+        odd = [step for step in buffer.strides[:-1] if step % ir.ALIGNED_ELEMENTS]
+        yield not odd, "lines of '{}' are {} elements apart", buffer.name, odd
 
 
 def _region_rules(region: tuple[ir.Stmt, ...], buffers: Mapping[str, ir.Buffer]) -> Rules:

@@ -42,19 +42,31 @@ def names_in(expr: ir.Expr) -> set[str]:
 def mentioned(stmts: tuple[ir.Stmt, ...]) -> Iterator[str]:
     """The locals that statements, or those in them, declare, read or set, once for each time."""
     for stmt in ir.statements(stmts):
-        if isinstance(stmt, ir.Let | ir.Set):
+        if isinstance(stmt, ir.Let):
             yield stmt.var
+        yield from assigned_by(stmt)
         yield from (e.name for e in ir.expressions(stmt) if isinstance(e, ir.Var))
 
 
+def assigned_by(stmt: ir.Stmt) -> tuple[str, ...]:
+    """The locals that a statement itself changes."""
+    match stmt:
+        case ir.Set(var=var):
+            return (var,)
+        case ir.WarpMultiply(sums=sums):
+            return sums
+        case _:
+            return ()
+
+
 def assigned_in(stmts: Iterable[ir.Stmt]) -> frozenset[str]:
-    """The locals that a Set among the statements, or in them, changes."""
-    return frozenset(s.var for s in ir.statements(tuple(stmts)) if isinstance(s, ir.Set))
+    """The locals that the statements, or those in them, change."""
+    return frozenset(var for s in ir.statements(tuple(stmts)) for var in assigned_by(s))
 
 
 def assigned(kernel: ir.Kernel) -> frozenset[str]:
-    """The locals of a kernel that a Set changes."""
-    return frozenset(s.var for s in every_statement(kernel) if isinstance(s, ir.Set))
+    """The locals of a kernel that change."""
+    return frozenset(var for s in every_statement(kernel) for var in assigned_by(s))
 
 
 def declared(stmt: ir.Stmt) -> tuple[str, ...]:

@@ -383,6 +383,7 @@ class LaunchEvents:
         follow from it (`tc.polyhedral.codegen.copies`)."""
         axes = [(THREAD, axis) for axis in AXES if self.loops.widths.get((THREAD, axis), 1) > 1]
         tensor, program = tile.tensor, self.scop.shaped.program
+        dtype = self.scop.dtype(tensor)
         if outer.tile is not None:
             contiguous = contiguous_in(outer.tile)
         elif tensor in (*program.outputs, *program.temporaries):
@@ -394,7 +395,7 @@ class LaunchEvents:
         rows = axis_along(tile.layout, contiguous)
         along = copied_along(tile.layout, rows)
         threads = tuple(self.loops.widths[key] for key in axes)
-        size = self.scop.dtype(tensor).bytes
+        size = dtype.bytes
         if tile.copy.lanes > 1 or thread_digits(tile.layout, rows, threads, size) is not None:
             return {}  # neighbours by one thread, or digits of the numbers of all threads
         copying_threads: dict[Numbered, Share] = {

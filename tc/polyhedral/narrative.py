@@ -8,7 +8,6 @@ from math import prod
 from textwrap import fill
 
 from tc.device import Device
-from tc.dtypes import compute_dtype
 from tc.gpu import Gpu
 from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Kernel
@@ -284,7 +283,7 @@ def _buffers(explained: ExplainedLowering) -> Iterator[str]:
     """The promoted buffers, one a line."""
     scop = explained.lowering.scop
     for t in schedule.tiles(explained.lowering.mapped.tree):
-        size = prod(t.shape) * compute_dtype(scop.dtype(t.tensor)).bytes
+        size = prod(t.shape) * t.held_type(scop.dtype(t.tensor)).bytes
         yield f"- {t.buffer}: {_box(t.shape)} of {t.tensor}, {_memory(size)}, {PLACES[t.scope]}"
 
 

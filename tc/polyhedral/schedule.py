@@ -21,6 +21,7 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
+from tc.dtypes import DType, compute_dtype
 from tc.errors import InternalError
 from tc.kernel.ir import BLOCK
 from tc.plan import ASYNC, PACKED, REGISTERS, SERIAL, THREAD
@@ -135,7 +136,8 @@ class ArrayTile:
     buffer are `layout`, outermost first. `fetch` and `write_back` say which copies are needed;
     they copy elements within `limits` (half-open, one a dimension; None: all of the tensor): what
     is beyond may belong to others, or be unwritten. The box begins `before` elements before the
-    least one touched, one number a dimension (none: 0 each).
+    least one touched, one number a dimension (none: 0 each). The buffer holds elements in the type
+    of computation, or in that of the tensor, `as_stored`.
     """
 
     tensor: str
@@ -149,6 +151,11 @@ class ArrayTile:
     limits: tuple[tuple[int, int], ...] | None = None
     before: tuple[int, ...] = ()
     pitch: int | None = None
+    as_stored: bool = False
+
+    def held_type(self, dtype: DType) -> DType:
+        """The type of what the buffer holds, where that of the tensor is `dtype`."""
+        return dtype if self.as_stored else compute_dtype(dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -185,7 +185,8 @@ compiled = load()
 print(multiply(compiled), flush=True)
 in_child(lambda: fails(lambda: multiply(compiled)))
 in_child(lambda: fails(lambda: backend.load(text)))
-in_child(lambda: print(backend.usable(), backend.device() == Gpu(cooperative=False)))
+plain = Gpu(cooperative=False, tensor_cores=False)
+in_child(lambda: print(backend.usable(), backend.device() == plain))
 print(multiply(compiled))
 """
 
@@ -273,7 +274,7 @@ def test_without_a_device(found: Callable[[Any], None], library: Any, reason: st
     """Texts are emitted all the same."""
     found(library)
     assert BACKEND.usable() == (reason if "device" not in reason else None)
-    assert BACKEND.device() == Gpu(cooperative=False)
+    assert BACKEND.device() == Gpu(cooperative=False, tensor_cores=False)
     with pytest.raises(BackendError) as caught:
         BACKEND.load(BACKEND.emit(tmm()))
     assert str(caught.value) == f"BackendError: {reason}\nrepair: {INSTALL}"
@@ -292,11 +293,15 @@ def test_limits_of_a_device(found: Callable[[Any], None]) -> None:
     """They are never above those of other texts, which would differ from device to device."""
     found(fake(device()))
     assert BACKEND.device() == Gpu(
-        threads=256, thread_limits=(256, 256, 32), shared=32 << 10, cooperative=False
+        threads=256,
+        thread_limits=(256, 256, 32),
+        shared=32 << 10,
+        cooperative=False,
+        tensor_cores=False,
     )
     large = {"max_work_group_size": 4096, "max_work_item_sizes": [4096] * 3}
     found(fake(device(**large, local_mem_size=2 << 20)))
-    assert BACKEND.device() == Gpu(cooperative=False)
+    assert BACKEND.device() == Gpu(cooperative=False, tensor_cores=False)
 
 
 def doubled() -> Kernel:

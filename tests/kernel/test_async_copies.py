@@ -217,10 +217,10 @@ def test_rows_have_neighbours_in_memory() -> None:
         verify(kernel(COPY, COMMIT, WAIT, buffers=(across, *BUFFERS[1:])))
 
 
-def test_halves_are_not_copied() -> None:
+def test_a_half_is_not_copied_alone() -> None:
     halves = Buffer("s", FLOAT16, (8,), (1,), "shared")
     copy = CopyAsync("s", (T,), "h", (T,))
-    with pytest.raises(InternalError, match="elements of 2 bytes are copied"):
+    with pytest.raises(InternalError, match="2 bytes are copied at once"):
         verify(kernel(copy, buffers=(*BUFFERS[:4], halves)))
 
 

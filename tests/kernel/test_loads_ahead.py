@@ -5,7 +5,7 @@ from __future__ import annotations
 from tc.dtypes import FLOAT32, INT64
 from tc.kernel.folding import constant
 from tc.kernel.ir import Binary, Buffer, Compare, If, Kernel, Let, Load, Set, Stmt, Store, Var
-from tc.kernel.passes.loads_ahead import MOST_AHEAD, load_ahead
+from tc.kernel.passes.loads_ahead import MOST_BYTES_AHEAD, load_ahead
 from tc.kernel.printer import to_text
 from tc.kernel.rebuild import Stmts
 
@@ -73,8 +73,9 @@ def test_values_that_change_between_are_read_in_order() -> None:
 
 
 def test_no_more_than_some_registers_hold_what_is_loaded() -> None:
-    found = order(*(copy(n) for n in range(MOST_AHEAD + 3)))
-    assert found == "L" * MOST_AHEAD + "S" * MOST_AHEAD + "LLLSSS"
+    most = MOST_BYTES_AHEAD // 4
+    found = order(*(copy(n) for n in range(most + 3)))
+    assert found == "L" * most + "S" * most + "LLLSSS"
 
 
 def test_kernels_without_shared_memory_stay() -> None:

@@ -33,6 +33,7 @@ from tc.kernel.ir import (
     Store,
     Var,
     Wait,
+    WarpMultiply,
     statements,
 )
 from tc.kernel.pass_manager import PassContext
@@ -65,10 +66,12 @@ NODES: tuple[Stmt, ...] = (
     Comment("a"),
     Grid((LaunchIndex("bx", 3),), (LaunchIndex("tx", 4),), (Comment("a"), Barrier())),
     Barrier(),
+    WarpMultiply(("x",) * 4, (ONE,), (ONE, ONE), (0, 1), (0, 1)),
 )
 BLOCKS = ("body", "then", "otherwise")
 EXPRESSIONS = (
-    "begin", "end", "condition", "value", "indices", "mask", "values", "source_indices",
+    "begin", "end", "condition", "value", "indices", "mask", "values", "source_indices", "left",
+    "right",
 )  # fmt: skip
 
 

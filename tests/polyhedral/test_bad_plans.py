@@ -34,7 +34,11 @@ MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 TWO = "def two(float(N,M) a) -> (x, y) { x(i) +=! a(i,j)  y(i,j) = 2 * a(i,j) }"
 CHAIN = "def chain(float(N) a) -> (b, c) { b(i) = 2 * a(i)  c(i) = b(i+1) where i in 0:N-1 }"
 
+HH = "def hh(half(M,K) A, half(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+TENSOR_CORES = replace(GPU, shared=8192, thread_registers=128)
+
 SHAPES = {
+    HH: {"A": (32, 32), "B": (32, 16)},
     MM: {"A": (12, 10), "B": (10, 16)},
     TWO: {"a": (6, 20)},
     CHAIN: {"a": (9,)},
@@ -73,6 +77,41 @@ def bind(loop: str, role: str, axis: str | None = None, **others: int) -> dict[s
 def on_gpu(*found: Any) -> Bad:
     """A plan for a small GPU."""
     return Bad(actions(*found), device=GPU)
+
+
+def by_warps(change: Callable[[Any], Any] = lambda action: action, **gpu: bool) -> Bad:
+    """A plan for tensor cores, of which each action is changed; None leaves it out."""
+    own = ("i mod 32 div 16", "i mod 16 div 8", "j mod 2")
+    threads = bind("i mod 8", "thread", "y"), bind("j mod 8 div 2", "thread", "x")
+    shared = {"scope": "shared", "inside": "k div 32", "as_stored": True}
+    planned = (
+        {"tile": "i", "sizes": [32, 16, 8]},
+        {"tile": "j", "sizes": [8, 2]},
+        {"reorder": ["i div 32", "j div 8", "i mod 8", "j mod 8 div 2", *own]},
+        {"sink": [*own]},
+        bind("j div 8", "block", "x"),
+        *threads,
+        *(bind(loop, "unroll") for loop in own),
+        {"promote": "C.s0", "scope": "register", "inside": "j mod 8 div 2"},
+        {"tile": "k", "sizes": [32, 16]},
+        {"promote": "A", **shared, "pitch": 40},
+        {"promote": "B", **shared},
+        bind("k mod 16", "mma"),
+    )
+    found = [made for action in planned if (made := change(action)) is not None]
+    statements = ("S0.init", "S0", "S0.rounded")
+    device = replace(TENSOR_CORES, **gpu)  # type: ignore[arg-type]
+    return Bad(plan(part(*found, statements=statements)), HH, "auto", device)
+
+
+def without(**fields: Any) -> Callable[[Any], Any]:
+    """Leaves out the action that has such fields."""
+    return lambda action: None if fields.items() <= action.items() else action
+
+
+def with_field(key: str, value: str, **fields: Any) -> Callable[[Any], Any]:
+    """Gives other fields to the action that has such a one."""
+    return lambda action: {**action, **fields} if action.get(key) == value else action
 
 
 BAD = {
@@ -171,6 +210,31 @@ BAD = {
         bind("i", "block", "x"),
         {"promote": "C", "scope": "register", "inside": "j", "unroll": True},
     ),
+    # tensor cores
+    "mma_of_floats": on_gpu({"tile": "k", "sizes": [16]}, bind("k mod 16", "mma")),
+    "mma_without_tensor_cores": by_warps(tensor_cores=False),
+    "mma_of_few_steps": by_warps(
+        lambda action: {
+            "tile": {**action, "sizes": [32, 8]} if action.get("tile") == "k" else action,
+            "bind": {**action, "bind": "k mod 8"} if action.get("role") == "mma" else action,
+        }.get(next(iter(action)), action)
+    ),
+    "mma_of_a_whole_loop": by_warps(
+        lambda action: {**action, "bind": "k div 32"} if action.get("role") == "mma" else action
+    ),
+    "mma_with_other_threads": by_warps(
+        lambda action: (
+            {**action, "axis": {"x": "y", "y": "x"}[action["axis"]]}
+            if action.get("role") == "thread"
+            else action
+        )
+    ),
+    "mma_without_its_own_columns": by_warps(without(bind="j mod 2")),
+    "mma_without_registers": by_warps(without(promote="C.s0")),
+    "mma_from_memory": by_warps(without(promote="A")),
+    "mma_of_what_was_converted": by_warps(with_field("promote", "B", as_stored=False)),
+    "mma_with_odd_lines": by_warps(with_field("promote", "A", pitch=36)),
+    "as_stored_in_registers": by_warps(with_field("promote", "C.s0", as_stored=True)),
 }
 
 
@@ -207,7 +271,8 @@ def test_the_repair_works(name: str) -> None:
             found = refused(bad, found.repair)
     assert isinstance(found, tc.Plan)
     rng = np.random.default_rng(0)
-    inputs = {n: rng.random(shape).astype(np.float32) for n, shape in SHAPES[bad.text].items()}
+    dtype = np.float16 if bad.text == HH else np.float32
+    inputs = {n: rng.random(shape).astype(dtype) for n, shape in SHAPES[bad.text].items()}
     options = replace(bad.options, plan=found)
     results = evaluate_kernel(bad.text, inputs, options=options, device=bad.device)
     expected, bounds = tc.interpret(bad.text, inputs), tc.error_bound(bad.text, inputs)

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from tc.backends.clike.dialect import CHOICE, Context
 from tc.backends.clike.scalars import at_least, element, text_of
 from tc.backends.geometry import wide_bytes
+from tc.dtypes import FLOAT16, UINT16
 from tc.kernel import ir
 from tc.kernel.folding import binary, constant, integer
+from tc.kernel.verify import COPIED_BYTES
 
 
 def copy_lines(copy: ir.CopyAsync, context: Context) -> Iterator[str]:
@@ -20,6 +22,8 @@ def copy_lines(copy: ir.CopyAsync, context: Context) -> Iterator[str]:
     known = max(item, wide_bytes(source)) if dialect.aligned else item
     words = dialect.launch.copy_async if dialect.launch is not None else None
     together = min(copy.count, known // item) if words is not None else 1
+    if together * item < min(COPIED_BYTES):
+        words, together = None, 1
     for by in range(0, copy.count, together):
         to = element(copy.buffer, _moved(copy.indices, by), context)
         of = element(copy.source, _moved(copy.source_indices, by), context)
@@ -30,7 +34,8 @@ def copy_lines(copy: ir.CopyAsync, context: Context) -> Iterator[str]:
             yield f"{to} = {of};"
         else:
             test = at_least(copy.condition, CHOICE + 1, context)
-            zero = text_of(constant(0, source.dtype), context)
+            bits = UINT16 if source.dtype == FLOAT16 else source.dtype
+            zero = text_of(constant(0, bits), context)
             yield f"{to} = {test} ? {of} : {zero};"
 
 

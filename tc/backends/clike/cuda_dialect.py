@@ -13,13 +13,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
+from tc.backends.clike import tensor_cores
 from tc.backends.clike.c import C99
 from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling, suffixed
 from tc.backends.clike.grid_text import has_grid_barrier
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, FLOAT64, DType
 from tc.gpu import REGISTERS_BESIDE, SHARED_ALIGNMENT_BYTES, Gpu
-from tc.kernel.ir import For, Grid, Kernel, Set, statements
+from tc.kernel.ir import For, Grid, Kernel, Set, WarpMultiply, statements
 
 STATIC_SHARED_BYTES = 48 << 10
 """The bytes of arrays in shared memory that a function may declare; a launch asks for more."""
@@ -119,8 +120,12 @@ def _head(gpu: Gpu, grid: Grid | None) -> str:
 def _sums(grid: Grid) -> int:
     """How many 32-bit registers the locals take to which loops add."""
     loops = (s for s in statements(grid.body) if isinstance(s, For))
-    inside = (s for loop in loops for s in statements(loop.body) if isinstance(s, Set))
-    sums = {s.var: -(-s.value.dtype.bits // 32) for s in inside}
+    sums: dict[str, int] = {}
+    for stmt in (s for loop in loops for s in statements(loop.body)):
+        if isinstance(stmt, Set):
+            sums[stmt.var] = -(-stmt.value.dtype.bits // 32)
+        elif isinstance(stmt, WarpMultiply):
+            sums.update(dict.fromkeys(stmt.sums, 1))
     return sum(sums.values())
 
 
@@ -188,6 +193,30 @@ static __device__ __forceinline__ void {_ARRIVED}()
 }
 
 
+def _half_conversion(name: str, target: str, source: str, instruction: str) -> str:
+    """A conversion of a half, of which the text knows the bits, by an instruction of PTX."""
+    letters = {"unsigned short": "h", "float": "f", "double": "d"}
+    operands = f'"={letters[target]}"(result) : "{letters[source]}"(x)'
+    return "\n".join([
+        f"static __device__ inline {target} {name}({source} x)",
+        "{",
+        f"    {target} result;",
+        f'    asm("{instruction} %0, %1;" : {operands});',
+        "    return result;",
+        "}",
+    ])  # fmt: skip
+
+
+_HALF = {
+    name: _half_conversion(name, *rest)
+    for name, *rest in (
+        ("tc_float_of_half", "float", "unsigned short", "cvt.f32.f16"),
+        ("tc_half_of_float", "unsigned short", "float", "cvt.rn.f16.f32"),
+        ("tc_half_of_double", "unsigned short", "double", "cvt.rn.f16.f64"),
+    )
+}
+
+
 def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
     if _WAIT in text:
         yield _WAITING
@@ -228,11 +257,13 @@ CUDA = Dialect(
         copy_async=_copy_async,
         commit=f"{_COMMIT}();",
         wait=f"{_ARRIVED}<{{left}}>();",
+        multiply=tensor_cores.multiply_lines,
         most_static=STATIC_SHARED_BYTES,
         arena=f"extern __shared__ __align__({SHARED_ALIGNMENT_BYTES}) unsigned char",
     ),
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,
+    helpers={**_HALF, **tensor_cores.HELPERS},
 )
 
 

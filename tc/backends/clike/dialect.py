@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tc.backends import printing
 from tc.builtins.operators import ATOM_LEVEL, BITWISE, LEVEL, UNARY_LEVEL
 from tc.dtypes import DType
-from tc.kernel.ir import Expr, Grid, Kernel, Let, Prefetch, Stmt, Store
+from tc.kernel.ir import Expr, Grid, Kernel, Let, Prefetch, Stmt, Store, WarpMultiply
 
 Printed: TypeAlias = tuple[str, int]
 """The text of an expression, and the precedence of its outermost operator."""
@@ -69,6 +69,8 @@ class LaunchWords:
     - `copy_async` gives the statement that begins to copy to an address, from another, so many
       bytes, or zeros where a condition, if there is one, is false; `commit` ends a group of copies,
       and `wait` waits for all groups but some that are `left`. None where threads copy at once.
+    - `multiply` gives the lines of a
+      WarpMultiply, None where there is none.
     - `shared` begins the declaration of an array of a block.
     - `arena` begins the declaration of the memory of a block that a launch asks for, for arrays of
       more than `most_static` bytes, None if all may be declared.
@@ -84,6 +86,7 @@ class LaunchWords:
     copy_async: Callable[[str, str, int, str | None], str] | None = None
     commit: str = ""
     wait: str = ""
+    multiply: Callable[[WarpMultiply, Context], Iterator[str]] | None = None
     most_static: int | None = None
     arena: str = ""
 
@@ -96,7 +99,8 @@ class Dialect:
       text of an integer constant of exactly its type, `infinity` and `nan` those of floats.
     - `suffix` ends the library's functions of floats, where those of doubles have the plain name;
       `native` are functions of the table that the library has beside those of <math.h>.
-    - `respelt` turns the text of a helper function, which is written in C99, into the language.
+    - `respelt` turns the text of a helper function, which is written in C99, into the language;
+      `helpers` are functions that the language has in a way of its own, by their names.
     - `preamble` gives the parts of a text before its functions: includes, pragmas, definitions.
     - `head` begins the head of a function, given its Grid; `space` is the type of a pointer to
       memory that all see, and `restrict` says that no other points to the same.
@@ -127,6 +131,7 @@ class Dialect:
     launch: LaunchWords | None
     prefetch: Callable[[Prefetch, Context], Iterator[str]]
     vectors: VectorPrinter | None
+    helpers: Mapping[str, str] = field(default_factory=dict)
 
 
 def respelling(words: Mapping[str, str], suffix: str) -> Callable[[str], str]:

@@ -236,6 +236,8 @@ def helper_text(name: str, dialect: Dialect) -> str | None:
     """The definition of a helper, None where there is no such name."""
     if dialect.vectors is not None and (text := dialect.vectors.helper(name)) is not None:
         return text
+    if name in dialect.helpers:
+        return dialect.helpers[name]
     found = _builtin(name, dialect) or warp_helper(name, dialect) or _plain(name, dialect)
     return None if found is None else dialect.respelt(found)
 

@@ -41,7 +41,7 @@ from tc.backends.printing import (
 )
 from tc.backends.scratch import ALIGNMENT_BYTES, ScratchLayout, scratch_layout
 from tc.dtypes import BOOL, INT64, UINT8, UINT32
-from tc.errors import BackendError
+from tc.errors import BackendError, InternalError
 from tc.kernel import ir
 from tc.kernel.rebuild import Scope
 from tc.kernel.walk import assigned_in, is_steady
@@ -361,6 +361,11 @@ def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
             yield from group_lines(left, context)
         case ir.Barrier():
             yield barrier_line(stmt, context.dialect)
+        case ir.WarpMultiply():
+            launch = context.dialect.launch
+            if launch is None or launch.multiply is None:
+                raise InternalError(f"{context.dialect.name} has no products of a warp")
+            yield from launch.multiply(stmt, context)
         case ir.Grid():
             raise no_launches(context.dialect.name)
         case _:

@@ -34,6 +34,7 @@ from tc.builtins.operators import LEVEL
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType, limits
 from tc.errors import BackendError
 from tc.kernel import ir
+from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.intervals import interval
 
 _RING = ("+", "-", "*")
@@ -229,6 +230,8 @@ def function_name(expr: ir.Call, context: Context) -> str:
 
 def _bits(expr: ir.Bits, context: Context) -> Printed:
     source, target = expr.operand.dtype, expr.dtype
+    if FLOAT16 in (source, target):  # which is stored as its bits
+        return _expression(expr.operand, context)
     if source.is_float != target.is_float:
         return _apply(f"tc_bits_{target}_of_{source}", (expr.operand,), context)
     return _cast(ir.Cast(expr.operand, target), context)
@@ -283,7 +286,30 @@ def element(buffer: str, indices: tuple[ir.Expr, ...], context: Context) -> str:
     if declared and indices:
         name = context.names.buffers[buffer]
         return name + "".join(f"[{bare(index, context)}]" for index in indices)
-    return element_text(buffer, indices, context.buffers[buffer].strides, context)
+    found = context.buffers[buffer]
+    if context.dialect.aligned and found.dtype == FLOAT16:
+        return f"{context.names.buffers[buffer]}[{_in_groups(indices, found.strides, context)}]"
+    return element_text(buffer, indices, found.strides, context)
+
+
+_GROUP = 8
+"""Halves that one instruction reads or writes at most."""
+
+
+def _in_groups(indices: Sequence[ir.Expr], strides: Sequence[int], context: Context) -> str:
+    """The place of a half: the number of a group of neighbours, and the place in the group, where
+    places follow each other in groups: `(i * 32 + j) * 8 + 1`. So compilers see how groups are
+    aligned, and read a group at once."""
+    form = lane_offsets(indices, strides, 1, {}).scalars
+    size = math.gcd(_GROUP, *form.terms.values())
+    if size == 1 or not form.terms:
+        return sum_text(indices, strides, context)
+    whole, rest = divmod(form.constant, size)
+    terms = [*form.terms, ir.Const(whole, INT64)]
+    factors = [*(factor // size for factor in form.terms.values()), 1]
+    plain = len(form.terms) == 1 and factors[0] == 1 and not whole
+    group = sum_text(terms, factors, context)
+    return plus(f"{group if plain else f'({group})'} * {size}", rest)
 
 
 def element_text(

@@ -183,7 +183,9 @@ def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
             yield f"m.record(failure, {site}{', ' if texts else ''}{texts})"
         case ir.Comment(text=text):
             yield from (f"# {line}".rstrip() for line in text.splitlines())
-        case ir.Grid() | ir.Barrier() | ir.CopyAsync() | ir.Commit() | ir.Wait():
+        case (
+            ir.Grid() | ir.Barrier() | ir.CopyAsync() | ir.Commit() | ir.Wait() | ir.WarpMultiply()
+        ):
             raise no_launches("numba")
         case _:
             raise ir.unknown_node(stmt)

@@ -26,6 +26,7 @@ from tc.kernel.passes.unroll import unroll
 from tc.kernel.passes.value_numbering import number_values
 from tc.kernel.passes.vector_functions import expand_vector_functions, has_vector_form
 from tc.kernel.passes.vectorize import leave_as_loops, vectorize
+from tc.kernel.passes.warp_products import multiply_by_warps
 
 
 def _with_vectors(context: PassContext) -> bool:
@@ -141,6 +142,11 @@ GPU_PASSES = (
         "loads ahead",
         "what threads copy to shared memory is loaded before any of it is stored",
         lambda kernel, _: load_ahead(kernel),
+    ),
+    Pass(
+        "warp products",
+        "steps of sums that the threads of a warp share are products of tiles of matrices",
+        lambda kernel, _: multiply_by_warps(kernel),
     ),
 )
 """Those for GPUs, whose threads are scalar: compilers contract and prefetch by themselves."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.dtypes import INT64, DType
 from tc.kernel import ir
-from tc.kernel.folding import binary, compare, integer
+from tc.kernel.folding import binary, bits_of, compare, integer, of_bits
 from tc.kernel.rebuild import (
     LocalNames,
     Stmts,
@@ -220,13 +220,14 @@ class _InRegisters:
     def split(self, stmt: ir.Stmt, loops: tuple[ir.For, ...] = ()) -> tuple[ir.Stmt, ir.Stmt]:
         """The loads to registers, and the stores of these."""
         if isinstance(stmt, ir.Store) and stmt.buffer in self.step.buffers:
-            dtype = self.dtypes[stmt.buffer]
+            value, stored = bits_of(stmt.value), self.dtypes[stmt.buffer]
+            dtype = value.dtype
             shape = tuple(len(iterations(loop)) for loop in loops)
             name = self.names.fresh(f"{stmt.buffer}_ahead")
             self.registers.append(ir.Buffer(name, dtype, shape, ir.row_major(shape), "register"))
             at = tuple(ir.Var(loop.var, INT64) for loop in loops)
-            held = ir.Load(name, at, dtype)
-            return ir.Store(name, at, stmt.value), replace(stmt, value=held)
+            held = of_bits(ir.Load(name, at, dtype), stored)
+            return ir.Store(name, at, value), replace(stmt, value=held)
         if isinstance(stmt, ir.For):
             loops = (*loops, stmt)
         known: dict[int, tuple[ir.Stmt, ir.Stmt]] = {}

@@ -153,7 +153,14 @@ class _Statements:
                 )
             case ir.Comment():
                 out.append(stmt)
-            case ir.Grid() | ir.Barrier() | ir.CopyAsync() | ir.Commit() | ir.Wait():
+            case (
+                ir.Grid()
+                | ir.Barrier()
+                | ir.CopyAsync()
+                | ir.Commit()
+                | ir.Wait()
+                | ir.WarpMultiply()
+            ):
                 raise NotVectorizable
             case _:
                 raise ir.unknown_node(stmt)

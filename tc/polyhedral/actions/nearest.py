@@ -218,8 +218,12 @@ def _promotions(
         action = replace(action, inside=None)
     yield action
     yield replace(action, statements=())
-    action = replace(action, unroll=action.unroll and action.scope == SHARED)
+    is_shared = action.scope == SHARED
+    action = replace(
+        action, unroll=action.unroll and is_shared, as_stored=action.as_stored and is_shared
+    )
     yield action
+    yield replace(action, as_stored=False)
     yield replace(action, pitch=None)
     plain = replace(action, axes=(), lanes=1, align=1, padded=False, lines=False, pitch=None)
     yield replace(action, padded=False, lines=False)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from tc.dtypes import compute_dtype
 from tc.errors import BackendError
 from tc.plan import (
     ASYNC,
@@ -58,8 +57,10 @@ def apply_promote(tree: Node, action: Promote, info: AccessInfo, target: Target)
     tile = _tile(replace(action, stages=stages), below, users, info)
     if action.through == ASYNC:
         _check_async(action, tile, info)
+    if action.scope == SHARED:
+        _check_lanes(action, tile, info)
     dtype = info.scop.dtype(action.tensor)
-    size = prod(tile.shape) * compute_dtype(dtype).bytes
+    size = prod(tile.shape) * tile.held_type(dtype).bytes
     room = target.room(action.scope) or 0
     if size > room:
         raise BackendError(
@@ -77,11 +78,11 @@ def _check_scope(action: Promote, target: Target) -> None:
         raise BackendError(
             f"memory that is filled before the part begins is not inside of {action.inside}"
         )
-    is_async = action.scope == SHARED and action.through == ASYNC
-    if target.launches and ((action.lanes > 1 and not is_async) or action.lines):
+    is_moved = action.scope == SHARED and (action.through == ASYNC or action.as_stored)
+    if target.launches and ((action.lanes > 1 and not is_moved) or action.lines):
         raise BackendError(
             "threads of a GPU copy element by element, but for what is copied to shared memory "
-            "through async copies: no lanes, no lines"
+            "through async copies, or as it is stored: no lanes, no lines"
         )
     if action.through not in (REGISTERS, ASYNC):
         raise BackendError(f"nothing is copied through {action.through!r}: registers, or async")
@@ -94,6 +95,8 @@ def _check_scope(action: Promote, target: Target) -> None:
     if action.unroll and action.scope != SHARED:
         there = ", and those to registers always are" if action.scope == REGISTER else ""
         raise BackendError(f"unroll is for copies to shared memory{there}")
+    if action.as_stored and action.scope != SHARED:
+        raise BackendError(f"tiles in {action.scope} memory hold what is computed: no as_stored")
 
 
 def _check_gather(tree: Node, action: Promote, info: AccessInfo) -> None:
@@ -105,6 +108,8 @@ def _check_gather(tree: Node, action: Promote, info: AccessInfo) -> None:
     reason = gather_fault(action.tensor, leaves(tree), info.scop)
     if reason is None and info.check and gather.is_checked:
         reason = "whether it is in bounds is tested at each read (G7)"
+    if reason is None and action.as_stored:
+        reason = "what is gathered is computed: no as_stored"
     if reason is None and action.scope != SHARED:
         reason = f"what is gathered lies in {SHARED} memory alone"
     if reason is not None:
@@ -135,15 +140,30 @@ def _check_async(action: Promote, tile: ArrayTile, info: AccessInfo) -> None:
     dtype, lanes = info.scop.dtype(action.tensor), action.lanes
     if action.tensor in info.scop.gathers:
         raise _refused(action, "what is gathered is not copied by async copies")
-    if dtype != compute_dtype(dtype) or dtype.bytes not in ASYNC_BYTES:
+    if tile.held_type(dtype) != dtype:
         raise _refused(
-            action, f"async copies are of elements of 4 or 8 bytes, and {dtype} has {dtype.bytes}"
+            action,
+            f"async copies convert nothing, and the tile of {dtype} is to hold "
+            f"{tile.held_type(dtype)}: as_stored",
+        )
+    if dtype.bytes not in ASYNC_BYTES:
+        raise _refused(
+            action, f"async copies are of elements of 2 to 8 bytes, and {dtype} has {dtype.bytes}"
         )
     if not tile.fetch:
         raise _refused(action, "nothing is copied to the tile")
-    if lanes not in (1, 2, 4) or lanes * dtype.bytes > 16:
+    if lanes * dtype.bytes not in (4, 8, 16):
         raise _refused(
             action, f"{lanes} elements of {dtype.bytes} bytes are no 4, 8 or 16 bytes at once"
+        )
+
+
+def _check_lanes(action: Promote, tile: ArrayTile, info: AccessInfo) -> None:
+    """Raises BackendError where threads cannot copy neighbours of a tile."""
+    lanes, dtype = action.lanes, info.scop.dtype(action.tensor)
+    if lanes & (lanes - 1) or lanes * dtype.bytes > 16:
+        raise _refused(
+            action, f"{lanes} elements of {dtype.bytes} bytes are no 2, 4, 8 or 16 bytes at once"
         )
     if lanes > 1:
         last = tile.layout[-1] if tile.layout else None
@@ -195,6 +215,8 @@ def _tile(
     written = any(s.write.tensor == tensor for s in users)
     if written and action.scope == PACKED:
         raise _refused(action, "it is written there, and packed memory is only read")
+    if written and action.as_stored:
+        raise _refused(action, "it is written there, and as_stored is for what is only read")
     held = exact if written else below.box(tensor, tails=True) or exact
     layout = _layout(action, held)
     tile = ArrayTile(
@@ -216,6 +238,7 @@ def _tile(
         moved.limits,
         _before(exact, held),
         action.pitch,
+        action.as_stored,
     )
     if action.pitch is not None and (not layout or action.pitch < layout[-1].size):
         least = layout[-1].size if layout else 1

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from tc.affine.forms import LinearForm, split
 from tc.affine.intervals import Interval
-from tc.dtypes import INT64, DType, compute_dtype
+from tc.dtypes import INT64, DType
 from tc.kernel.folding import binary, compare, integer, logical_and, of_form
 from tc.kernel.ir import Buffer, Expr, If, LaunchIndex, Load, Site, Stmt, row_major
 from tc.plan import AXES
@@ -218,13 +218,13 @@ class EmitScope:
         return found
 
     def load(self, tensor: str, element: tuple[LinearForm, ...]) -> Expr:
-        """An element in the type of the buffer that holds it: the compute type where promoted."""
+        """An element in the type of the buffer that holds it."""
         buffer, indices = self.place(tensor, element)
         return Load(buffer, indices, self.element_dtype(tensor))
 
     def element_dtype(self, tensor: str) -> DType:
-        dtype = self.kernel.dtype(tensor)
-        return dtype if self.innermost(tensor) is None else compute_dtype(dtype)
+        dtype, placed = self.kernel.dtype(tensor), self.innermost(tensor)
+        return dtype if placed is None else placed.tile.held_type(dtype)
 
     def within(
         self,

@@ -7,13 +7,27 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import prod
 
+import numpy as np
+
 from tc.affine.forms import Form, LinearForm, constant_form
-from tc.dtypes import INT64, compute_dtype
+from tc.dtypes import FLOAT16, INT64, UINT16, compute_dtype
 from tc.kernel import ir
-from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
+from tc.kernel.folding import (
+    binary,
+    bits_of,
+    cast,
+    compare,
+    constant,
+    integer,
+    logical_and,
+    of_bits,
+    of_form,
+    select,
+)
 from tc.kernel.ir import Expr, For, If, LaunchIndex, Let, Load, Stmt, Store, Var
+from tc.kernel.verify import COPIED_BYTES
 from tc.plan import ASYNC, REGISTER, SHARED, THREAD
-from tc.polyhedral.codegen.context import EmitScope, PlacedTile, guarded
+from tc.polyhedral.codegen.context import EmitScope, KernelContext, PlacedTile, guarded
 from tc.polyhedral.codegen.copying_threads import copied_along, thread_digits
 from tc.polyhedral.codegen.expressions import Scope, StatementBuilder, lower_expression
 from tc.polyhedral.codegen.launches import numbered
@@ -42,6 +56,11 @@ def fetch(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:
     if placed.tile.copy.through == ASYNC:
         return _by_all_threads(
             placed, state, partial(_copied_async, placed), placed.tile.copy.lanes
+        )
+
+    if placed.tile.as_stored:
+        return _by_all_threads(
+            placed, state, partial(_copied_as_stored, placed), placed.tile.copy.lanes
         )
 
     def body(
@@ -76,26 +95,66 @@ def _copied_async(
     tile, kernel = placed.tile, state.kernel
     limits = tile.limits or whole(tile.tensor, kernel.scop)
     count = _at_once(placed, element, limits, state)
+    if count * kernel.dtype(tile.tensor).bytes < min(COPIED_BYTES):
+        return _copied_as_stored(placed, state, element, indices)
     copies: list[Stmt] = []
     for by in range(0, tile.copy.lanes, count):
         first = (*element[:-1], element[-1].shifted(by)) if by else element
-        place = indices
-        if by:
-            place = (*indices[:-1], binary("+", indices[-1], integer(by), state.bounds))
+        place = _beside(indices, by)
         tests = list(state.outside(placed).within(first, tile.tensor, limits))
         test = reduce(logical_and, tests) if tests else None
         copy = ir.CopyAsync(
             tile.buffer, place, tile.tensor, tuple(map(of_form, first)), count, test
         )
-        outside = constant(tile.copy.fill or 0, kernel.dtype(tile.tensor))
-        if test is None or not outside.value:
+        if test is None or not tile.copy.fill:
             copies.append(copy)
             continue
-        last = place[-1]
-        places = ((*place[:-1], binary("+", last, integer(n), {})) for n in range(count))
-        filled = tuple(Store(tile.buffer, own, outside) for own in places)
+        outside = _stored_fill(placed, kernel)
+        filled = tuple(Store(tile.buffer, _beside(place, n), outside) for n in range(count))
         copies.append(If(test, (replace(copy, condition=None),), filled))
     return tuple(copies)
+
+
+def _copied_as_stored(
+    placed: PlacedTile,
+    state: EmitScope,
+    element: tuple[LinearForm, ...],
+    indices: tuple[Expr, ...],
+) -> tuple[Stmt, ...]:
+    """Copies neighbours, the first of which is an element, as they are stored: with one test for
+    all of them where their places, and the limits, are multiples of their number."""
+    tile, kernel = placed.tile, state.kernel
+    around = state.outside(placed)
+    limits, lanes = _limits(tile, around), tile.copy.lanes
+    own_limits = limits or whole(tile.tensor, kernel.scop)
+    is_one = around.innermost(tile.tensor) is None
+    is_one = is_one and _at_once(placed, element, own_limits, state) == lanes
+    held, fill = tile.held_type(kernel.dtype(tile.tensor)), _stored_fill(placed, kernel)
+    copies, fills, tests = list[Stmt](), list[Stmt](), list[Expr]()
+    for n in range(lanes):
+        own = (*element[:-1], element[-1].shifted(n)) if n else element
+        place = _beside(indices, n)
+        value = bits_of(cast(around.load(tile.tensor, own), held))
+        tests = list(around.within(element if is_one else own, tile.tensor, limits))
+        if tests and not is_one:
+            value = select(reduce(logical_and, tests), value, bits_of(fill))
+        copies.append(Store(tile.buffer, place, of_bits(value, held)))
+        fills.append(Store(tile.buffer, place, fill))
+    if tests and is_one:
+        return (If(reduce(logical_and, tests), tuple(copies), tuple(fills)),)
+    return tuple(copies)
+
+
+def _beside(indices: tuple[Expr, ...], by: int) -> tuple[Expr, ...]:
+    return (*indices[:-1], binary("+", indices[-1], integer(by), {})) if by else indices
+
+
+def _stored_fill(placed: PlacedTile, kernel: KernelContext) -> Expr:
+    """What lies in a tile beyond the limits, as it is stored."""
+    fill, dtype = placed.tile.copy.fill or 0, kernel.dtype(placed.tile.tensor)
+    if dtype == FLOAT16:
+        return of_bits(constant(int(np.float16(fill).view(np.uint16)), UINT16), dtype)
+    return constant(fill, dtype)
 
 
 def _at_once(

@@ -21,6 +21,7 @@ from tc.kernel.verify import verify
 from tc.kernel.walk import loaded_in, stored_in
 from tc.plan import (
     BLOCK,
+    MMA,
     PACKED,
     PARALLEL,
     REGISTER,
@@ -83,7 +84,7 @@ from tc.polyhedral.scop.scop import Scop, ScopStatement
 MAX_LOOPS = 8
 """A nest has no more loops: Python nests 20 blocks at most, of two nests and what is in them."""
 
-_MARKS = {UNROLL: "unroll", VECTOR: "vector"}
+_MARKS = {UNROLL: "unroll", VECTOR: "vector", MMA: "mma"}
 
 
 def lower_schedule(
@@ -433,7 +434,7 @@ def _place(node: Promotion, state: EmitScope) -> list[PlacedTile]:
             )
         offsets = tuple(o.shifted(-by) for o, by in zip(found.offsets, before, strict=True))
         found = Box(offsets, held)
-        dtype = compute_dtype(kernel.dtype(tile.tensor))
+        dtype = tile.held_type(kernel.dtype(tile.tensor))
         local = tile.scope == SCRATCH and not tile.fetch and not tile.write_back
         local = local or (tile.scope != PACKED and _has_tails(tile, found, state))
         stages = tile.copy.stages

@@ -18,6 +18,7 @@ from math import gcd, prod
 
 from tc.dtypes import DType, compute_dtype
 from tc.gpu import Gpu, bytes_in_shared
+from tc.kernel.verify import COPIED_BYTES
 from tc.plan import ASYNC_BYTES, AXES
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.schedule import Member
@@ -51,6 +52,9 @@ class MultiprocessorCosts:
 
     fetched_bytes: float = 20.0
     """Bytes that come from the second cache in a cycle."""
+
+    matrix_cycles: float = 8.0
+    """In which a tensor core multiplies 16 rows and 8 columns of 16 halves."""
 
 
 COSTS = MultiprocessorCosts()
@@ -300,7 +304,7 @@ def is_copied_async(dtype: DType) -> bool:
     >>> [is_copied_async(dtype) for dtype in (FLOAT32, FLOAT16, INT8)]
     [True, False, False]
     """
-    return compute_dtype(dtype) == dtype and dtype.bytes in ASYNC_BYTES
+    return compute_dtype(dtype) == dtype and min(COPIED_BYTES) <= dtype.bytes <= max(ASYNC_BYTES)
 
 
 def _operand(access: Access, variables: Sequence[str | None], info: AccessInfo) -> Operand:
@@ -343,17 +347,31 @@ def cost_of(
     fitting = gpu.blocks_at_once(work.threads, work.shared, work.registers) // gpu.processors
     blocks, serial = work.blocks
     each = -(-blocks // gpu.processors)
-    turns = work.turns * serial
     busy = work.busy(costs)
-    rounds, rest = divmod(each, fitting)
-    alone = max(busy, work.chain(costs))
-    alone = alone + costs.waiting if tile.stages == 1 else max(alone, costs.waiting) + costs.meeting
+    chain, fetched = max(busy, work.chain(costs)), 4 * work.copied_words
+    turns = work.turns * serial
+    cycles = turns * cycles_of(each, fitting, busy, chain, fetched, tile.stages, costs)
+    return TileCost(cycles + each * work.results_cycles * serial, work.registers, work.shared)
+
+
+def cycles_of(
+    blocks: int,
+    fitting: int,
+    busy: float,
+    chain: float,
+    fetched: float,
+    stages: int,
+    costs: MultiprocessorCosts,
+) -> float:
+    """Cycles of a multiprocessor for some steps of the reduction in so many `blocks`, of which
+    `fitting` run at a time: each is `busy` for some cycles, takes the cycles of the `chain` where
+    it is alone, and copies `fetched` bytes, ahead where these have several `stages`."""
+    rounds, rest = divmod(blocks, fitting)
+    alone = chain + costs.waiting if stages == 1 else max(chain, costs.waiting) + costs.meeting
     time = rounds * _together(fitting * busy, alone) + (
         _together(rest * busy, alone) if rest else 0
     )
-    fetched = each * work.copied_words * 4 / costs.fetched_bytes
-    cycles = turns * _together(time, fetched) + each * work.results_cycles * serial
-    return TileCost(cycles, work.registers, work.shared)
+    return _together(time, blocks * fetched / costs.fetched_bytes)
 
 
 class _BlockWork:

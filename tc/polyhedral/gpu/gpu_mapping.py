@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from math import prod
+from typing import Any
 
 from tc.gpu import REGISTERS_BESIDE, Gpu
 from tc.kernel.ir import GRID
@@ -24,7 +25,9 @@ from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.gpu.costs import TileOfSums, reduction_of
 from tc.polyhedral.gpu.gpu_promotion import Promoter, register_bytes, shared_bytes
+from tc.polyhedral.gpu.matrix_tiles import TileOfMatrices, best_warp_tile, matrix_sum, warp_tiles
 from tc.polyhedral.gpu.row_sums import map_rows, rows_of
+from tc.polyhedral.gpu.tensor_cores import mma_fault
 from tc.polyhedral.gpu.thread_tiles import best_tile
 from tc.polyhedral.launch_legality import grid_barrier_positions
 from tc.polyhedral.schedule import (
@@ -59,16 +62,20 @@ def choose(
     if options.single_kernel and parts:
         parts = (sequence_of(parts),)
     for part in parts:
-        mapper = _mapped(part, Draft(part, info, target), options)
+        mapper = _mapped(part, Draft(part, info, target), options, dependences)
         if options.single_kernel and mapper.gpu.cooperative:
             mapper = _at_once(part, mapper, dependences)
         yield mapper.draft.chosen()
 
 
 def _mapped(
-    part: Node, draft: Draft, options: GpuOptions, limits: Mapping[str, int] | None = None
+    part: Node,
+    draft: Draft,
+    options: GpuOptions,
+    dependences: Dependences,
+    limits: Mapping[str, int] | None = None,
 ) -> _Mapper:
-    mapper = _Mapper(draft, options, limits or {})
+    mapper = _Mapper(draft, options, dependences, limits or {})
     mapper.map(part)
     return mapper
 
@@ -82,7 +89,8 @@ def _at_once(part: Node, first: _Mapper, dependences: Dependences) -> _Mapper:
             return mapper
         room = found[1] if room is None else min(found[1], room - 1)
         limits = fewer_blocks(first.draft.tree, info.scop, room)
-        mapper = _mapped(part, Draft(part, info, first.draft.target), first.options, limits)
+        draft = Draft(part, info, first.draft.target)
+        mapper = _mapped(part, draft, first.options, dependences, limits)
     if waiting := mapper.waiting(dependences):
         names = "; ".join(", ".join(leaves(child)) for child in waiting)
         mapper.draft.notes.append(f"All blocks wait for each other before: {names}.")
@@ -106,6 +114,7 @@ class _Mapper:
 
     draft: Draft
     options: GpuOptions
+    dependences: Dependences
     limits: Mapping[str, int]
     threads: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AXES, 1))
 
@@ -136,6 +145,8 @@ class _Mapper:
             deeper = has_coincident(inside, self.draft.info.scop)
             members = self.draft.decide_order("order of blocks", members, names)
             self.draft.order(members, names)  # the last ones are along x and y
+            if not deeper and self._by_warps(members, inside, names):
+                continue
             found = None if deeper else self._tile_of_sums(members, inside)
             sizes = self._tile_sizes(members, names, found, deeper=deeper)
             outer, points = self.draft.tiled(members, sizes, names)
@@ -152,6 +163,58 @@ class _Mapper:
             self._threads(
                 points, inside, names, outer, tiles and tiles[len(members) :], wanted, found
             )
+
+    def _by_warps(self, members: tuple[Member, ...], inside: Node, names: tuple[str, ...]) -> bool:
+        """Maps a sum of products of halves to tensor cores, where there are any and options leave
+        the tile to tc; whether there is such a sum."""
+        given = (self.options.tile, self.options.blocks, self.options.threads)
+        allowed = self.options.shared is not False and self.options.private is not False
+        is_alone = len(in_order(self.draft.tree)) == 1
+        if given != (None, None, None) or not allowed or not is_alone or not self.gpu.tensor_cores:
+            return False
+        found = self._matrices(members, inside, names)
+        if found is None:
+            return False
+        before, notes, threads = self.draft.state, list(self.draft.notes), dict(self.threads)
+        digits = found.digits(members, names, self.draft)
+        for own in self._sunk(digits.own, names):
+            self.draft.do(Bind(own, UNROLL))
+        self._unroll(digits.own, names)
+        self._blocks(digits.outer, names)
+        told = []
+        along = [*((warp, "z") for warp in digits.warps), *zip(digits.lanes, "yx", strict=True)]
+        for loop, axis in along:
+            count = self.draft.trips(loop, names)
+            self.threads[axis] *= count
+            told.append(self._bind(loop, THREAD, axis, count, names))
+        around = (*digits.outer, *digits.warps, *digits.lanes)
+        promoter = self._promoter(around, digits.lanes[1], matrices=found)
+        told += promoter.promote(inside, names)
+        scop = self.draft.info.scop
+        fits = shared_bytes(self.draft.tree, scop) <= self.gpu.shared
+        if fits and mma_fault(self.draft.tree, scop) is None:
+            self.draft.notes.append(f"{', '.join(names)}: {found}; {', '.join(told)}.")
+            return True
+        self.draft.restore(before)
+        self.draft.notes, self.threads = notes, threads
+        return False
+
+    def _matrices(
+        self, members: tuple[Member, ...], inside: Node, names: tuple[str, ...]
+    ) -> TileOfMatrices | None:
+        """The tile for the statement inside of parallel loops whose products tensor cores add up;
+        None where there is none, or they take longer."""
+        info, room = self.draft.info, self.draft.target.room(REGISTER) or 0
+        for branch in in_order(inside):
+            own = tuple(leaves(branch))
+            if isinstance(branch, Band) and len(own) == 1:
+                found = matrix_sum(info.scop.statement(own[0]), members, branch.members, info)
+                tile = found and best_warp_tile(found, self.gpu, room)
+                if found and tile and self.draft.decide_whether("tensor cores", names):
+                    others = partial(warp_tiles, found, self.gpu, room)
+                    tile = self.draft.decide("tile of warps", names, tile, others)
+                    return TileOfMatrices(found, tile)
+        return None
 
     def _tile_of_sums(self, members: tuple[Member, ...], inside: Node) -> TileOfSums | None:
         """The tile for the statement inside of parallel loops that sums most, where options leave
@@ -466,6 +529,14 @@ class _Mapper:
             count = next(n for n in range(count, 0, -1) if trips % n == 0)
         return count
 
+    def _promoter(
+        self,
+        around: tuple[Member, ...],
+        lane: Member | None,
+        **others: Any,
+    ) -> Promoter:
+        return Promoter(self.draft, self.options, self.dependences, around, lane, **others)
+
     def _promote(
         self,
         inside: Node,
@@ -475,8 +546,7 @@ class _Mapper:
         sizes: tuple[int, ...] | None,
         found: TileOfSums | None = None,
     ) -> None:
-        promoter = Promoter(self.draft, self.options, around, lane, sizes, found)
-        told = promoter.promote(inside, names)
+        told = self._promoter(around, lane, sizes=sizes, found=found).promote(inside, names)
         if told:
             self.draft.notes.append(f"{', '.join(names)}: {', '.join(told)}.")
 

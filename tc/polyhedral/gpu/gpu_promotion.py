@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
-from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
 from tc.options import GpuOptions
 from tc.plan import ASYNC, REGISTER, SERIAL, SHARED, THREAD, UNROLL, Promote
@@ -30,7 +29,9 @@ from tc.polyhedral.actions.moves import Move, held_target
 from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.gpu.costs import WIDE, TileOfSums, is_copied_async
+from tc.polyhedral.gpu.matrix_tiles import TileOfMatrices
 from tc.polyhedral.gpu.thread_exchanges import exchanged_bytes
+from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.promotion import Footprint, promotion_fault, touches
 from tc.polyhedral.schedule import (
     ArrayTile,
@@ -43,6 +44,7 @@ from tc.polyhedral.schedule import (
     leaves,
     tiles,
 )
+from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Gather, Scop, ScopStatement
 from tc.semantics import program as p
 
@@ -61,10 +63,12 @@ class Promoter:
 
     draft: Draft
     options: GpuOptions
+    dependences: Dependences
     around: tuple[Member, ...]
     lane: Member | None
-    sizes: tuple[int, ...] | None
+    sizes: tuple[int, ...] | None = None
     found: TileOfSums | None = None
+    matrices: TileOfMatrices | None = None
     asks: bool = True
     stages: int = 1
 
@@ -85,11 +89,22 @@ class Promoter:
         moves = []
         for tensor in dict.fromkeys(s.write.tensor for s in self._statements(names)):
             move = held_target(f"{tensor} in registers", Promote(tensor, REGISTER), below)
-            if move is not None and not _is_scattered(tensor, below):
-                moves.append(move)
+            if move is None or _is_scattered(tensor, below) or self._waits(tensor, names):
+                continue
+            moves.append(move)
         for move in sorted(moves, key=lambda move: move.after - move.before):
             if self._wants(move, names) and self._done(move.action, inside, names):
                 yield move.what
+
+    def _waits(self, tensor: str, names: tuple[str, ...]) -> bool:
+        """Whether what statements give each other by a tensor would be in registers while a sum
+        runs, for which the tile of the part was made, and which has nothing to do with it: as of
+        b * C(i,j) before a product is added."""
+        if self.found is None and self.matrices is None:
+            return False
+        users = [s for s in self._statements(names) if touches(s, tensor)]
+        sums = [s for s in self._statements(names) if s.accumulates and s.reduction]
+        return bool(sums) and not any(s in users for s in sums)
 
     def _done(self, action: Promote, inside: Member | None, names: tuple[str, ...]) -> bool:
         """Promotes a tensor, if that can be done, there is room for it, and no others have elements
@@ -100,7 +115,12 @@ class Promoter:
         def fits(done: bool) -> bool:
             room = draft.target.room(action.scope) or 0
             has_room = done and held_bytes(draft.tree, scop) <= room
-            return has_room and promotion_fault(draft.tree, scop) is None
+            if not has_room or promotion_fault(draft.tree, scop) is not None:
+                return False
+            if action.scope != SHARED or action.tensor not in self._written(names):
+                return True
+            waiting = draft.target.finish(draft.tree, self.dependences)
+            return launch_fault(waiting, self.dependences) is None
 
         promote: Callable[[], bool] = partial(draft.promote, action, inside, names)
         return draft.attempt(promote, fits) is True
@@ -112,6 +132,8 @@ class Promoter:
         steps = branch.members if isinstance(branch, Band) else ()
         if self.found is not None and self._is_found(names):
             return self._as_found(self.found, steps, names)
+        if self.matrices is not None and self.matrices.sum.statement in names:
+            return self.matrices.hold(steps, names, self.draft.info, self.draft)
         steps = tuple(m for m in steps if not m.coincident)
         if self.sizes is not None or not steps:
             inside, _ = self._tiled(steps, self.sizes or (), names)
@@ -307,6 +329,13 @@ class Promoter:
         own = (child for child in children if not set(leaves(child)).isdisjoint(names))
         return {tile.tensor for child in own for tile in tiles(child)}
 
+    def _written(self, names: tuple[str, ...]) -> set[str]:
+        """The tensors that the child of the part writes that runs some statements: a block may read
+        only those of their elements that it writes itself."""
+        children = in_order(self.draft.tree)
+        own = (leaves(child) for child in children if not set(leaves(child)).isdisjoint(names))
+        return {s.write.tensor for found in own for s in self._statements(tuple(found))}
+
     def _is_coalesced(self, tensor: str, users: list[ScopStatement]) -> bool:
         """Whether all accesses step through memory with the threads along x."""
         lane, info = self.lane, self.draft.info
@@ -420,4 +449,4 @@ def register_bytes(node: Node, scop: Scop) -> int:
 
 
 def _bytes(tile: ArrayTile, scop: Scop) -> int:
-    return prod(tile.shape) * compute_dtype(scop.dtype(tile.tensor)).bytes
+    return prod(tile.shape) * tile.held_type(scop.dtype(tile.tensor)).bytes

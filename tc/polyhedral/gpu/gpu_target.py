@@ -10,12 +10,13 @@ from tc.gpu import Gpu
 from tc.kernel.pass_manager import PassContext
 from tc.kernel.passes.pass_list import GPU_PASSES
 from tc.options import Options
-from tc.plan import AXES, BLOCK, REGISTER, SERIAL, SHARED, THREAD, UNROLL
+from tc.plan import AXES, BLOCK, MMA, REGISTER, SERIAL, SHARED, THREAD, UNROLL
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.gpu.barriers import place_barriers
 from tc.polyhedral.gpu.gpu_mapping import blocks_too_many, choose, waits_for_all
 from tc.polyhedral.gpu.gpu_promotion import shared_bytes
+from tc.polyhedral.gpu.tensor_cores import mma_fault
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences
@@ -67,6 +68,8 @@ class GpuTarget(Target):
                     return f"{count} {role}s along {axis}, where the GPU can have {limit}"
         if (shared := shared_bytes(part, scop)) > gpu.shared:
             return f"{shared} bytes of shared memory, where a block can have {gpu.shared}"
+        if (reason := mma_fault(part, scop)) is not None:
+            return reason
         if waits_for_all(part) and (found := blocks_too_many(part, scop, gpu)) is not None:
             blocks, most = found
             return f"{blocks} blocks that wait for each other, where the GPU runs {most} at a time"
@@ -81,9 +84,9 @@ def gpu_target(gpu: Gpu) -> GpuTarget:
     """
     return GpuTarget(
         device=gpu,
-        roles=(SERIAL, UNROLL, BLOCK, THREAD),
+        roles=(SERIAL, UNROLL, BLOCK, THREAD, *((MMA,) if gpu.tensor_cores else ())),
         scopes=(
-            MemoryScope(REGISTER, 4 * gpu.thread_registers // 2),
+            MemoryScope(REGISTER, 4 * -(-gpu.thread_registers // 2)),
             MemoryScope(SHARED, gpu.shared),
         ),
         lanes=1,

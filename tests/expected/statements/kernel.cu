@@ -9,16 +9,11 @@
 //   float_0: 1 x 1 x 1 blocks of 1 x 1 x 1 threads (x, y, z)
 //   float_1: 1 x 1 x 1 blocks of 1 x 1 x 1 threads (x, y, z)
 
-static __device__ inline float tc_float_of_half(unsigned short half)
+static __device__ inline float tc_float_of_half(unsigned short x)
 {
-    union { unsigned int bits; float value; } result;
-    unsigned int size = half & 0x7FFFu;
-    result.bits = size << 13;
-    result.value *= 5.192296858534828e33f; // 2 to the power of 112, the exponents' difference
-    if (size >= 0x7C00u)
-        result.bits |= 0x7F800000u; // infinite or NaN
-    result.bits |= (unsigned int)(half & 0x8000u) << 16;
-    return result.value;
+    float result;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x));
+    return result;
 }
 
 // the greater, NaN where either is
@@ -29,20 +24,9 @@ static __device__ inline float tc_max_float32(float a, float b)
 
 static __device__ inline unsigned short tc_half_of_float(float x)
 {
-    union { float value; unsigned int bits; } size;
-    unsigned int sign;
-    size.value = x;
-    sign = size.bits >> 16 & 0x8000u;
-    size.bits &= 0x7FFFFFFFu;
-    if (size.bits > 0x7F800000u)
-        return (unsigned short)(sign | 0x7E00u); // NaN
-    if (size.bits >= 0x477FF000u)
-        return (unsigned short)(sign | 0x7C00u); // 65520 and more
-    if (size.bits < 0x38800000u) {
-        size.value += 0.5f; // rounds to a multiple of the smallest half
-        return (unsigned short)(sign | (size.bits - 0x3F000000u));
-    }
-    return (unsigned short)(sign | (size.bits + (size.bits >> 13 & 1u) + 0xFFFu - 0x38000000u) >> 13);
+    unsigned short result;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result) : "f"(x));
+    return result;
 }
 
 extern "C" __global__ void __launch_bounds__(1) float_0(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
 
 from tc.plan import (
     ASYNC,
     AXES,
     BLOCK,
+    MMA,
     REGISTER,
     REGISTERS,
     SERIAL,
@@ -23,6 +26,7 @@ from tc.plan import (
     Tile,
 )
 from tc.polyhedral.actions.loops import name_of
+from tc.polyhedral.gpu.tensor_cores import factors_of
 from tc.polyhedral.schedule import Band, Member, Node, leaves
 from tests.fuzz.plans.draw import Drawer, Maker, around_of
 
@@ -49,12 +53,13 @@ class LaunchDrawer(Drawer):
             self._pipelined: 4,
             self._accumulators: 3,
             self._thread_sums: 5,
+            self._products: 6,
         }
 
     def _bind(self, node: Node) -> Sequence[Action]:
         rng = self.rng
         role = rng.choice(
-            (SERIAL, UNROLL, BLOCK, THREAD, THREAD) if rng.random() < 0.995 else ("",)
+            (SERIAL, UNROLL, BLOCK, THREAD, THREAD) if rng.random() < 0.99 else ("", MMA)
         )
         if role not in (BLOCK, THREAD):
             return (Bind(self._loop(node), role),)
@@ -242,7 +247,7 @@ class LaunchDrawer(Drawer):
         self, tensor: str, inside: str | None, statements: tuple[str, ...], rank: int
     ) -> Promote:
         rng = self.rng
-        is_async = rng.random() < 0.4
+        is_async, as_stored = rng.random() < 0.4, rng.random() < 0.2
         return Promote(
             tensor,
             SHARED,
@@ -251,12 +256,76 @@ class LaunchDrawer(Drawer):
             self._axes(rank) if rng.random() < 0.3 else (),
             align=rng.choice((1, 1, 1, 1, 4, 3)),
             padded=rng.random() < 0.12,
-            pitch=rng.choice((3, 5, 9, 17, 33)) if rng.random() < 0.25 else None,
+            pitch=rng.choice((3, 5, 9, 17, 24, 33, 40)) if rng.random() < 0.25 else None,
             unroll=rng.random() < 0.25,
-            lanes=rng.choice((1, 1, 2, 4)) if is_async else 1,
+            lanes=rng.choice((1, 1, 2, 4, 8)) if is_async or as_stored else 1,
             stages=rng.choice((1, 1, 2, 2, 3, 4)),
             through=ASYNC if is_async else REGISTERS,
+            as_stored=as_stored,
         )
+
+    # --- tensor cores ---------------------------------------------------------------------------
+
+    def _products(self, node: Node) -> Sequence[Action]:
+        """A sum of products of halves as tensor cores want it, or nearly so."""
+        rng, scop = self.rng, self.made.first.scop
+        names = [n for n in leaves(node) if factors_of(scop.statement(n), scop) is not None]
+        if not names:
+            return ()
+        name = rng.choice(names)
+        statement = scop.statement(name)
+        loops = {m.values[name].variable: m for m in around_of(node, name) if m.span is None}
+        pairs = [
+            [v for v in statement.outer if v in loops and (v in one) and (v not in other)]
+            for one, other in permutations(self._variables(name))
+        ]
+        steps = [v for v in statement.reduction if v in loops]
+        if not all((*pairs, steps)):
+            return ()
+        row, column = (name_of(loops[rng.choice(found)], name) for found in pairs)
+        step = name_of(loops[rng.choice(steps)], name)
+        rows, columns = 16 * rng.choice((1, 1, 2)), 8 * rng.choice((1, 1, 2))
+        block = rows * rng.choice((1, 1, 2)), columns * rng.choice((1, 1, 2))
+        digits = dict.fromkeys((block[0], rows, 16, 8)), dict.fromkeys((block[1], columns, 8, 2))
+        own = [f"{row} mod 16 div 8", f"{column} mod 2"]
+        own += [f"{row} mod {rows} div 16"] * (rows > 16)
+        own += [f"{column} mod {columns} div 8"] * (columns > 8)
+        lanes = [f"{row} mod 8", f"{column} mod 8 div 2"]
+        warps = [f"{row} mod {block[0]} div {rows}"] * (block[0] > rows)
+        warps += [f"{column} mod {block[1]} div {columns}"] * (block[1] > columns)
+        blocks = [f"{row} div {block[0]}", f"{column} div {block[1]}"]
+        at_once = 16 * rng.choice((1, 2, 4))
+        inside = f"{step} div {at_once}"
+        actions: list[Action] = [
+            Tile(row, tuple(digits[0])),
+            Tile(column, tuple(digits[1])),
+            Reorder((*blocks, *warps, *lanes, *own)),
+            Sink(tuple(own)),
+            *(Bind(loop, BLOCK, axis) for loop, axis in zip(blocks, "yx", strict=True)),
+            *(Bind(loop, THREAD, "z") for loop in warps),
+            *(Bind(loop, THREAD, axis) for loop, axis in zip(lanes, "yx", strict=True)),
+            *(Bind(loop, UNROLL) for loop in own),
+            Promote(statement.write.tensor, REGISTER, lanes[1]),
+            Tile(step, tuple(dict.fromkeys((at_once, 16)))),
+            Bind(f"{step} mod 16", MMA),
+        ]
+        for access in statement.reads:
+            pitch = rng.choice((None, 8 * rng.choice((1, 3, 5, 9)), rng.choice((20, 36))))
+            action = Promote(access.tensor, SHARED, inside, pitch=pitch, as_stored=True)
+            if rng.random() < 0.6:
+                lanes, stages = rng.choice((2, 4, 8, 8)), rng.choice((1, 2, 2, 3))
+                action = replace(action, lanes=lanes, stages=stages, through=ASYNC)
+            elif rng.random() < 0.5:
+                action = replace(action, lanes=8, unroll=True, stages=rng.choice((1, 2)))
+            actions.append(action)
+        if rng.random() < 0.3:
+            del actions[rng.randrange(len(actions))]
+        return actions
+
+    def _variables(self, name: str) -> list[set[str]]:
+        """The variables of each read of a statement."""
+        reads = self.made.first.scop.statement(name).reads
+        return [{v for form in a.subscripts if form for v in form.terms} for a in reads][:2]
 
     # --- promotions -----------------------------------------------------------------------------
 

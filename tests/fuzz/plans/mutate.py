@@ -165,7 +165,7 @@ def _changed(rng: random.Random, action: Action, others: list[Action], drawer: D
             new = rng.choice(drawer.made.target.scopes).name
         case "lanes" | "align":
             new = rng.choice(FACTORS)
-        case "padded" | "lines" | "unroll":
+        case "padded" | "lines" | "unroll" | "as_stored":
             new = not old
         case "axes":
             new = _axes(rng, old)

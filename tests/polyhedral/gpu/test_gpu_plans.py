@@ -241,7 +241,7 @@ REFUSED = {
         bind("n", "thread", "x"), {"promote": "A", "scope": "shared", "inside": "n", "pitch": 1}
     ),
     "threads of a GPU copy element by element, but for what is copied to shared memory through "
-    "async copies: no lanes, no lines": tmm(
+    "async copies, or as it is stored: no lanes, no lines": tmm(
         bind("n", "thread", "x"), {"promote": "A", "scope": "shared", "inside": "n", "lanes": 4}
     ),
 }

@@ -27,6 +27,7 @@ MOST_ELEMENTS = 1 << 18
 
 @settings(suppress_health_check=QUIET, max_examples=EXAMPLES)
 @given(cases(700), SEEDS)
+@example(small_case(94792, 700), 1)  # what the same block writes, read again
 @example(small_case(599, 700), 0)  # a tile with elements between that other blocks have
 @example(small_case(36909, 700), 85)  # a loop of a sum that has one step
 @example(small_case(13548094, 700), 206)  # and one alone

@@ -319,7 +319,7 @@ REFUSED: dict[str, tuple[str, tuple[Action, ...], str]] = {
         SUM,
         (*ROWS, ahead(through="registers", lanes=2)),
         "threads of a GPU copy element by element, but for what is copied to shared memory through "
-        "async copies: no lanes, no lines",
+        "async copies, or as it is stored: no lanes, no lines",
     ),
     "too many lanes": (
         SUM,
@@ -340,8 +340,8 @@ REFUSED: dict[str, tuple[str, tuple[Action, ...], str]] = {
     "halves": (
         HALF,
         (*ROWS, ahead()),
-        "a cannot be promoted inside of k div 6: async copies are of elements of 4 or 8 bytes, and "
-        "float16 has 2",
+        "a cannot be promoted inside of k div 6: async copies convert nothing, and the tile of "
+        "float16 is to hold float32: as_stored",
     ),
     "no room": (
         SUM,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from itertools import product
 from math import inf, prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tc.polyhedral.gpu.costs import (
     ThreadTile,
     cost_of,
 )
+from tc.polyhedral.gpu.matrix_tiles import MatrixSum, best_warp_tile
 from tc.polyhedral.gpu.thread_tiles import TileSearch, best_tile
 
 H100 = tc.Gpu.named("sm_90")
@@ -89,12 +91,22 @@ REDUCTIONS = (
 )
 
 
+MATRICES = [
+    MatrixSum("S0", extents, ("i", "j", "k"), 1, 1)
+    for extents in ((2048, 2048, 2048), (512, 512, 512), (128, 4096, 4096), (1000, 1000, 1000))
+]
+
+
 @pytest.mark.parametrize("name", [field.name for field in fields(MultiprocessorCosts)])
 def test_each_cost_decides_a_tile(name: str) -> None:
     value = getattr(COSTS, name)
     others = [replace(COSTS, **{name: value * factor}) for factor in (0.02, 50.0)]
-    chosen = [best_tile(r, H100, ROOM) for r in REDUCTIONS]
-    assert any([best_tile(r, H100, ROOM, own) for r in REDUCTIONS] != chosen for own in others)
+
+    def chosen(costs: MultiprocessorCosts) -> list[Any]:
+        tiles: list[Any] = [best_tile(r, H100, ROOM, costs) for r in REDUCTIONS]
+        return [*tiles, *(best_warp_tile(found, H100, ROOM, costs) for found in MATRICES)]
+
+    assert any(chosen(own) != chosen(COSTS) for own in others)
 
 
 SMALL = st.integers(1, 20)

@@ -1,0 +1,314 @@
+"""The tiles of sums that tensor cores compute: the cheapest of some, by cycles of a multiprocessor.
+
+Warps share the rows and columns of a block's tile; each has some tiles of 16 rows and some of 8
+columns, whose results are in registers, and reads operands of 16 steps at a time from shared
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from math import prod
+
+from tc.gpu import Gpu, bytes_in_shared
+from tc.kernel.ir import ALIGNED_ELEMENTS, LEFT_ROWS, MULTIPLIED_STEPS, RIGHT_ROWS
+from tc.plan import ASYNC, MMA, SHARED, Promote
+from tc.polyhedral.access_info import AccessInfo
+from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.gpu.costs import (
+    BESIDE_RESULTS,
+    COSTS,
+    SCHEDULERS,
+    MultiprocessorCosts,
+    cycles_of,
+)
+from tc.polyhedral.gpu.tensor_cores import COLUMN_DIGITS, ROW_DIGITS, factors_of
+from tc.polyhedral.schedule import Member
+from tc.polyhedral.scop.scop import Access, ScopStatement
+
+HALF_BYTES, ROW_OF_BANKS = 2, 128
+"""Bytes of an element, and bytes that shared memory serves in a cycle."""
+
+RESULTS_OF_A_THREAD = LEFT_ROWS * RIGHT_ROWS // 32
+"""Of a tile of 16 rows and 8 columns."""
+
+MOST_WARPS = 8
+
+BYTES_AHEAD = 64
+"""Bytes that a thread copies at a time (`tc.kernel.passes.loads_ahead`)."""
+
+
+@dataclass(frozen=True)
+class MatrixSum:
+    """A statement that adds up products of halves: the `extents` of its loops over rows and columns
+    of results and over steps, and the variables of the three loops; how many such sums there are
+    (`batch`), and how often the steps run (`outer_steps`)."""
+
+    statement: str
+    extents: tuple[int, int, int]
+    variables: tuple[str, str, str]
+    batch: int
+    outer_steps: int
+
+
+@dataclass(frozen=True)
+class WarpTile:
+    """How the warps of a block share a tile: so many `warps` along rows and columns, so many tiles
+    of 16 rows and of 8 columns for each, and `steps` at a time, of which there is room for as many
+    `stages`."""
+
+    warps: tuple[int, int]
+    own: tuple[int, int]
+    steps: int
+    stages: int = 1
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The rows and columns of the block's tile.
+
+        >>> WarpTile((2, 2), (4, 8), 64).sizes
+        (128, 128)
+        """
+        rows, columns = self.own
+        return self.warps[0] * rows * LEFT_ROWS, self.warps[1] * columns * RIGHT_ROWS
+
+    def shared(self, operand: int) -> int:
+        """Bytes of shared memory of the left or the right operand, whichever way it lies."""
+        count = self.sizes[operand]
+        lines = (count, self.steps), (self.steps, count)
+        return max(HALF_BYTES * n * pitch_of(length) for n, length in lines)
+
+
+def pitch_of(length: int) -> int:
+    """The room for a line of a tile: an odd number of groups of halves, so that the lines that
+    eight threads read lie in different banks.
+
+    >>> pitch_of(64), pitch_of(72), pitch_of(128)
+    (72, 72, 136)
+    """
+    groups = -(-length // ALIGNED_ELEMENTS)
+    return (groups + (groups % 2 == 0)) * ALIGNED_ELEMENTS
+
+
+def matrix_sum(
+    statement: ScopStatement, loops: tuple[Member, ...], steps: tuple[Member, ...], info: AccessInfo
+) -> MatrixSum | None:
+    """What a statement in parallel loops and loops of its reduction adds up; None where tensor
+    cores cannot: where an operand has no lines of rows or of steps in memory, or no whole tile."""
+    factors = factors_of(statement, info.scop)
+    name = statement.name
+    parallel = [m.values[name].variable for m in loops]
+    summed = [m.values[name].variable for m in steps]
+    if factors is None or None in parallel or None in summed:
+        return None
+    left, right = factors
+    rows, columns = (_own(one, other, parallel) for one, other in ((left, right), (right, left)))
+    for step, row, column in product(reversed(summed), reversed(rows), reversed(columns)):
+        if step and row and column and all(
+            _is_in_lines(access, variable, step, info)
+            for access, variable in ((left, row), (right, column))
+        ):  # fmt: skip
+            extents = {v: end - begin for v, (begin, end) in statement.ranges.items()}
+            found = extents[row], extents[column], extents[step]
+            least = (LEFT_ROWS, RIGHT_ROWS, MULTIPLIED_STEPS)
+            if any(extent < size for extent, size in zip(found, least, strict=True)):
+                continue
+            batch = prod(extents[v] for v in parallel if v) // (found[0] * found[1])
+            outer = prod(extents[v] for v in summed if v) // found[2]
+            return MatrixSum(name, found, (row, column, step), batch, outer)
+    return None
+
+
+def _own(access: Access, other: Access, parallel: list[str | None]) -> list[str]:
+    """The variables along which one factor moves and the other does not."""
+    return [v for v in parallel if v and _moves(access, v) and not _moves(other, v)]
+
+
+def _moves(access: Access, variable: str) -> bool:
+    return any(form is not None and variable in form.terms for form in access.subscripts)
+
+
+def _is_in_lines(access: Access, variable: str, step: str, info: AccessInfo) -> bool:
+    """Whether elements along a variable, or along the steps, are neighbours in memory, and those of
+    the other lie in a dimension of their own."""
+    places = [list(form.terms) if form is not None else [] for form in access.subscripts]
+    strides = [info.stride(access, v) for v in (variable, step)]
+    return [variable] in places and [step] in places and 1 in strides
+
+
+# --- the cheapest ---------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def best_warp_tile(
+    found: MatrixSum, gpu: Gpu, most_results: int, costs: MultiprocessorCosts = COSTS
+) -> WarpTile | None:
+    """The cheapest tile of which a thread holds no more than `most_results` bytes of results."""
+    return next(warp_tiles(found, gpu, most_results, costs), None)
+
+
+def warp_tiles(
+    found: MatrixSum, gpu: Gpu, most_results: int, costs: MultiprocessorCosts = COSTS
+) -> Iterator[WarpTile]:
+    """The tiles that a block can have, the cheapest first."""
+    priced = [(_cost(tile, found, gpu, most_results, costs), tile) for tile in _tiles(found)]
+    able = [(cost, tile) for cost, tile in priced if cost is not None]
+    return (tile for _, tile in sorted(able, key=lambda pair: pair[0]))
+
+
+def _tiles(found: MatrixSum) -> Iterator[WarpTile]:
+    """The lattice of tiles, none of which is twice as long as the loop that it tiles."""
+    every = product((1, 2, 4), (1, 2, 4), (1, 2, 4), (1, 2, 4, 8), (16, 32, 64, 128), (1, 2))
+    for along_rows, along_columns, rows, columns, steps, stages in every:
+        tile = WarpTile((along_rows, along_columns), (rows, columns), steps, stages)
+        sizes = (*tile.sizes, steps)
+        fits = all(size < 2 * n for size, n in zip(sizes, found.extents, strict=True))
+        fits = fits and (stages - 1) * steps < found.extents[2]
+        if prod(tile.warps) <= MOST_WARPS and fits:
+            yield tile
+
+
+def _cost(
+    tile: WarpTile, found: MatrixSum, gpu: Gpu, most_results: int, costs: MultiprocessorCosts
+) -> float | None:
+    """Cycles in all; None where a block cannot have the tile."""
+    warps, (rows, columns) = prod(tile.warps), tile.own
+    threads = warps * gpu.warp
+    results = rows * columns * RESULTS_OF_A_THREAD
+    copied = HALF_BYTES * sum(tile.sizes) * tile.steps
+    groups = copied / (HALF_BYTES * ALIGNED_ELEMENTS) / threads
+    registers = results + 4 * rows + 2 * columns + BESIDE_RESULTS
+    shared = tile.stages * sum(bytes_in_shared(tile.shared(operand)) for operand in (0, 1))
+    if 4 * results > most_results or registers > gpu.thread_registers:
+        return None
+    if threads > gpu.threads or shared > gpu.shared:
+        return None
+    times = tile.steps // MULTIPLIED_STEPS
+    loads = rows + -(-columns // 2)
+    multiplied = warps * rows * columns * times * costs.matrix_cycles / SCHEDULERS
+    issued = (
+        warps * (times * (rows * columns + loads) + groups * costs.copy_instructions) / SCHEDULERS
+    )
+    memory = warps * times * loads * 4 + copied / ROW_OF_BANKS * (1 + 2)
+    busy = max(multiplied, issued, memory)
+    blocks = found.batch * prod(
+        -(-extent // size) for extent, size in zip(found.extents, tile.sizes, strict=False)
+    )
+    turns = found.outer_steps * -(-found.extents[2] // tile.steps)
+    chain = max(busy, times * (costs.shared_waiting + rows * columns * costs.matrix_cycles))
+    if tile.stages == 1:
+        chain += copied / costs.fetched_bytes / 2  # the last comes when nothing else is left to do
+        chain += (copied / threads // BYTES_AHEAD) * costs.direct_waiting
+    fitting = gpu.blocks_at_once(threads, shared, registers) // gpu.processors
+    each = -(-blocks // gpu.processors)
+    return turns * cycles_of(each, fitting, busy, chain, copied, tile.stages, costs)
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MatrixDigits:
+    """The loops into which rows and columns are tiled: those over the tiles of blocks, those that
+    warps run, those that the threads of a warp run along y and x, and those of each thread."""
+
+    outer: tuple[Member, ...]
+    warps: tuple[Member, ...]
+    lanes: tuple[Member, Member]
+    own: tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class TileOfMatrices:
+    """The tile of a part whose sum of products tensor cores compute."""
+
+    sum: MatrixSum
+    tile: WarpTile
+
+    def digits(
+        self, loops: tuple[Member, ...], names: tuple[str, ...], draft: Draft
+    ) -> MatrixDigits:
+        """Tiles the parallel loops, and puts them in order."""
+        row, column, _ = self.sum.variables
+        (rows, columns), (own_rows, own_columns) = self.tile.sizes, self.tile.own
+        wanted = {
+            row: (rows, own_rows * LEFT_ROWS, LEFT_ROWS, *(step for _, step in ROW_DIGITS[1:])),
+            column: (columns, own_columns * RIGHT_ROWS, RIGHT_ROWS, COLUMN_DIGITS[0][1]),
+        }
+        outer, warps, own = [], [], []
+        lanes: dict[str, Member] = {}
+        for loop in loops:
+            variable = loop.values[self.sum.statement].variable
+            if variable not in wanted:
+                outer.append(loop)
+                continue
+            sizes = wanted[variable]
+            lane = ROW_DIGITS[0] if variable == row else COLUMN_DIGITS[0]
+            first, *inner = draft.tile(loop, tuple(dict.fromkeys(sizes)), names)
+            outer.append(first)
+            for digit in inner:
+                if (digit.span, digit.step) == lane:
+                    lanes[variable] = digit
+                elif (digit.span, digit.step) == sizes[:2]:
+                    warps.append(digit)
+                else:
+                    own.append(digit)
+        both = lanes[row], lanes[column]
+        draft.order((*outer, *warps, *both, *own), names)
+        return MatrixDigits(tuple(outer), tuple(warps), both, tuple(own))
+
+    def hold(
+        self, steps: tuple[Member, ...], names: tuple[str, ...], info: AccessInfo, draft: Draft
+    ) -> list[str]:
+        """Gives the loops of the reduction to tensor cores, and promotes operands to shared memory.
+        Returns notes; none where an operand cannot be promoted."""
+        _, _, step = self.sum.variables
+        others = [m for m in steps if m.values[self.sum.statement].variable != step]
+        (loop,) = (m for m in steps if m not in others)
+        draft.order((*others, loop), names)
+        sizes = tuple(dict.fromkeys((self.tile.steps, MULTIPLIED_STEPS)))
+        first, *_, last = draft.tile(loop, sizes, names)
+        draft.order((*others, first), names)
+        draft.bind([last], MMA, names)
+        told = []
+        statement = info.scop.statement(self.sum.statement)
+        factors = factors_of(statement, info.scop)
+        below = draft.footprint_in(first, names).of(SHARED)
+        for access in factors or ():
+            box = below.box(access.tensor, tails=True) or below.box(access.tensor)
+            if box is None:
+                return []
+            padded = info.fill(access.tensor, [statement]) is not None
+            action = Promote(
+                access.tensor,
+                SHARED,
+                padded=padded,
+                pitch=pitch_of(box.counts[-1]),
+                unroll=True,
+                as_stored=True,
+            )
+            if box.counts[-1] % ALIGNED_ELEMENTS == 0 and not padded:
+                action = replace(
+                    action, lanes=ALIGNED_ELEMENTS, through=ASYNC, stages=self.tile.stages
+                )
+            if not draft.promote(action, first, names):
+                return []
+            shape = " x ".join(map(str, box.counts))
+            ahead = f", {action.stages - 1} ahead" if action.stages > 1 else ""
+            told.append(
+                f"{access.tensor} in shared memory as it is stored, {shape} elements at a time"
+                f"{ahead}"
+            )
+        return told
+
+    def __str__(self) -> str:
+        (rows, columns), (own_rows, own_columns) = self.tile.sizes, self.tile.own
+        warps = prod(self.tile.warps)
+        return (
+            f"tensor cores multiply: a block has {rows} x {columns} results, "
+            f"{f'{warps} warps' if warps > 1 else 'a warp'} of {own_rows * LEFT_ROWS} x "
+            f"{own_columns * RIGHT_ROWS}, for {self.tile.steps} steps at a time"
+        )

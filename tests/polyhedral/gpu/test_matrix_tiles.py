@@ -1,0 +1,237 @@
+"""Sums of products of halves on tensor cores: in every layout, with any sizes, epilogues and
+batches, the plans that tc chooses are right on the machine of blocks and threads and on that for
+PTX, and so are all tiles among which it chooses."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.backends.geometry import LaunchText
+from tc.kernel.evaluate import evaluate
+from tc.kernel.ir import For, WarpMultiply
+from tc.kernel.walk import every_statement
+from tc.pipeline import target_of
+from tc.polyhedral.gpu.matrix_tiles import MatrixSum, warp_tiles
+from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.polyhedral.schedule import to_text
+from tc.polyhedral.target import Decisions
+from tests.support.pipeline import as_arrays, checked, shaped
+from tests.support.ptx.texts import run_text
+
+pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")
+H100 = tc.Gpu.named("sm_90")
+LETTERS = "ijklbmn"
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of two tensors of halves: loops of rows, columns, steps and batches in any order,
+    with an epilogue or none. `plain`: both operands have lines in memory of rows, columns or
+    steps, and no loop is shorter than a tile."""
+
+    text: str
+    arrays: dict[str, np.ndarray[Any, Any]]
+    einsum: str
+    epilogue: str
+    dtype: str
+    plain: bool
+
+    def expected(self) -> np.ndarray[Any, Any]:
+        """By numpy, in double; small integers, so that nothing is rounded but the result."""
+        a, b = (self.arrays[name].astype(np.float64) for name in "AB")
+        product = np.einsum(self.einsum, a, b)
+        if self.epilogue == "relu":
+            product = np.maximum(product, 0)
+        elif self.epilogue == "bias":
+            product = product + self.arrays["v"].astype(np.float64)
+        return product.astype(self.dtype)
+
+
+def product_of(seed: int) -> Product:
+    rng = random.Random(seed)
+    letters = iter(LETTERS)
+    rows, columns = ([next(letters) for _ in range(rng.choice((1, 1, 1, 2)))] for _ in "ab")
+    steps = [next(letters) for _ in range(rng.choice((1, 1, 1, 2)))]
+    batch = [next(letters)] if len(rows + columns + steps) < 5 and rng.random() < 0.3 else []
+    sizes = {v: rng.choice((1, 2, 3)) for v in (*batch, *rows[1:], *columns[1:], *steps[1:])}
+    sizes |= {v: rng.randint(1, 70) for v in (rows[0], columns[0], steps[0])}
+    a, b, out = [*batch, *rows, *steps], [*batch, *columns, *steps], [*batch, *rows, *columns]
+    for loops in (a, b, *([out] * (rng.random() < 0.3))):
+        rng.shuffle(loops)
+    dtype, epilogue = rng.choice(("half", "float")), rng.choice(("", "", "relu", "bias"))
+    extents = {v: v.upper() for v in sizes}
+
+    def declared(loops: list[str]) -> str:
+        return ",".join(extents[v] for v in loops)
+
+    places = {name: ",".join(loops) for name, loops in (("A", a), ("B", b), ("C", out))}
+    factors = f"A({places['A']}) * B({places['B']})"
+    if rng.random() < 0.5:
+        factors = f"B({places['B']}) * A({places['A']})"
+    inputs = f"half({declared(a)}) A, half({declared(b)}) B"
+    arrays = {}
+    values = np.random.default_rng(seed)
+    for name, loops in (("A", a), ("B", b)):
+        shape = tuple(sizes[v] for v in loops)
+        arrays[name] = values.integers(-3, 4, shape).astype(np.float16)
+    target = "T" if epilogue else "C"
+    lines = f"{target}({places['C']}) +=! {factors}"
+    if epilogue:
+        value = f"fmax(T({places['C']}), 0)"
+        if epilogue == "bias":
+            inputs += f", half({declared(out[-1:])}) v"
+            arrays["v"] = values.integers(-9, 10, (sizes[out[-1]],)).astype(np.float16)
+            value = f"T({places['C']}) + v({out[-1]})"
+        lines += f"\n  C({places['C']}) = {value}"
+    text = f"def f({inputs}) -> ({dtype}({declared(out)}) C) {{\n  {lines}\n}}"
+    plain = a[-1] in (rows[0], steps[0]) and b[-1] in (columns[0], steps[0])
+    plain = plain and sizes[rows[0]] >= 16 and sizes[columns[0]] >= 16 and sizes[steps[0]] >= 16
+    einsum = f"{''.join(a)},{''.join(b)}->{''.join(out)}"
+    return Product(text, arrays, einsum, epilogue, {"half": "float16"}.get(dtype, "float32"), plain)
+
+
+def lowered(case: Product, wanted: dict[str, str]) -> tuple[Decisions, Lowering]:
+    program, decisions = checked(case.text), Decisions(wanted)
+    shape = shaped(program, as_arrays(program, dict(case.arrays)))
+    target = replace(target_of(H100), decider=decisions) if wanted else target_of(H100)
+    options = tc.Options()
+    return decisions, trace_lowering(
+        shape, {}, target, initial=frozenset(), check=True, options=options
+    )
+
+
+def multiplies(kernel: Any) -> bool:
+    stmts = list(every_statement(kernel))
+    assert not any(isinstance(s, For) and s.mark == "mma" for s in stmts)
+    return any(isinstance(s, WarpMultiply) for s in stmts)
+
+
+def check(case: Product, kernel: Any) -> None:
+    buffers = {
+        b.name: case.arrays[b.name].reshape(b.shape)
+        if b.role == "input"
+        else np.full(b.shape, 77, b.dtype.numpy)
+        for b in kernel.arguments
+    }
+    assert evaluate(kernel, buffers) is None
+    expected = case.expected()
+    np.testing.assert_array_equal(buffers["C"].reshape(expected.shape), expected)
+
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("seed", range(120))
+def test_default_plans(seed: int) -> None:
+    case = product_of(seed)
+    kernel = lowered(case, {})[1].kernel
+    assert multiplies(kernel) or not case.plain, case.text
+    check(case, kernel)
+
+
+def test_most_products_are_on_tensor_cores() -> None:
+    """Of those with whole tiles all."""
+    plain = [case for case in map(product_of, range(120)) if case.plain]
+    assert len(plain) >= 25
+    assert {case.dtype for case in plain} == {"float16", "float32"}
+    assert {case.epilogue for case in plain} == {"", "relu", "bias"}
+
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("seed", range(1000, 1015))
+def test_machine_code(seed: int) -> None:
+    case = product_of(seed)
+    text = tc.emit(case.text, list(case.arrays.values()), backend="cuda", device=H100)
+    assert isinstance(text, LaunchText)
+    failure, found = run_text(text, case.arrays)
+    assert failure is None
+    expected = case.expected()
+    np.testing.assert_array_equal(found["C"].reshape(expected.shape), expected)
+
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("seed", range(2000, 2030))
+def test_decisions(seed: int) -> None:
+    """Any tile of warps that a block can have, and other decisions at random."""
+    case, rng = product_of(seed), random.Random(seed)
+    wanted = {"none": "0"}
+    for _ in range(2):
+        for name, asked in lowered(case, wanted)[0].asked.items():
+            if "tile of warps" in name or rng.random() < 0.2:
+                wanted.setdefault(name, rng.choice(asked.values))
+    check(case, lowered(case, wanted)[1].kernel)
+
+
+def test_tiles_are_of_loops_and_fit() -> None:
+    found = MatrixSum("S0", (100, 40, 70), ("i", "j", "k"), 1, 1)
+    tiles = list(warp_tiles(found, H100, 512))
+    assert tiles
+    for tile in tiles:
+        (rows, columns), steps = tile.sizes, tile.steps
+        assert rows < 200
+        assert columns < 80
+        assert steps < 140
+        assert 4 * tile.own[0] * tile.own[1] <= 128
+
+
+HALVES = "def mm(half(M,K) A, half(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+
+
+def test_tree() -> None:
+    """Golden, for the sizes of the table."""
+    shape = {"M": 2048, "K": 2048, "N": 2048}
+    explanation = tc.explain(HALVES, shape, backend="cuda", device=H100)
+    lines = to_text(explanation.trace.lowering.mapped.tree).splitlines()
+    assert [line.strip() for line in lines if "S0" not in line and "unroll" not in line] == [
+        "band [i div 128 block y *, j div 256 block x *, i mod 128 div 64 thread z *, "
+        "j mod 256 div 64 thread z *, i mod 8 thread y *, j mod 8 div 2 thread x *] permutable",
+        "promote C.s0 to register C.s0_acc[8x8x2]",
+        "sequence",
+        "band [k div 128] permutable",
+        "sequence",
+        "promote A to shared A_shared[2x128x136] (copied in, async, 2 stages)",
+        "promote B to shared B_shared[2x128x264] (copied in, async, 2 stages)",
+        "sequence",
+        "barrier",
+        "band [k mod 128 div 16, k mod 16 mma] permutable",
+        "barrier",
+    ]
+    assert "tensor cores multiply: a block has 128 x 256 results" in explanation.stages["mapping"]
+
+
+@pytest.mark.parametrize(
+    ("options", "gpu"),
+    [
+        (tc.GpuOptions(), replace(H100, tensor_cores=False)),
+        (tc.GpuOptions(shared=False), H100),
+        (tc.GpuOptions(private=False), H100),
+        (tc.GpuOptions(tile=(32, 32)), H100),
+        (tc.GpuOptions(threads=(8, 32)), H100),
+        (tc.GpuOptions(), replace(H100, shared=512)),
+    ],
+)
+def test_options_and_gpus_without(options: tc.GpuOptions, gpu: tc.Gpu) -> None:
+    sizes = {"M": 64, "K": 64, "N": 64}
+    given = tc.Options(gpu=options)
+    text = tc.emit(HALVES, sizes, backend="cuda", device=gpu, options=given)
+    assert isinstance(text, LaunchText)
+    assert not multiplies(text.kernel)
+
+
+def test_opencl_computes_the_same_by_loops() -> None:
+    """Of a plan that was made for tensor cores."""
+    sizes = {"M": 40, "K": 48, "N": 24}
+    made = tc.explain(HALVES, sizes, backend="cuda", device=H100).trace.lowering.mapped.plan
+    options = tc.Options(plan=made)
+    text = tc.emit(HALVES, sizes, backend="opencl", device=H100, options=options)
+    assert isinstance(text, LaunchText)
+    assert not multiplies(text.kernel)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((40, 48), (48, 24)))
+    c = np.zeros((40, 24), np.float16)
+    assert evaluate(text.kernel, {"A": a, "B": b, "C": c}) is None
+    np.testing.assert_array_equal(c, (a.astype(float) @ b.astype(float)).astype(np.float16))
