@@ -152,3 +152,28 @@ def test_counts_are_those_of_a_gpu(name: str) -> None:
         parts[key] = parts.get(key, 0) + found["parts"] * row["blocks"]
     for key in parts:
         assert parts[key] == counted[key], key
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize(
+    "sizes", [(2048, 2048, 2048), (512, 1024, 768), (1000, 520, 1160)], ids=str
+)
+def test_products_of_halves(sizes: tuple[int, int, int]) -> None:
+    """On tensor cores: their share of the loop, lines of tiles in different banks, wide copies."""
+    if not sass.is_installed():
+        pytest.skip("nvdisasm is not installed")
+    text = "def mm(half(M,K) A, half(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+    gpu = tc.Gpu.named("sm_90")
+    made = tc.emit(text, dict(zip("MKN", sizes, strict=True)), backend="cuda", device=gpu)
+    (row,) = counts_of(made, gpu)
+    assert row["spills"] == row["stack"] == 0
+    assert row["share of HMMA"] >= 0.3
+    kinds = {name.partition(".")[0] for name in row["hottest loop"]}
+    assert kinds >= {"HMMA", "LDSM"}
+    assert not kinds & {"LDG", "STS", "FFMA"}
+    accesses = row["last block"]["accesses"]
+    shared = {name: found for name, found in accesses.items() if name.startswith("shared")}
+    assert shared
+    for name, found in shared.items():
+        assert found["parts"] == found["least"], name
+    assert {name for name in accesses if "global loads" in name} == {"global loads, 128 bits"}
