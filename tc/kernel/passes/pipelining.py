@@ -30,7 +30,7 @@ from tc.kernel.rebuild import (
     map_statements,
     substitute,
 )
-from tc.kernel.walk import iterations, loaded_in, loads_in, stored_in
+from tc.kernel.walk import iterations, loaded_in, loads_in, stored_in, visible_across_barrier
 
 
 def pipeline(kernel: ir.Kernel) -> ir.Kernel:
@@ -73,7 +73,8 @@ def pipeline(kernel: ir.Kernel) -> ir.Kernel:
         return kernel
     dtypes = {b.name: b.dtype for b in kernel.buffers}
     accesses = _accesses(sum(kernel.regions, ()))
-    pipelining = _Pipelining(staged, dtypes, accesses, LocalNames(kernel))
+    visible = visible_across_barrier(kernel)
+    pipelining = _Pipelining(staged, dtypes, accesses, visible, LocalNames(kernel))
     made = map_regions(kernel, lambda region: pipelining.block(region, is_repeated=False))
     plain = (replace(b, stages=1) if b.stages > 1 else b for b in made.buffers)
     return replace(made, buffers=(*plain, *pipelining.registers))
@@ -95,6 +96,7 @@ class _Pipelining:
     staged: Mapping[str, int]
     dtypes: Mapping[str, DType]
     accesses: Counter[str]
+    visible: frozenset[str]
     names: LocalNames
     registers: list[ir.Buffer] = field(default_factory=list)
 
@@ -106,7 +108,9 @@ class _Pipelining:
             if step is not None:
                 assert isinstance(stmt, ir.For)
                 yield from self.ahead(stmt, step)
-                if is_repeated:  # before the first copies of the next time
+                # before the first copies of the next time, or others use what was used here
+                used = (stored_in(step.uses) | loaded_in(step.uses)) - step.buffers
+                if is_repeated or not self.visible.isdisjoint(used):
                     yield ir.Barrier()
                 return
             inside = is_repeated or isinstance(stmt, ir.For)

@@ -14,6 +14,7 @@ from tc.kernel.evaluate import evaluate
 from tc.kernel.folding import binary, compare, constant, integer
 from tc.kernel.ir import (
     Barrier,
+    Binary,
     Buffer,
     Commit,
     CopyAsync,
@@ -190,6 +191,26 @@ def test_what_stays() -> None:
 
 def _plain(kernel: Kernel) -> tuple[Buffer, ...]:
     return tuple(replace(b, stages=1) for b in kernel.buffers)
+
+
+def test_what_a_loop_writes_is_read_behind_a_barrier() -> None:
+    """The barrier at the end of an iteration is gone, but after the last one."""
+    first, other = (Load("o", (ZERO, at), FLOAT32) for at in (T, binary("-", integer(7), T)))
+    step = Store("o", (ZERO, T), Binary("+", first, Load("s", (ZERO, T), FLOAT32), FLOAT32))
+    body = loop("k", 5, *asynchronous(ZERO), Barrier(), step, Barrier())
+    begin = Store("o", (ZERO, T), constant(0, FLOAT32))
+    end = Store("o", (integer(1), T), other)
+    grid = Grid((), (LaunchIndex("t", THREADS),), (begin, body, end))
+    kernel = Kernel("k", buffers(5, 2), ((grid,),))
+    verify(kernel)
+    made = pipeline(kernel)
+    verify(made)
+    rng = np.random.default_rng(0)
+    a = rng.integers(-9, 10, (2, 5, THREADS)).astype(np.float32)
+    for each in (kernel, made):
+        o = np.zeros((2, THREADS), np.float32)
+        assert evaluate(each, {"a": a, "o": o}) is None
+        np.testing.assert_array_equal(o, [a[0].sum(0), a[0].sum(0)[::-1]])
 
 
 def test_registers_are_locals_in_the_end() -> None:
