@@ -197,27 +197,29 @@ class _Machine:
         source = tuple(self.value(index, scope, active) for index in stmt.source_indices)
         for taking, is_read in ((active.narrowed(test), True), (active.narrowed(~test), False)):
             if taking is not None:
-                self.copy_all(stmt, indices, source if is_read else (), taking)
+                self.copy_all(stmt, indices, source if is_read else None, taking)
 
     def copy_all(
         self,
         stmt: ir.CopyAsync,
         indices: tuple[Any, ...],
-        source: tuple[Any, ...],
+        source: tuple[Any, ...] | None,
         active: Active,
     ) -> None:
-        """Begins to copy from a place of the source, or zeros."""
+        """Begins to copy from a place of the source, or, without one, zeros."""
         zeros = np.zeros(active.size, self.memory.buffers[stmt.buffer].dtype.numpy)
-        ends = [(stmt.buffer, indices)] + [(stmt.source, source)] * bool(source)
+        ends = [(stmt.buffer, indices)]
+        if source is not None:
+            ends.append((stmt.source, source))
         for name, place in ends if stmt.count > 1 else ():
             self.check(stmt, self.memory.misplaced(name, place, stmt.count, active))
         for k in range(stmt.count):
             to, of, values = self.moved(stmt, stmt.buffer, indices, k, active), np.int64(0), zeros
-            if source:
+            if source is not None:
                 of = self.moved(stmt, stmt.source, source, k, active)
                 self.check(stmt, self.memory.read(stmt.source, of, active))
                 values = active.each(self.memory.arrays[stmt.source][of])
-            name = stmt.source if source else ""
+            name = "" if source is None else stmt.source
             self.check(stmt, self.memory.copy(stmt.buffer, to, name, of, values, active))
 
     def moved(

@@ -92,6 +92,19 @@ def test_zeros_are_copied_where_the_condition_is_false() -> None:
     assert run(copy, COMMIT, WAIT, BARRIER, OWN).tolist() == [[5, 7, 0, 0], [13, 15, 0, 0]]
 
 
+def test_single_elements() -> None:
+    """Of tensors without dimensions."""
+    one, near = dense("a", FLOAT32, (), "input"), dense("s", FLOAT32, (), "shared")
+    first = compare("==", T, ZERO, {})
+    copy = If(first, (CopyAsync("s", (), "a", ()), COMMIT, WAIT))
+    use = Store("o", (B, T), Load("s", (), FLOAT32))
+    made = kernel(copy, BARRIER, use, buffers=(one, BUFFERS[2], near))
+    verify(made)
+    o = np.full((2, 4), np.nan, np.float32)
+    evaluate(made, {"a": np.array(5, np.float32), "o": o})
+    assert o.tolist() == [[5] * 4] * 2
+
+
 def test_of_several_groups_the_first_arrive() -> None:
     other = replace(COPY, buffer="u")
     found = run(COPY, COMMIT, other, COMMIT, Wait(1), BARRIER, NEXT, WAIT)
