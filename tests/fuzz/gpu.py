@@ -34,6 +34,7 @@ def random_gpu(rng: random.Random) -> dict[str, Any]:
         "processor_blocks": rng.choice((1, 2, 16)),
         "processor_shared": rng.choice((2 << 10, 64 << 10)),
         "cooperative": rng.random() < 0.8,
+        "tensor_cores": rng.random() < 0.8,
     }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from tc.gpu import REGISTERS_BESIDE, Gpu
 from tc.kernel.ir import GRID
 from tc.options import GpuOptions
-from tc.plan import AXES, BLOCK, REGISTER, SERIAL, THREAD, UNROLL, Bind, Sink
+from tc.plan import AXES, BLOCK, MMA, REGISTER, SERIAL, THREAD, UNROLL, Bind, Sink
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import MOST_ORDERED, Draft
 from tc.polyhedral.codegen.launches import launch_sizes
@@ -170,7 +170,8 @@ class _Mapper:
         given = (self.options.tile, self.options.blocks, self.options.threads)
         allowed = self.options.shared is not False and self.options.private is not False
         is_alone = len(in_order(self.draft.tree)) == 1
-        if given != (None, None, None) or not allowed or not is_alone or not self.gpu.tensor_cores:
+        is_able = MMA in self.draft.target.roles
+        if given != (None, None, None) or not allowed or not is_alone or not is_able:
             return False
         found = self._matrices(members, inside, names)
         if found is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tc.gpu import Gpu
+from tc.kernel.ir import WARP
 from tc.kernel.pass_manager import PassContext
 from tc.kernel.passes.pass_list import GPU_PASSES
 from tc.options import Options
@@ -82,9 +83,10 @@ def gpu_target(gpu: Gpu) -> GpuTarget:
     >>> gpu_target(Gpu()).room("shared")
     49152
     """
+    matrices = (MMA,) if gpu.tensor_cores and gpu.warp == WARP else ()
     return GpuTarget(
         device=gpu,
-        roles=(SERIAL, UNROLL, BLOCK, THREAD, *((MMA,) if gpu.tensor_cores else ())),
+        roles=(SERIAL, UNROLL, BLOCK, THREAD, *matrices),
         scopes=(
             MemoryScope(REGISTER, 4 * -(-gpu.thread_registers // 2)),
             MemoryScope(SHARED, gpu.shared),

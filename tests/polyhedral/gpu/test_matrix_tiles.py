@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,13 @@ from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import For, WarpMultiply
 from tc.kernel.walk import every_statement
 from tc.pipeline import target_of
+from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.gpu.matrix_tiles import MatrixSum, warp_tiles
 from tc.polyhedral.lowering import Lowering, trace_lowering
 from tc.polyhedral.schedule import to_text
 from tc.polyhedral.target import Decisions
+from tests.fuzz.plans.draw_launches import LaunchDrawer
+from tests.fuzz.plans.mutate import mutated
 from tests.support.pipeline import as_arrays, checked, shaped
 from tests.support.ptx.texts import run_text
 
@@ -96,11 +100,13 @@ def product_of(seed: int) -> Product:
     return Product(text, arrays, einsum, epilogue, {"half": "float16"}.get(dtype, "float32"), plain)
 
 
-def lowered(case: Product, wanted: dict[str, str]) -> tuple[Decisions, Lowering]:
+def lowered(
+    case: Product, wanted: dict[str, str], plan: tc.Plan | None = None
+) -> tuple[Decisions, Lowering]:
     program, decisions = checked(case.text), Decisions(wanted)
     shape = shaped(program, as_arrays(program, dict(case.arrays)))
     target = replace(target_of(H100), decider=decisions) if wanted else target_of(H100)
-    options = tc.Options()
+    options = tc.Options(plan=plan)
     return decisions, trace_lowering(
         shape, {}, target, initial=frozenset(), check=True, options=options
     )
@@ -164,6 +170,27 @@ def test_decisions(seed: int) -> None:
             if "tile of warps" in name or rng.random() < 0.2:
                 wanted.setdefault(name, rng.choice(asked.values))
     check(case, lowered(case, wanted)[1].kernel)
+
+
+@pytest.mark.drawn(6)
+@pytest.mark.parametrize("seed", range(3000, 3120))
+def test_changed_plans(seed: int) -> None:
+    """With an action dropped, repeated, moved or changed: refused, with a plan that is right, or
+    right."""
+    case, rng = product_of(seed), random.Random(seed)
+    lowering = lowered(case, {})[1]
+    info = AccessInfo(lowering.scop, {}, True)
+    made: Any = SimpleNamespace(
+        tree=lowering.tree, first=lowering, info=info, target=target_of(H100)
+    )
+    plan = lowering.mapped.plan
+    for _ in range(3):
+        changed = mutated(rng, plan, LaunchDrawer(rng, made))
+        try:
+            found = lowered(case, {}, changed)[1]
+        except tc.BackendError as error:
+            found = lowered(case, {}, tc.Plan.from_json(str(error.repair)))[1]
+        check(case, found.kernel)
 
 
 def test_tiles_are_of_loops_and_fit() -> None:
