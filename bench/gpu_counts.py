@@ -110,7 +110,9 @@ class BlockCounts:
         self.entries = {loop.first: np.zeros(warps, np.int64) for loop in self.loops}
         self.by_instruction: dict[tuple[int, str], InstructionAccesses] = {}
         self.barriers = 0
-        self._ends = {loop.first: loop.last for loop in self.loops}
+        self._around = [
+            [o for o in self.loops if o.first <= pc <= o.last] for pc in range(len(function.code))
+        ]
         self._cache = FirstCache(memory, first_cache_bytes // SECTOR_BYTES)
         self._stored = FirstCache(memory, 1 << 30)
         self._patterns: dict[Any, Any] = {}
@@ -122,9 +124,9 @@ class BlockCounts:
         if len(threads) < 32 * self.warps:
             active = np.unique(threads // 32)
         self.times[pc, active] += 1
-        end = self._ends.get(pc)
-        if end is not None and not pc <= self._at <= end:
-            self.entries[pc][active] += 1
+        for loop in self._around[pc]:  # which may be entered in its middle
+            if not loop.first <= self._at <= loop.last:
+                self.entries[loop.first][active] += 1
         self._at = pc
         if self.function.code[pc].name in ("bar", "barrier"):
             all_of_them = isinstance(active, slice) or len(active) == self.warps

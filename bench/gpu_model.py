@@ -223,6 +223,60 @@ def _peeled(outside: Amounts, of_ptx: Amounts, around: Amounts) -> int:
     return 0
 
 
+def _is_left(own: Amounts, around: Amounts, of_ptx: Amounts) -> bool:
+    """Whether steps of a loop that are left over by an unrolled one stand beside the loop: the
+    multiply-adds, else the first of `_TELLING`, that both have."""
+    for kind in ("fma", *_TELLING):
+        if common := [key for key in own.keys() & of_ptx.keys() if key[1] == kind]:
+            return any(key in around for key in common)
+    return False
+
+
+def _parent(number: int, loops: Sequence[Any]) -> int:
+    """The innermost loop around one; -1 where there is none."""
+    first, last = loops[number].first, loops[number].last
+    around = (n for n, o in enumerate(loops) if o.first <= first and last <= o.last and n != number)
+    return max(around, default=-1)
+
+
+def _is_inside(inner: Any, outer: Any) -> bool:
+    return bool(outer.first <= inner.first and inner.last <= outer.last and inner != outer)
+
+
+def _of_ptx(
+    code: Sequence[sass.Instruction],
+    loops: Sequence[sass.Loop],
+    of_ptx: Sequence[tuple[Any, Amounts, Amounts]],
+) -> Mapping[int, int]:
+    """The loop of PTX that is most like each loop of machine code; of one that has loops within it,
+    one that has some, too. Of those that are like it to the same degree, it is one in the loop that
+    the loop around it is; where there are as many of these as loops of machine code that are like
+    them, each is another one."""
+    has_inner = {k for k, row in enumerate(of_ptx) for o in of_ptx if _is_inside(o[0], row[0])}
+    found: dict[int, int] = {}
+    alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for number, loop in enumerate(loops):
+        whole = sass_amounts(code, range(loop.first, loop.last + 1))
+        own = sass_amounts(code, _own(loop, loops))
+        like = [(_covered(whole, a), _likeness(whole, a) + _likeness(own, b)) for _, a, b in of_ptx]
+        if has_inner and any(_is_inside(o, loop) for o in loops):
+            like = [found if k in has_inner else (0.0, 0.0) for k, found in enumerate(like)]
+        if not like or max(like)[1] == 0:
+            continue
+        most = [k for k, likeness in enumerate(like) if likeness == max(like)]
+        parent = _parent(number, loops)
+        if parent in found:
+            outer = of_ptx[found[parent]][0]
+            inside = [k for k in most if outer.first <= of_ptx[k][0].first <= outer.last]
+            most = [k for k in inside if k != found[parent]] or most
+        found[number] = most[0]
+        alike.setdefault((parent, tuple(most)), []).append(number)
+    for (_, most), numbers in alike.items():
+        if len(most) == len(numbers):
+            found.update(zip(numbers, most, strict=True))
+    return found
+
+
 def trips_of(
     code: Sequence[sass.Instruction], loops: Sequence[sass.Loop], counts: BlockCounts
 ) -> Any:
@@ -236,32 +290,33 @@ def trips_of(
         )
         for loop in counts.loops
     ]
+    beside = [
+        number for number in range(len(code)) if not any(o.first <= number <= o.last for o in loops)
+    ]
     trips = np.ones((counts.warps, len(loops)), np.int64)
     left: dict[tuple[int, int], Any] = {}
     chosen = []
-    for number, loop in enumerate(loops):
-        whole = sass_amounts(code, range(loop.first, loop.last + 1))
-        own = sass_amounts(code, _own(loop, loops))
-        like = [(_covered(whole, a), _likeness(whole, a) + _likeness(own, b)) for _, a, b in of_ptx]
-        if not like or max(like)[1] == 0:
-            continue
-        k = like.index(max(like))
-        parents = [n for n, o in enumerate(loops) if o.first <= loop.first and loop.last <= o.last]
-        parent = max((n for n in parents if n != number), default=-1)
-        chosen.append((k, parent, _times_more(own, of_ptx[k][2]), number))
-    chosen_of = {number: k for k, _, _, number in chosen}
+    for number, k in _of_ptx(code, loops, of_ptx).items():
+        own = sass_amounts(code, _own(loops[number], loops))
+        parent = _parent(number, loops)
+        around = beside if parent < 0 else _own(loops[parent], loops)
+        is_left = _is_left(own, sass_amounts(code, around), of_ptx[k][2])
+        chosen.append((k, parent, _times_more(own, of_ptx[k][2]), number, is_left))
+    chosen_of = {number: k for k, _, _, number, _ in chosen}
     # of an unrolled loop and what is left over, the unrolled one comes first
-    for k, parent, more, number in sorted(chosen, key=lambda row: -row[2]):
+    for k, parent, more, number, is_left in sorted(chosen, key=lambda row: -row[2]):
         loop = of_ptx[k][0]
         entries = np.maximum(1, counts.entries[loop.first])
         each = counts.times[loop.last] // entries
-        factors = {m for j, p, m, _ in chosen if (j, p) == (k, parent)}
+        factors = {m for j, p, m, *_ in chosen if (j, p) == (k, parent)}
         if len(factors) == 1 and more > 1 and parent in chosen_of:
             outside = sass_amounts(code, _own(loops[parent], loops))
             around = of_ptx[chosen_of[parent]][2]
             each = np.maximum(1, each - _peeled(outside, of_ptx[k][2], around))
+            is_left = False
         now = left.get((k, parent), each) if len(factors) > 1 else each
-        trips[:, number] = now // more if len(factors) > 1 else np.ceil(now / more)
+        is_whole = is_left or len(factors) > 1
+        trips[:, number] = now // more if is_whole else np.ceil(now / more)
         left[k, parent] = now - trips[:, number] * more
     return trips
 

@@ -3,6 +3,8 @@
     python -m bench.gpu_static                writes bench/results/gpu-static-sm_90.json and .md
     python -m bench.gpu_static NAME...        prints the rows of kernels with such names
     python -m bench.gpu_static NAME --lines   prints their texts, with the instructions of each line
+    python -m bench.gpu_static --drawn SEED   forty programs that a hexadecimal seed draws
+    python -m bench.gpu_static --regret SEED  how far chosen plans are from the best of some
 
 For each launch of the kernels of `bench.gpu`, and of ten more at prime sizes: registers, spills and
 stack, blocks that there are and that fit on a multiprocessor, the hottest loop in machine code by
@@ -19,32 +21,24 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from tabulate import tabulate
 
 import tc
+from bench import gpu_drawn
 from bench.cpu_kernels import contractions as cs
 from bench.cpu_kernels import layers as ls
 from bench.cpu_kernels import pointwise as ps
 from bench.cpu_kernels.kernel import Kernel
-from bench.gpu_counts import Memory, block_counts
 from bench.gpu_kernels import KERNELS
+from bench.gpu_launches import ARCH, MODELLED, counts_of, roofline
 from bench.gpu_machines import MACHINES, RESULTS
-from bench.gpu_model import modelled
-from bench.multiprocessor import Machine
 from bench.public_products import agreement
 from tc.backends import nvrtc, sass
-from tc.backends.clike.cuda_dialect import CUDA
-from tc.backends.clike.printer import functions_of
 from tc.backends.geometry import LaunchText
-from tc.kernel.ir import Buffer
-from tests.support.ptx.machine import Launch
-from tests.support.ptx.parse import parse
 
-ARCH, MODELLED = "sm_90", "H200"
 OUT = RESULTS / f"gpu-static-{ARCH}.json"
 PRIMES = (
     cs.tmm(127, 1021, 509),
@@ -62,73 +56,6 @@ PRIMES = (
 ALL = {**KERNELS, **{kernel.name: kernel for kernel in PRIMES}}
 
 
-def counts_of(
-    text: LaunchText, gpu: tc.Gpu, machine: Machine | None = None, rows_of_tables: int = 1
-) -> list[dict[str, Any]]:
-    """The counts of each launch of a text, and what the model says of it if there is nvdisasm.
-    Integer inputs select `rows_of_tables`, drawn by a seed."""
-    compiled = nvrtc.compiled(str(text), gpu.arch, lines=True)
-    usage, functions = nvrtc.usage_in(compiled.log), parse(compiled.ptx)
-    code = sass.disassembled(compiled.cubin) if sass.is_installed() else {}
-    memory = Memory()
-    addresses = {b.name: placed(b, memory, rows_of_tables) for b in text.kernel.arguments}
-    failures = memory.add("failures", np.zeros(8, np.int64))
-    rows = []
-    for function, geometry in zip(functions_of(text.kernel, CUDA), text.launches, strict=True):
-        arguments = [addresses[buffer.name] for buffer in function.arguments]
-        arguments += [failures] * function.fails
-        one, used = functions[geometry.function], usage[geometry.function]
-        fitting = gpu.blocks_at_once(geometry.threads, geometry.shared, used.registers)
-        row: dict[str, Any] = {
-            "function": geometry.function,
-            "blocks": geometry.blocks,
-            "threads": geometry.threads,
-            **asdict(used),
-            "shared bytes": geometry.shared,
-            "blocks that fit a multiprocessor": fitting // gpu.processors,
-        }
-        rows.append(row)
-        x, y, z = geometry.grid
-        blocks = {"interior block": (x // 2, y // 2, z // 2), "last block": (x - 1, y - 1, z - 1)}
-        if own := code.get(geometry.function):
-            row |= hottest_loop(own)
-        if own and machine is not None:
-            model = modelled(one, own, used, geometry, arguments, memory, machine)
-            row["model"] = {
-                "us": round(1e6 * model.seconds, 1),
-                "instructions per warp": round(model.instructions),
-                **{k: round(v, 2) for k, v in asdict(model.found).items() if isinstance(v, float)},
-            }
-            row["model"]["cycles"] = round(model.found.cycles)
-            row["interior block"] = model.counts.as_json()
-            if blocks.pop("interior block") == blocks["last block"]:
-                row["last block"] = row["interior block"]
-                continue
-        for name, number in blocks.items():
-            launch = Launch(one, geometry.grid, geometry.block, arguments, memory, geometry.dynamic)
-            row[name] = block_counts(launch, number, memory).as_json()
-    return rows
-
-
-def placed(buffer: Buffer, memory: Memory, rows: int) -> int:
-    """The address of a buffer: of zeros, or, of integers, of numbers below `rows`."""
-    dtype = np.dtype(buffer.dtype.numpy)
-    elements = int(np.prod(buffer.shape, dtype=np.int64))
-    if dtype.kind in "iu" and rows > 1:
-        drawn = np.random.default_rng(1).integers(0, rows, elements)
-        return memory.add(buffer.name, drawn.astype(dtype))
-    return memory.add_zeros(buffer.name, max(1, elements) * dtype.itemsize)
-
-
-def hottest_loop(code: Sequence[sass.Instruction]) -> dict[str, Any]:
-    loop = sass.hottest(code)
-    return {
-        "hottest loop": dict(sorted(loop.counts.items(), key=lambda kv: (-kv[1], kv[0]))),
-        "share of FFMA": round(loop.share("FFMA"), 3),
-        "share of HMMA": round(loop.share("HMMA"), 3),
-    }
-
-
 def emitted(kernel: Kernel) -> LaunchText:
     zeros = {}
     for name, shape in kernel.shapes.items():
@@ -143,14 +70,14 @@ def emitted(kernel: Kernel) -> LaunchText:
 
 def kernel_row(kernel: Kernel) -> dict[str, Any]:
     text, machine = emitted(kernel), MACHINES[MODELLED]
-    launches = counts_of(text, machine.gpu, machine, kernel.rows)
+    places = {n: kernel.rows for n in kernel.shapes if kernel.rows and n.startswith("I")}
+    launches = counts_of(text, machine.gpu, machine, places)
     moved = sum(
         int(np.prod(b.shape, dtype=np.int64)) * b.dtype.bytes
         for b in text.kernel.arguments
         if b.role != "temporary"
     )
-    peak = 2 * 128 * machine.gpu.processors * machine.clock_hz
-    least = max(kernel.flops / peak, (kernel.read or moved) / machine.memory_rate)
+    least = roofline(kernel.flops, kernel.read or moved)
     row = {"kernel": kernel.name, "limit us": round(1e6 * least, 2), "launches": launches}
     if all("model" in launch for launch in launches):
         row["model us"] = round(sum(launch["model"]["us"] for launch in launches), 1)
@@ -290,6 +217,8 @@ def main(given: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("names", nargs="*", help="parts of names of kernels; else all")
     parser.add_argument("--lines", action="store_true", help="texts with their machine code")
+    parser.add_argument("--drawn", metavar="SEED", help="such as the first digits of a commit")
+    parser.add_argument("--regret", metavar="SEED")
     chosen = parser.parse_args(given)
     if not nvrtc.is_installed():
         print("NVRTC is missing: pip install nvidia-cuda-nvrtc")
@@ -298,6 +227,11 @@ def main(given: Sequence[str] | None = None) -> int:
         print("nvdisasm is missing: pip install nvidia-cuda-nvdisasm")
         if chosen.lines or not chosen.names:
             return 1
+    for seed, told in ((chosen.drawn, gpu_drawn.drawn), (chosen.regret, gpu_drawn.regrets)):
+        if seed:
+            print(told(seed))
+    if chosen.drawn or chosen.regret:
+        return 0
     rows = []
     for name, kernel in ALL.items():
         if chosen.names and not any(word in name for word in chosen.names):

@@ -4,22 +4,26 @@ published or was measured."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
 
+import tc
 from bench import gpu_static, public_products
 from bench.gpu_counts import Memory, block_counts
 from bench.gpu_kernels import KERNELS
+from bench.gpu_launches import placed
 from bench.gpu_machines import CONSTANTS, MACHINES
 from bench.gpu_model import work_of
 from bench.gpu_static import counted_launches, is_as_counted, kernel_row
 from bench.multiprocessor import Cost, Found, Work, run
 from bench.public_products import OUT, TABLES, agreement, seconds_of, text_of
+from bench.suites.contraction import Contraction
 from tc.backends import nvrtc, sass
 from tc.backends.clike.cuda_dialect import CUDA
 from tc.backends.clike.printer import functions_of
+from tc.backends.geometry import LaunchText
 from tc.backends.sass import Control, Instruction
 from tests.support.ptx.machine import Launch
 from tests.support.ptx.memory import GlobalMemory
@@ -237,15 +241,44 @@ def test_instructions_are_those_of_a_gpu(name: str) -> None:
 
 
 @pytest.mark.drawn(3)
-@pytest.mark.parametrize("name", ["tmm 127x1021x509", "conv2d 3x31x29x29,37x31x3x3",
-    "gconv 17x13x7x11x19x23", "MLP1 127x1999x131"])  # fmt: skip
+def drawn_text(left: str, right: str, result: str, sizes: str) -> LaunchText:
+    extents = {part[0]: int(part[1:]) for part in sizes.split()}
+    found = Contraction(left, right, result, extents)
+    shapes = {n: tuple(extents[i] for i in t) for n, t in (("A_", left), ("B_", right))}
+    text = tc.emit(found.text, shapes, backend="cuda", device=H200.gpu)
+    assert isinstance(text, LaunchText)
+    return text
+
+
+TEXTS: Mapping[str, Callable[[], LaunchText]] = {
+    **{
+        name: lambda name=name: gpu_static.emitted(gpu_static.ALL[name])  # type: ignore[misc]
+        for name in ("tmm 127x1021x509", "conv2d 3x31x29x29,37x31x3x3",
+                     "gconv 17x13x7x11x19x23", "MLP1 127x1999x131")
+    },
+    "a loop that is entered in its middle": lambda: drawn_text(
+        "jgied", "dijc", "gec", "c89 d94 e61 g2 i76 j8"
+    ),
+    "two loops that are alike": lambda: drawn_text(
+        "hgfdi", "gai", "adfh", "a24 d22 f25 g24 h23 i26"
+    ),
+    "copies ahead in a loop": lambda: drawn_text(
+        "ihfe", "chfe", "ci", "c53 e57 f65 h38 i56"
+    ),
+    "loops around loops alone": lambda: drawn_text(
+        "ebdjc", "cdigj", "eigb", "b5 c229 d2 e193 g43 i7 j5"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
 def test_multiply_adds_are_those_of_ptx(name: str) -> None:
     """However ptxas unrolled loops, and whatever it left over: it drops none and adds none."""
     needs_nvdisasm()
-    text, memory = gpu_static.emitted(gpu_static.ALL[name]), Memory()
+    text, memory = TEXTS[name](), Memory()
     compiled = nvrtc.compiled(str(text), "sm_90", lines=True)
     functions, codes = parse(compiled.ptx), sass.disassembled(compiled.cubin)
-    addresses = {b.name: gpu_static.placed(b, memory, 1) for b in text.kernel.arguments}
+    addresses = {b.name: placed(b, memory, 1) for b in text.kernel.arguments}
     printed = functions_of(text.kernel, CUDA)
     for one, geometry in zip(printed, text.launches, strict=True):
         function, code = functions[geometry.function], codes[geometry.function]

@@ -13,7 +13,8 @@ import pytest
 import tc
 from bench.gpu_counts import sectors, wavefronts
 from bench.gpu_kernels import KERNELS
-from bench.gpu_static import counts_of, emitted, is_as_counted, lines_of
+from bench.gpu_launches import counts_of
+from bench.gpu_static import emitted, is_as_counted, lines_of
 from bench.public_products import SIBOEHM, text_of
 from tc.backends import nvrtc, sass
 from tc.errors import BackendError
