@@ -187,7 +187,10 @@ def _schedule(
 ) -> Node:
     wanted, accept, strategy = options.schedule, None, options.schedule.fusion
     if strategy == "auto":
-        accept, strategy = worthwhile(scop, target.fusion_bytes, strides), "max"
+        accept, strategy = (
+            worthwhile(scop, target.fusion_bytes, strides, whole_products=target.whole_products),
+            "max",
+        )
     if wanted.apart:
         accept = kept_apart(scop, wanted.apart, accept)
     return schedule(scop, dependences, strategy, accept=accept, seconds=wanted.seconds)

@@ -113,7 +113,8 @@ class Target(ABC):
 
     Loops can take the `roles`, tiles lie in the memories `scopes`, and a loop of role "vector" has
     at most `lanes` iterations. Programs are rewritten by the thresholds `rewriting`. Statements are
-    fused where the tensors that they read again have at most `fusion_bytes`. The `passes` turn a
+    fused where the tensors that they read again have at most `fusion_bytes`, and products of
+    `whole_products` steps (0: none) with all of their parallel loops or none. The `passes` turn a
     kernel into the kernel that is printed; with `launches`, each part of a kernel is a launch. The
     chooser of the target leaves its decisions to `decider`.
     """
@@ -124,6 +125,7 @@ class Target(ABC):
     lanes: int
     rewriting: Thresholds
     fusion_bytes: int
+    whole_products: int = 0
     passes: tuple[Pass, ...]
     launches: bool = False
     decider: Decider = BY_DEFAULT

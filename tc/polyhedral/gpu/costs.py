@@ -182,14 +182,21 @@ class Reduction:
 
     @cached_property
     def windows(self) -> frozenset[int]:
-        """The parallel loops that move along one dimension with a loop of the reduction, as the
-        rows of an image with those of a filter: neighbours read some of the same elements."""
+        """The parallel loops that move along one dimension with loops of the reduction, and by no
+        more than these, as the rows of an image with those of a filter: neighbours read some of the
+        same elements."""
+        steps = self.extents[self.parallel :]
         return frozenset(
             loop
             for operand in self.operands
             for dimension in operand.moves
             for loop in range(self.parallel)
-            if dimension[loop] and any(dimension[self.parallel :])
+            if dimension[loop]
+            and abs(dimension[loop])
+            <= sum(
+                abs(move) * (extent - 1)
+                for move, extent in zip(dimension[self.parallel :], steps, strict=True)
+            )
         )
 
     def apart(self, tile: ThreadTile) -> tuple[int, ...]:
@@ -207,6 +214,16 @@ class Reduction:
             if tile.own[loop] % WIDE == 0
             and loop not in self.windows
             and any(operand.goes_along_last(loop, tile) for operand in self.operands)
+        )
+
+    def fills(self, step: int) -> bool:
+        """Whether steps of a loop of the reduction beyond its end would read beyond a tensor, where
+        buffers hold zeros, and not what another loop reads."""
+        loop = self.parallel + step
+        return any(
+            dimension[loop] and sum(map(bool, dimension)) == 1
+            for operand in self.operands
+            for dimension in operand.moves
         )
 
     def at_once(self, tile: ThreadTile) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
+from itertools import groupby, product
 from math import prod
 from typing import Any
 
@@ -57,15 +57,34 @@ MAX_TILE_ITERATIONS = 1024
 def choose(
     tree: Node, info: AccessInfo, dependences: Dependences, target: Target, options: GpuOptions
 ) -> Iterator[PartPlan]:
-    """Plans for the parts of a tree: each is a launch, or with `single_kernel` all are one."""
+    """Plans for the parts of a tree: each is a launch, but those that run in one block, one after
+    the other, are one launch, and with `single_kernel` all are."""
     parts = in_order(tree)
     if options.single_kernel and parts:
         parts = (sequence_of(parts),)
+    else:
+        parts = tuple(_of_one_block(parts, info.scop))
     for part in parts:
         mapper = _mapped(part, Draft(part, info, target), options, dependences)
         if options.single_kernel and mapper.gpu.cooperative:
             mapper = _at_once(part, mapper, dependences)
         yield mapper.draft.chosen()
+
+
+def _of_one_block(parts: tuple[Node, ...], scop: Scop) -> Iterator[Node]:
+    """The parts, where neighbours that no more than one block can run are one."""
+
+    def is_of_one_block(part: Node) -> bool:
+        members, _ = leading_coincident(part)
+        statements = list(map(scop.statement, leaves(part)))
+        return all(trips_of(member, statements) == 1 for member in members)
+
+    for alone, group in groupby(parts, is_of_one_block):
+        found = tuple(group)
+        if alone and len(found) > 1:
+            yield sequence_of(found)
+        else:
+            yield from found
 
 
 def _mapped(

@@ -18,7 +18,7 @@ from tc.polyhedral.gpu.barriers import place_barriers
 from tc.polyhedral.gpu.gpu_mapping import blocks_too_many, choose, waits_for_all
 from tc.polyhedral.gpu.gpu_promotion import shared_bytes
 from tc.polyhedral.gpu.tensor_cores import mma_fault
-from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.polyhedral.rewrite.thresholds import BlockSplits, Thresholds
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
@@ -27,13 +27,23 @@ from tc.polyhedral.target import MemoryScope, PartPlan, Target
 UNROLLED = 1024
 """Statements that unrolling makes of a launch at most, where options say nothing."""
 
-OF_A_PROCESSOR = 1024
-"""Results of a sum of products for which a block of one multiprocessor has a tile that computes as
-fast as memory can be read."""
+OF_A_PROCESSOR = 8192
+"""Results of a sum of products that keep a multiprocessor busy: several blocks, which have tiles
+that compute as fast as memory can be read."""
 
-LONG, STRIPS = 512, 8
-"""Steps from which on sums that have fewer results than that for each multiprocessor are split over
-blocks, and into how many parts."""
+LARGE = 1 << 22
+"""Steps of a product from which on it takes longer in blocks that have a part of its tiles than
+another launch does."""
+
+ROWS_OF_A_PROCESSOR, COLUMNS_OF_A_PROCESSOR = 8, 64
+"""Sums along rows, and along columns, that keep a multiprocessor busy."""
+
+LONG = 512
+"""Steps from which on sums are split over blocks that have fewer results than that."""
+
+PRODUCT_STEPS, ROW_STEPS, COLUMN_STEPS = 128, 16384, 512
+"""Steps of a part at least: of a sum of products, of one along a row, which all threads of a block
+share, of one along columns, which some share."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,13 +104,18 @@ def gpu_target(gpu: Gpu) -> GpuTarget:
         lanes=1,
         rewriting=Thresholds(
             pieces=0,
-            shared=OF_A_PROCESSOR * gpu.processors,
-            again=True,
-            long=LONG,
-            strips=STRIPS,
-            parts=4,
+            blocks=BlockSplits(
+                products=OF_A_PROCESSOR * gpu.processors,
+                rows=ROWS_OF_A_PROCESSOR * gpu.processors,
+                columns=COLUMNS_OF_A_PROCESSOR * gpu.processors,
+                long=LONG,
+                steps=PRODUCT_STEPS,
+                row_steps=ROW_STEPS,
+                column_steps=COLUMN_STEPS,
+            ),
         ),
         fusion_bytes=gpu.shared,
+        whole_products=LARGE,
         passes=GPU_PASSES,
         launches=True,
     )

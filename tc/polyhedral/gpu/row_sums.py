@@ -20,6 +20,7 @@ from tc.gpu import Gpu
 from tc.plan import AXES, REGISTER, THREAD, UNROLL, Bind, Promote, Split
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.gpu.gpu_promotion import register_bytes
 from tc.polyhedral.promotion import promotion_fault
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, in_order, leaves, tiles
@@ -37,6 +38,9 @@ BUSY = 1024
 
 BLOCK_THREADS = 128
 """Threads of a block in which several rows are together."""
+
+WARP = 32
+"""Threads along a row beyond which more do not matter, where neighbours in memory are elsewhere."""
 
 COLUMNS = 32
 """Neighbouring rows that threads along x run."""
@@ -109,7 +113,7 @@ def _branch(node: Node, rows: tuple[Member, ...], axis: str, info: AccessInfo) -
         return None
     if not sums and not all(loop.coincident for loop in loops):
         return None
-    shared = _contiguous(statements, loops, info) if axis == "x" else loops[0]
+    shared = _contiguous(statements, rows, loops, info) if axis == "x" else loops[0]
     return Branch(names, tuple(loops), shared, sums)
 
 
@@ -127,8 +131,6 @@ def _is_along(
 ) -> bool:
     """Whether some read moves with all rows, as no other row needs what it reads, and neighbours in
     memory are in one row (along x), or in neighbouring rows (along y)."""
-    if statement.gathers:
-        return False
     own = [row.values[statement.name].variable for row in rows]
     for access in statement.reads:
         if access.tensor == statement.write.tensor or not all(info.uses(access, v) for v in own):
@@ -145,10 +147,18 @@ def _is_along(
 
 
 def _is_window(statement: ScopStatement, access: Access, rows: Sequence[str | None]) -> bool:
-    """Whether neighbouring rows read some of the same elements, as of x(i + k)."""
-    steps = set(statement.reduction)
-    forms = (form.terms for form in access.subscripts if form is not None)
-    return any(not steps.isdisjoint(terms) and any(v in terms for v in rows) for terms in forms)
+    """Whether neighbouring rows read some of the same elements, as of x(i + k); not where a row
+    moves by as much as its steps go through, as of x(64 * i + k)."""
+    for form in access.subscripts:
+        terms = {} if form is None else form.terms
+        passed = sum(
+            abs(terms[v]) * (statement.ranges[v][1] - statement.ranges[v][0] - 1)
+            for v in statement.reduction
+            if v in terms
+        )
+        if passed and any(v in terms and abs(terms[v]) <= passed for v in rows if v):
+            return True
+    return False
 
 
 def _stride_one(
@@ -158,17 +168,25 @@ def _stride_one(
     return any(info.stride(access, v) == 1 for v in variables)
 
 
-def _contiguous(statements: list[ScopStatement], loops: list[Member], info: AccessInfo) -> Member:
-    """The loop along which most accesses find neighbours in memory; the last one of several."""
+def _contiguous(
+    statements: list[ScopStatement], rows: tuple[Member, ...], loops: list[Member], info: AccessInfo
+) -> Member:
+    """The loop along which accesses that move with all rows find neighbours in memory, as these are
+    most of what is read, or most accesses do, if that has iterations for several threads; else a
+    long one; the last one of several."""
 
-    def neighbours(loop: Member) -> int:
-        return sum(
-            info.stride(access, loop.values[s.name].variable) == 1
-            for s in statements
-            for access in s.accesses
-        )
+    def preference(loop: Member) -> tuple[int, int]:
+        trips = trips_of(loop, statements)
+        found = 0
+        for s in statements:
+            own = [row.values[s.name].variable for row in rows]
+            for access in s.accesses:
+                if info.stride(access, loop.values[s.name].variable) == 1:
+                    found += 1 + len(s.accesses) * all(info.uses(access, v) for v in own)
+        is_long = trips >= SHORTEST
+        return (found if is_long else -1, 0 if found and is_long else min(trips, WARP))
 
-    return max(reversed(loops), key=neighbours)
+    return max(reversed(loops), key=preference)
 
 
 def _shared(

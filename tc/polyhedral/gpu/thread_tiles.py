@@ -68,7 +68,9 @@ class TileSearch:
         extents = reduction.extents[: reduction.parallel]
         self.threads = [_counts(extent, MOST_OF_A_LOOP) for extent in extents]
         self.own = [_counts(extent, MOST_OWN) for extent in extents]
-        self.steps = list(_steps(reduction.extents[reduction.parallel :]))
+        steps = reduction.extents[reduction.parallel :]
+        fills = tuple(map(reduction.fills, range(len(steps))))
+        self.steps = list(_steps(steps, fills))
         self.may_be_ahead = all(operand.is_plain for operand in reduction.operands)
         self.known: dict[ThreadTile, float] = {}
 
@@ -159,12 +161,17 @@ def _counts(extent: int, most: int) -> list[int]:
     return sorted(n for n in powers | parts if n <= most)
 
 
-def _steps(extents: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _steps(
+    extents: tuple[int, ...], fills: tuple[bool, ...] | None = None
+) -> Iterator[tuple[int, ...]]:
     """How many steps of the loops of a reduction there may be at a time, the fewest first: all of
-    some innermost loops, and some of the next.
+    some innermost loops, and some of the next, a part of these where buffers do not hold zeros for
+    steps beyond the end (`fills`).
 
     >>> list(_steps((64, 3, 3)))
     [(1, 1, 1), (1, 1, 3), (1, 3, 3), (2, 3, 3), (4, 3, 3)]
+    >>> list(_steps((6,), (False,))), list(_steps((6,)))
+    ([(1,), (2,), (3,), (6,)], [(1,), (2,), (3,), (4,), (6,)])
     """
     found = (1,) * len(extents)
     yield found
@@ -172,6 +179,7 @@ def _steps(extents: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         for count in _counts(extents[loop], MOST_STEPS):
             tried = _with(found, loop, count)
             is_part = count == extents[loop] or (count < extents[loop] and extents[loop] >= WIDE)
+            is_part &= fills is None or fills[loop] or extents[loop] % count == 0
             if count > 1 and is_part and prod(tried) <= MOST_STEPS:
                 yield tried
         found = _with(found, loop, extents[loop])

@@ -12,13 +12,15 @@ few: a strip of the operands stays in the cache for all elements.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from itertools import combinations
+from math import gcd, prod
 
 from tc.affine.forms import Form
 from tc.polyhedral.rewrite.rewriting import REST, Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import substituted
-from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.polyhedral.rewrite.thresholds import BlockSplits, Thresholds
 from tc.semantics.program import (
     Range,
     Read,
@@ -39,6 +41,15 @@ def name_of_partial(statement: str) -> str:
     'S0.part'
     """
     return f"{statement}.{_PARTIAL}"
+
+
+def is_partial(statement: str) -> bool:
+    """Whether a statement of this name computes partial reductions.
+
+    >>> is_partial("S0.part"), is_partial("S0")
+    (True, False)
+    """
+    return statement.endswith(f".{_PARTIAL}")
 
 
 def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
@@ -94,7 +105,7 @@ def _are_independent(one: Statement, other: Statement) -> bool:
 
 def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
     """Whether a reduction is long, and to few elements."""
-    most = limits.few if _has_own_reads(old, each=limits.again) else limits.shared
+    most = limits.few if _has_own_reads(old) else limits.shared
     return _elements(old) <= most and _steps(old) >= limits.long
 
 
@@ -102,13 +113,15 @@ def _elements(old: ShapedStatement) -> int:
     return prod(old.ranges[v].extent for v in old.statement.outer)
 
 
-def _has_own_reads(old: ShapedStatement, *, each: bool = False) -> bool:
+def _has_own_reads(old: ShapedStatement) -> bool:
     """Whether a variable of the left side is in each subscript list that is read: threads that
-    share its values among them read nothing twice. A product of matrices has none. With `each`,
-    also whether all variables of the left side are in one list, as of a matrix times a vector."""
-    reads = [{*index_names(node)} for node in walk(old.statement.rhs) if isinstance(node, Read)]
-    outer = {*old.statement.outer}
-    return bool(outer.intersection(*reads)) or (each and any(map(outer.issubset, reads)))
+    share its values among them read nothing twice. A product of matrices has none."""
+    return bool({*old.statement.outer}.intersection(*_read_variables(old)))
+
+
+def _read_variables(old: ShapedStatement) -> list[set[str]]:
+    reads = (node for node in walk(old.statement.rhs) if isinstance(node, Read))
+    return [{*index_names(node)} for node in reads]
 
 
 def _steps(old: ShapedStatement) -> int:
@@ -134,7 +147,11 @@ def _variable(old: ShapedStatement, limits: Thresholds) -> str | None:
 def _split(
     old: ShapedStatement, rewriting: Rewriting, limits: Thresholds
 ) -> list[ShapedStatement] | None:
-    if old.statement.op == "=" or old.checked or old.is_empty or not _is_long(old, limits):
+    if old.statement.op == "=" or old.checked or old.is_empty:
+        return None
+    if limits.blocks is not None:
+        return _over_blocks(old, rewriting, limits.blocks)
+    if not _is_long(old, limits):
         return None
     variable = _variable(old, limits)
     if variable is None:
@@ -168,13 +185,27 @@ def _cut(
     is stored (Y8): what is left would round it again."""
     statement, starting = old.statement, _starting_at_0(old)
     variable = max(starting, key=lambda v: starting[v], default=None)
-    is_rounded = rewriting.shaped.program.tensors[statement.target].dtype != statement.rhs.dtype
-    if variable is None or is_rounded or variable not in index_names(statement.rhs):
+    if variable is None or variable not in index_names(statement.rhs):
         return None
     extent = starting[variable]
     length = max(extent // limits.strips // limits.strip, 1) * limits.strip
     number = extent // length
     if number < limits.parts:
+        return None
+    return _in_strips(old, rewriting, variable, length, lambda strip: _with_part(old, strip))
+
+
+def _in_strips(
+    old: ShapedStatement,
+    rewriting: Rewriting,
+    variable: str,
+    length: int,
+    with_part: Callable[[str], tuple[str, ...]],
+) -> list[ShapedStatement] | None:
+    """A reduction in strips of one variable, and what is left behind the last strip."""
+    statement, extent = old.statement, old.ranges[variable].extent
+    number = extent // length
+    if rewriting.shaped.program.tensors[statement.target].dtype != statement.rhs.dtype:
         return None
     strip = unused_name(
         f"{variable}_part", {*statement.variables, *rewriting.shaped.program.tensors}
@@ -184,7 +215,130 @@ def _cut(
         statement=substituted(statement, {variable: Form(0, {strip: length, variable: 1})}),
         ranges={**old.ranges, strip: Range(0, number), variable: Range(0, length)},
     )
-    made = partials(cut, rewriting, _with_part(cut, strip))
+    made = partials(cut, rewriting, with_part(strip))
     if number * length < extent:
         made.append(rewriting.apart(old, {variable: Range(number * length, extent)}))
     return made
+
+
+# --- over the blocks of a device ----------------------------------------------------------------
+
+_TRIED = 128
+"""Lengths of strips that are tried."""
+
+_LEFT = 4
+"""How many times longer steps take that no strip has, where no others are left."""
+
+_WIDE, _NEAR = 4, 64
+"""Strips of neighbours in memory have a multiple of so many of them, and so many or more: as many
+as buffers hold at a time."""
+
+_TURN, _LAUNCH = 6, 96
+"""The time between two turns of such buffers, and that of a launch for what no strip has, in
+steps."""
+
+_MOST_LEFT = 128
+"""Steps that no strip has, and parts, up to which what combines the parts takes such steps, too."""
+
+
+def _over_blocks(
+    old: ShapedStatement, rewriting: Rewriting, limits: BlockSplits
+) -> list[ShapedStatement] | None:
+    """A reduction of few elements in so many parts that all of a device computes them: a part has
+    one value of some variables, and a strip of one more."""
+    most = _wanted_parts(old, limits)
+    if _steps(old) < limits.long or most < 2:
+        return None
+    outer = old.statement.outer
+    is_near = bool(outer) and old.ranges[outer[-1]].extent >= limits.near
+
+    def with_parts(*parts: str) -> tuple[str, ...]:
+        return (*parts, *outer) if is_near else (*outer, *parts)
+
+    last = {v for node in _reads(old) for v in index_names(node.subscripts[-1])}
+    extents = {v: n for v, n in _starting_at_0(old).items() if n > 1}
+    apart = [v for v in extents if v not in last]
+    whole = max(
+        (found for n in range(3) for found in combinations(apart, n)),
+        key=lambda found: (p := _parts_of(found, extents)) * (p <= most),
+    )
+    found = _parts_of(whole, extents)
+    left = {v: n for v, n in extents.items() if v not in whole and v in _read(old)}
+    cut = max(left, key=lambda v: (v not in last, left[v]), default=None)
+    if cut is not None and most >= 2 * found:
+        length = _strip(left[cut], most // found, found, near=cut in last)
+        if 1 < length <= left[cut] // 2:
+            made = _in_strips(old, rewriting, cut, length, lambda strip: with_parts(*whole, strip))
+            rest = left[cut] % length * (_steps(old) // left[cut])
+            number = left[cut] // length * found
+            is_long = rest > _MOST_LEFT or number > _MOST_LEFT
+            return made and (_with_rest_apart(made, rewriting) if is_long else made)
+        if length == 1 and len(whole) + 1 < len(extents):
+            whole = (*whole, cut)
+    if whole and len(whole) < len(old.statement.reduction):
+        return partials(old, rewriting, with_parts(*whole))
+    return None
+
+
+def _with_rest_apart(made: list[ShapedStatement], rewriting: Rewriting) -> list[ShapedStatement]:
+    """What strips have left behind as a sum of its own, so that what combines their sums reads no
+    more than sums."""
+    *others, last = made
+    if last.statement.name.endswith(f".{REST}") and last.statement.outer:
+        return [*others, *partials(last, rewriting, last.statement.outer)]
+    return made
+
+
+def _wanted_parts(old: ShapedStatement, limits: BlockSplits) -> int:
+    """How many parts a reduction may have at most."""
+    elements, steps = max(_elements(old), 1), _steps(old)
+    outer = {*old.statement.outer}
+    own = [node for node in _reads(old) if outer.issubset(index_names(node))]
+    if not own and not _has_own_reads(old):
+        return min(limits.products // elements, steps // limits.steps)
+    largest = max(
+        own or _reads(old),
+        key=lambda node: prod(old.ranges[v].extent for v in {*index_names(node)}),
+        default=None,
+    )
+    if largest is not None and outer.intersection(index_names(largest.subscripts[-1])):
+        return min(limits.columns // elements, steps // limits.column_steps)
+    return min(limits.rows // elements, steps // limits.row_steps)
+
+
+def _strip(extent: int, parts: int, others: int, *, near: bool) -> int:
+    """How long strips are, of which there are about so many: few steps are left behind the last,
+    for each of which so many `others` are taken one after the other; and strips of neighbours in
+    memory have a part that buffers hold at a time.
+
+    >>> _strip(1000, 8, 1, near=False), _strip(1000, 8, 1, near=True)
+    (125, 160)
+    >>> _strip(1021, 8, 1, near=False), _strip(1021, 8, 1, near=True)
+    (145, 144)
+    """
+    least = -(-extent // parts)
+    least, wide = (max(least, _NEAR), _WIDE) if near else (least, 1)
+    first = -(-least // wide) * wide
+    tried = range(first, min(3 * least, extent // 2, first + _TRIED * wide) + 1, wide)
+
+    def cost(length: int) -> float:
+        rest = extent % length
+        if not near:
+            return length + _LEFT * others * rest
+        held = gcd(length, _NEAR)
+        return length * (1 + _TURN / held) + others * rest + _LAUNCH * (rest > 0)
+
+    return min(tried, key=cost, default=extent)
+
+
+def _parts_of(variables: Sequence[str], extents: Mapping[str, int]) -> int:
+    return prod(extents[v] for v in variables)
+
+
+def _read(old: ShapedStatement) -> set[str]:
+    return {*index_names(old.statement.rhs)}
+
+
+def _reads(old: ShapedStatement) -> list[Read]:
+    reads = (node for node in walk(old.statement.rhs) if isinstance(node, Read))
+    return [node for node in reads if node.subscripts]

@@ -11,25 +11,45 @@ SHORT = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSplits:
+    """How a reduction of `long` steps or more is split over blocks. A block computes many elements
+    that read the same: parts make so many that there are `products` in all. Of reductions that
+    read for each element what no other reads, a block computes one where neighbours in memory are
+    in one reduction: parts make `rows` of these; and some where neighbours in memory are in
+    neighbouring reductions: parts make `columns` of them. Each part has `steps` or more, of rows
+    `row_steps`, of columns `column_steps`. Parts are outermost where the innermost variable of the
+    elements has `near` values or more."""
+
+    products: int
+    rows: int
+    columns: int
+    long: int
+    steps: int
+    row_steps: int
+    column_steps: int
+    near: int = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """`order` prices the orders of a sum of products. A reduction of `long` steps to at most `few`
     elements, or `shared` ones that read the same elements, is split into `parts` or more partial
     ones, of `left` steps or more each; where no variable gives these, one is cut into `strips` or
-    more, whose lengths are multiples of `strip`. Statements that go over a matrix of `rows` bytes
-    or more do so together, row by row; where each element serves several rows of results, the sums
-    of a block take at most `sums` bytes. For linear subscripts, a range is cut into at most
-    `pieces` (0: no statement is changed for that), or into periods of at least `period`; or a
-    statement becomes up to `classes`, one for each residue by periods of at most `residues`. Sums
-    of at most `short` terms may share loops with others. A sum whose indices may
-    be swapped becomes up to `mirrored` strips and copies. `stored` has numbers of bytes, least
-    first, and the operations in the time of which an element among so much data is stored and read
-    again. In a tile, the temporaries of a chain of stencils take at most `tile_bytes` (0: there are
-    no tiles). A register tile reads at most `tile_rows` rows of tensors side by side."""
+    more, whose lengths are multiples of `strip`; with `blocks`, as these say instead. Statements
+    that go over a matrix of `rows` bytes or more do so together, row by row; where each element
+    serves several rows of results, the sums of a block take at most `sums` bytes. For linear
+    subscripts, a range is cut into at most `pieces` (0: no statement is changed for that), or into
+    periods of at least `period`; or a statement becomes up to `classes`, one for each residue by
+    periods of at most `residues`. Sums of at most `short` terms may share loops with others. A sum
+    whose indices may be swapped becomes up to `mirrored` strips and copies. `stored` has numbers of
+    bytes, least first, and the operations in the time of which an element among so much data is
+    stored and read again. In a tile, the temporaries of a chain of stencils take at most
+    `tile_bytes` (0: there are no tiles). A register tile reads at most `tile_rows` rows of tensors
+    side by side."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
     shared: int = 1 << 14
-    again: bool = False
     rows: int = 0
     sums: int = 0
     parts: int = 16
@@ -37,6 +57,7 @@ class Thresholds:
     long: int = 1 << 15
     strips: int = 64
     strip: int = 64
+    blocks: BlockSplits | None = None
     pieces: int = 4
     period: int = 16
     residues: int = 4
@@ -59,4 +80,4 @@ class Thresholds:
     def splitting_all(self) -> Thresholds:
         """Those by which each reduction is split that has parts, as long as these are not more
         than a cache holds."""
-        return replace(self, few=1 << 12, parts=2, left=2, long=4)
+        return replace(self, few=1 << 12, parts=2, left=2, long=4, blocks=None)

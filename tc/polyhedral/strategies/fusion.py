@@ -8,7 +8,7 @@ from math import prod
 from tc.errors import BackendError
 from tc.kernel.ir import row_major
 from tc.polyhedral.rewrite.overlapped_tiles import is_of_tile
-from tc.polyhedral.rewrite.splitting import name_of_partial
+from tc.polyhedral.rewrite.splitting import is_partial, name_of_partial
 from tc.polyhedral.rewrite.symmetric_sums import is_mirrored
 from tc.polyhedral.rewrite.zero_factors import is_of_zeros
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
@@ -17,7 +17,11 @@ from tc.wording import closest
 
 
 def worthwhile(
-    scop: Scop, most_bytes: int, strides: Mapping[str, tuple[int, ...]] | None = None
+    scop: Scop,
+    most_bytes: int,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    whole_products: int = 0,
 ) -> Accept:
     """Accepts a merge if what each iteration of the shared loops reads again (weights, say) has at
     most so many bytes, which stay in the cache from one to the next; then what one cluster gives to
@@ -30,9 +34,22 @@ def worthwhile(
     instances, none of which touches what another writes, and of which one would go along the lines
     of memory inside of the shared loops, and another across them; nor do any that would go across
     them where they share a loop over tiles. Inside of shared loops, a product keeps the loops of
-    its tile: only of the outermost ones are some iterations given to tiles. Inputs with `strides`
-    are not row-major."""
+    its tile: only of the outermost ones are some iterations given to tiles. With `whole_products`,
+    a product of so many steps or more, and partial reductions, share all of their parallel loops or
+    none: blocks of threads have tiles of all; and neighbours in memory are not left to other blocks
+    where each has parallel loops of its own. Inputs with `strides` are not row-major."""
     known = strides or {}
+
+    def has_tile(name: str) -> bool:
+        statement = scop.statement(name)
+        is_large = _instances(statement) >= whole_products
+        is_product = is_large and _reuses(statement, set(statement.outer))
+        return is_product or is_partial(name)
+
+    def has_more(name: str, columns: tuple[Column, ...]) -> bool:
+        statement = scop.statement(name)
+        long = {v for v in statement.outer if statement.ranges[v][1] - statement.ranges[v][0] > 1}
+        return not long <= {c.values[name].variable for c in columns}
 
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
         if any(name_of_partial(name) in first.statements for name in second.statements):
@@ -41,6 +58,9 @@ def worthwhile(
             return False
         names = (*first.statements, *second.statements)
         if any(map(is_mirrored, names)):
+            return False
+        is_launch = bool(whole_products) and not first.outer
+        if is_launch and any(has_tile(n) and has_more(n, columns) for n in names):
             return False
         if first.outer:  # there operands that have nothing in common are in the cache
             apart = any(_loses_reuse(scop.statement(n), first.outer, columns) for n in names)
@@ -52,6 +72,8 @@ def worthwhile(
         walks = {w for n in large for w in _walks(scop, n, (*columns, *first.outer), known)}
         parts = ([scop.statement(n) for n in c.statements] for c in (first, second))
         if apart or (len(walks) > 1 and not _give(*parts)):
+            return False
+        if is_launch and "across" in walks and all(has_more(n, columns) for n in names):
             return False
         before = {w for n in large for w in _walks(scop, n, first.outer, known)}
         is_held = first.outer or any(map(is_of_tile, first.statements))
