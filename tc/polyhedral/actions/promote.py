@@ -165,6 +165,8 @@ def _check_lanes(action: Promote, tile: ArrayTile, info: AccessInfo) -> None:
         raise _refused(
             action, f"{lanes} elements of {dtype.bytes} bytes are no 2, 4, 8 or 16 bytes at once"
         )
+    if lanes > 1 and tile.write_back:  # by the threads that copied it: races are told by that
+        raise _refused(action, "it is written back element by element: no lanes")
     if lanes > 1:
         last = tile.layout[-1] if tile.layout else None
         rank = len(info.scop.shape(action.tensor))

@@ -381,6 +381,13 @@ def test_what_is_gathered_is_not_copied_async() -> None:
         tc.emit(GATHER, inputs, backend="cuda", device=GPU, options=wanted)
 
 
+def test_what_is_written_back_has_no_lanes() -> None:
+    """Other threads would copy an element out than copy it in for the next tile."""
+    wanted = options(ONE, *ROWS, shared("o", "k div 6", lanes=2, through="async"))
+    with pytest.raises(tc.BackendError, match="it is written back element by element: no lanes"):
+        tc.emit(SUM, shapes_of(SUM), backend="cuda", device=GPU, options=wanted)
+
+
 def test_tiles_at_one_place_have_equal_stages() -> None:
     copies = (
         shared("A", "k div 8", stages=2, unroll=True),
