@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import tc
+from tc.backends.clike.cuda_dialect import cuda_for
+from tc.backends.clike.printer import print_kernel
 from tc.backends.geometry import LaunchText
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import For, WarpMultiply
@@ -30,7 +32,7 @@ from tests.support.ptx.texts import run_text
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")
 H100 = tc.Gpu.named("sm_90")
-LETTERS = "ijklbmn"
+LETTERS = "ijkldmn"
 
 
 @dataclass(frozen=True)
@@ -148,11 +150,14 @@ def test_most_products_are_on_tensor_cores() -> None:
 
 
 @pytest.mark.drawn(3)
+@pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("seed", range(1000, 1015))
-def test_machine_code(seed: int) -> None:
+def test_machine_code(seed: int, aligned: bool) -> None:
+    """Of texts for arrays at multiples of 16 bytes, and at any address."""
     case = product_of(seed)
     text = tc.emit(case.text, list(case.arrays.values()), backend="cuda", device=H100)
     assert isinstance(text, LaunchText)
+    text = replace(text, source=print_kernel(text.kernel, cuda_for(H100, aligned=aligned)))
     failure, found = run_text(text, case.arrays)
     assert failure is None
     expected = case.expected()
