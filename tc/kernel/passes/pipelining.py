@@ -67,6 +67,7 @@ def pipeline(kernel: ir.Kernel) -> ir.Kernel:
           commit
           let stage_1: int64 = k % 2
           o[k, t] = s[stage_1, 7]
+        barrier
     """
     staged = {b.name: b.stages for b in kernel.buffers if b.stages > 1}
     if not staged:
