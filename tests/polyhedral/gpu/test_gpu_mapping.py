@@ -320,6 +320,6 @@ def test_few_elements_are_copied_whole(steps: int, held: int) -> None:
 def test_threads_along_x_run_along_memory(
     text: str, shapes: dict[str, tuple[int, ...]], along_x: str
 ) -> None:
-    """Where most accesses are to neighbours; as many reads as stores change nothing."""
+    """Where most accesses of all steps are to neighbours; as many reads as stores change nothing."""
     first = lowered(f"def f(float(K,M,N) a) -> (o) {{ {text} }}", shapes).mapped.tree
     assert f"{along_x} thread x" in to_text(first)
