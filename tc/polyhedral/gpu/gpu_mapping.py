@@ -50,9 +50,6 @@ from tc.polyhedral.target import PartPlan, Target
 THREADS, EDGE = 256, 32
 """Threads of a block, and iterations of a tile along a loop, where options say nothing."""
 
-FAR_MORE = 2
-"""How many times more accesses to neighbours in memory change which loop runs along x."""
-
 MAX_TILE_ITERATIONS = 1024
 """Iterations of a tile along a loop beyond which none is tried."""
 
@@ -165,8 +162,6 @@ class _Mapper:
                 self._promote(inside, names, (), None, None)
                 continue
             deeper = has_coincident(inside, self.draft.info.scop)
-            if not deeper:
-                members = self._along_memory(members, names)
             members = self.draft.decide_order("order of blocks", members, names)
             self.draft.order(members, names)  # the last ones are along x and y
             if not deeper and self._by_warps(members, inside, names):
@@ -187,32 +182,6 @@ class _Mapper:
             self._threads(
                 points, inside, names, outer, tiles and tiles[len(members) :], wanted, found
             )
-
-    def _along_memory(
-        self, members: tuple[Member, ...], names: tuple[str, ...]
-    ) -> tuple[Member, ...]:
-        """Parallel loops, where options leave their order to tc: that is last, and run by the
-        threads along x, in which far more accesses go on to neighbours in memory than in the last
-        one. So it is with sums that are stored along another loop than they read."""
-        if (self.options.tile, self.options.blocks, self.options.threads) != (None, None, None):
-            return members
-        info, statements = self.draft.info, [self.draft.info.scop.statement(n) for n in names]
-
-        def neighbours(member: Member) -> int:
-            return sum(
-                prod(end - begin for begin, end in s.ranges.values())
-                for s in statements
-                for access in (s.reads if s.accumulates else s.accesses)
-                if access.tensor != s.write.tensor or not s.accumulates
-                if abs(info.stride(access, member.values[s.name].variable) or 0) == 1
-            )
-
-        if len(members) < 2 or any(s.gathers for s in statements):
-            return members
-        best = max(members, key=neighbours)
-        if neighbours(best) < FAR_MORE * neighbours(members[-1]):
-            return members
-        return (*(m for m in members if m is not best), best)
 
     def _by_warps(self, members: tuple[Member, ...], inside: Node, names: tuple[str, ...]) -> bool:
         """Maps a sum of products of halves to tensor cores, where there are any and options leave

@@ -306,20 +306,3 @@ def test_few_elements_are_copied_whole(steps: int, held: int) -> None:
     explained = tc.explain(text, sizes, backend="cuda", device=tc.Gpu.named("sm_90"))
     found = tiles(explained.trace.lowering.mapped.tree)
     assert {t.tensor: t.shape for t in found if t.scope == "shared"} == {"x": (1, held)}
-
-
-@pytest.mark.parametrize(
-    ("text", "shapes", "along_x"),
-    [
-        ("o(i,j) +=! a(k,j,i)", {"a": (99, 64, 80)}, "i mod 32"),
-        ("o(i,j) +=! a(k,i,j)", {"a": (99, 64, 80)}, "j mod 32"),
-        ("o(i,j) = a(0,j,i) + 1", {"a": (2, 64, 80)}, "j mod 32"),
-        ("o(i,j) = a(0,j,i) * a(1,j,i)", {"a": (2, 64, 80)}, "i mod 32"),
-    ],
-)
-def test_threads_along_x_run_along_memory(
-    text: str, shapes: dict[str, tuple[int, ...]], along_x: str
-) -> None:
-    """Where most accesses of all steps are to neighbours; as many reads as stores change nothing."""
-    first = lowered(f"def f(float(K,M,N) a) -> (o) {{ {text} }}", shapes).mapped.tree
-    assert f"{along_x} thread x" in to_text(first)
