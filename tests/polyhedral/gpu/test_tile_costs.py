@@ -24,6 +24,7 @@ from tc.polyhedral.gpu.costs import (
 )
 from tc.polyhedral.gpu.matrix_tiles import MatrixSum, best_warp_tile
 from tc.polyhedral.gpu.thread_tiles import TileSearch, best_tile
+from tc.polyhedral.schedule import tiles
 
 H100 = tc.Gpu.named("sm_90")
 ROOM = 510
@@ -229,3 +230,15 @@ def test_operands_of_windows_are_held_at_edges(own: int, monkeypatch: pytest.Mon
     zeros = {"I": np.zeros((2, 8, 56, 56), np.float32), "W1": np.zeros((16, 8, 3, 3), np.float32)}
     told = str(tc.explain(CONV, zeros, backend="cuda", stage="mapping", device=H100))
     assert "I in shared" in " ".join(told.split())
+
+
+def test_what_waits_for_a_sum_is_not_in_registers() -> None:
+    """The tile of b * C would lie in registers while the product is added up; there is room."""
+    text = (
+        "def sgemm(float a, float b, float(N,M) A, float(M,K) B) -> (C) {"
+        " C(i,j) = b * C(i,j)  C(i,j) += a * A(i,k) * B(k,j) }"
+    )
+    sizes = {"N": 2048, "M": 2048, "K": 2048, "a": 1.5, "b": 0.5}
+    found = tc.explain(text, sizes, backend="cuda", device=H100).trace.lowering.mapped.tree
+    held = [tile for tile in tiles(found) if tile.scope == "register"]
+    assert [(tile.tensor, tile.shape) for tile in held] == [("C.t0", (8, 2, 4))]
