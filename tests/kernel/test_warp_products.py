@@ -250,6 +250,19 @@ def shared_as(kernel: Kernel, name: str, shape: tuple[int, int]) -> Kernel:
     return replace(kernel, buffers=tuple(buffers))
 
 
+def at_another_step(stmt: For, step: Expr) -> For:
+    """The loop, which reads the left tile at other steps."""
+
+    def moved(inner: Stmt) -> Stmt:
+        match inner:
+            case Let(value=Cast(operand=Load(buffer="a_shared") as load)):
+                place = load.indices[0], add(load.indices[1], step)
+                return replace(inner, value=Cast(replace(load, indices=place), FLOAT32))
+        return inner
+
+    return replace(stmt, body=tuple(map(moved, stmt.body)))
+
+
 def test_loops_that_stay() -> None:
     """Whatever is not as in the hardware stays a loop, without a mark."""
     plain = product_of((1, 1), multiply=sums)
@@ -271,6 +284,16 @@ def test_loops_that_stay() -> None:
         made = multiply_by_warps(kernel)
         assert not multiplications(made), what
         assert not any(isinstance(s, For) and s.mark for s in every_statement(made)), what
+    part = If(less(var("t1"), 4), (Set("tile", integer(1)),))
+    moving = changed(
+        plain,
+        lambda f: If(
+            less(integer(0), 1),
+            (Let("tile", integer(0)), part, at_another_step(f, times(var("tile"), 16))),
+        ),
+    )
+    verify(moving)
+    assert not multiplications(multiply_by_warps(moving))
     whole_warps = changed(plain, lambda f: If(less(WARP, 1), (f,)))
     assert multiplications(multiply_by_warps(whole_warps))
 

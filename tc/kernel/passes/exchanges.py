@@ -53,6 +53,15 @@ def _exchanges(grid: ir.Grid) -> bool:
     )
 
 
+def thread_number(grid: ir.Grid) -> ir.Expr:
+    """The number of a thread in its block, x counting fastest."""
+    number: ir.Expr = integer(0)
+    for index in grid.threads:
+        own = ir.Var(index.var, INT64)
+        number = binary("+", binary("*", number, integer(index.count)), own)
+    return number
+
+
 def _threads(grid: ir.Grid) -> int:
     return launched(grid.threads)
 
@@ -68,10 +77,7 @@ class _Changing:
     def grid(self, stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         if not isinstance(stmt, ir.Grid):
             return (stmt,)
-        number: ir.Expr = integer(0)
-        for index in stmt.threads:
-            own = ir.Var(index.var, INT64)
-            number = binary("+", binary("*", number, integer(index.count)), own)
+        number = thread_number(stmt)
 
         def each(inner: ir.Stmt) -> Iterable[ir.Stmt]:
             if isinstance(inner, ir.Let | ir.Set) and isinstance(inner.value, ir.WarpReduce):

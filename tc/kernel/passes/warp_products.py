@@ -15,8 +15,9 @@ from tc.dtypes import FLOAT16, FLOAT32, INT64
 from tc.kernel import ir, rebuild
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, integer, of_form
+from tc.kernel.passes.exchanges import thread_number
 from tc.kernel.rebuild import LocalNames, Stmts, same_or
-from tc.kernel.walk import assigned_by, declared, iterations, names_in
+from tc.kernel.walk import assigned_in, declared, iterations, names_in
 
 ROW_THREADS, COLUMN_THREADS = 8, 4
 """How many threads of a warp have rows of their own of a left tile, and of a right tile."""
@@ -52,7 +53,8 @@ def multiply_by_warps(kernel: ir.Kernel) -> ir.Kernel:
 @dataclass(frozen=True)
 class _Lane:
     """The threads along x and y of a grid, a warp, and the `varying` locals, which may differ
-    between threads of a warp."""
+    between threads of a warp: as they follow from these numbers or from memory, or are changed,
+    which a condition may do for some threads alone."""
 
     x: ir.Var
     y: ir.Var
@@ -63,7 +65,7 @@ class _Lane:
         if [index.count for index in grid.threads[-2:]] != [ROW_THREADS, COLUMN_THREADS]:
             return None
         y, x = (ir.Var(index.var, INT64) for index in grid.threads[-2:])
-        varying = {x.name, y.name}
+        varying = {x.name, y.name, *assigned_in(grid.body)}
         known = 0
         while known < len(varying):
             known = len(varying)
@@ -71,7 +73,7 @@ class _Lane:
                 exprs = [*ir.expressions(stmt)]
                 loads = any(isinstance(expr, ir.Load) for expr in exprs)
                 if loads or any(varying & names_in(expr) for expr in ir.own_expressions(stmt)):
-                    varying.update(declared(stmt), assigned_by(stmt))
+                    varying.update(declared(stmt))
         return cls(x, y, frozenset(varying))
 
     def is_alike(self, expr: ir.Expr) -> bool:
@@ -228,11 +230,7 @@ def multiply_by_threads(kernel: ir.Kernel) -> ir.Kernel:
     def launch(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         if not isinstance(stmt, ir.Grid):
             return (stmt,)
-        number: ir.Expr = integer(0)
-        for index in stmt.threads:
-            own = ir.Var(index.var, INT64)
-            number = binary("+", binary("*", number, integer(index.count)), own)
-        lane = binary("%", number, integer(ir.WARP))
+        lane = binary("%", thread_number(stmt), integer(ir.WARP))
 
         def each(inner: ir.Stmt) -> Iterable[ir.Stmt]:
             return _apart(inner, lane, names) if isinstance(inner, ir.WarpMultiply) else (inner,)

@@ -14,7 +14,8 @@ from itertools import product
 from math import prod
 
 from tc.gpu import Gpu, bytes_in_shared
-from tc.kernel.ir import ALIGNED_ELEMENTS, LEFT_ROWS, MULTIPLIED_STEPS, RIGHT_ROWS
+from tc.kernel.ir import ALIGNED_ELEMENTS, LEFT_ROWS, MULTIPLIED_STEPS, RESULTS, RIGHT_ROWS
+from tc.kernel.passes.loads_ahead import MOST_BYTES_AHEAD
 from tc.plan import ASYNC, MMA, SHARED, Promote
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
@@ -25,20 +26,18 @@ from tc.polyhedral.gpu.costs import (
     MultiprocessorCosts,
     cycles_of,
 )
-from tc.polyhedral.gpu.tensor_cores import COLUMN_DIGITS, ROW_DIGITS, factors_of
+from tc.polyhedral.gpu.tensor_cores import COLUMN_DIGITS, ROW_DIGITS, factors_of, moves_with
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access, ScopStatement
 
 HALF_BYTES, ROW_OF_BANKS = 2, 128
 """Bytes of an element, and bytes that shared memory serves in a cycle."""
 
-RESULTS_OF_A_THREAD = LEFT_ROWS * RIGHT_ROWS // 32
-"""Of a tile of 16 rows and 8 columns."""
+FRAGMENT_CYCLES, COPY_CYCLES = 4, 3
+"""For which shared memory is busy with four 8 x 8 matrices of a warp, and, with the cache before
+it, with what is copied for each cycle in which that is stored."""
 
 MOST_WARPS = 8
-
-BYTES_AHEAD = 64
-"""Bytes that a thread copies at a time (`tc.kernel.passes.loads_ahead`)."""
 
 
 @dataclass(frozen=True)
@@ -124,11 +123,7 @@ def matrix_sum(
 
 def _own(access: Access, other: Access, parallel: list[str | None]) -> list[str]:
     """The variables along which one factor moves and the other does not."""
-    return [v for v in parallel if v and _moves(access, v) and not _moves(other, v)]
-
-
-def _moves(access: Access, variable: str) -> bool:
-    return any(form is not None and variable in form.terms for form in access.subscripts)
+    return [v for v in parallel if v and moves_with(access, v) and not moves_with(other, v)]
 
 
 def _is_in_lines(access: Access, variable: str, step: str, info: AccessInfo) -> bool:
@@ -177,7 +172,7 @@ def _cost(
     """Cycles in all; None where a block cannot have the tile."""
     warps, (rows, columns) = prod(tile.warps), tile.own
     threads = warps * gpu.warp
-    results = rows * columns * RESULTS_OF_A_THREAD
+    results = rows * columns * RESULTS
     copied = HALF_BYTES * sum(tile.sizes) * tile.steps
     groups = copied / (HALF_BYTES * ALIGNED_ELEMENTS) / threads
     registers = results + 4 * rows + 2 * columns + BESIDE_RESULTS
@@ -192,7 +187,7 @@ def _cost(
     issued = (
         warps * (times * (rows * columns + loads) + groups * costs.copy_instructions) / SCHEDULERS
     )
-    memory = warps * times * loads * 4 + copied / ROW_OF_BANKS * (1 + 2)
+    memory = warps * times * loads * FRAGMENT_CYCLES + copied / ROW_OF_BANKS * COPY_CYCLES
     busy = max(multiplied, issued, memory)
     blocks = found.batch * prod(
         -(-extent // size) for extent, size in zip(found.extents, tile.sizes, strict=False)
@@ -201,7 +196,7 @@ def _cost(
     chain = max(busy, times * (costs.shared_waiting + rows * columns * costs.matrix_cycles))
     if tile.stages == 1:
         chain += copied / costs.fetched_bytes / 2  # the last comes when nothing else is left to do
-        chain += (copied / threads // BYTES_AHEAD) * costs.direct_waiting
+        chain += (copied / threads // MOST_BYTES_AHEAD) * costs.direct_waiting
     fitting = gpu.blocks_at_once(threads, shared, registers) // gpu.processors
     each = -(-blocks // gpu.processors)
     return turns * cycles_of(each, fitting, busy, chain, copied, tile.stages, costs)

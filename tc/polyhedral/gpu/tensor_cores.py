@@ -99,7 +99,7 @@ def _fault(
     )
     unused = list(factors)
     for what, own, other in operands:
-        mine = [a for a in unused if _moves(a, own) and not _moves(a, other)]
+        mine = [a for a in unused if moves_with(a, own) and not moves_with(a, other)]
         if not mine:
             return f"no factor of {name} has one {what} for each value of {own}"
         unused.remove(mine[0])
@@ -109,7 +109,8 @@ def _fault(
     return None
 
 
-def _moves(access: Access, variable: str) -> bool:
+def moves_with(access: Access, variable: str) -> bool:
+    """Whether an access touches other elements at other values of a variable."""
     return any(form is not None and variable in form.terms for form in access.subscripts)
 
 
