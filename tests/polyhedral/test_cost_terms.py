@@ -39,6 +39,7 @@ WIDE = Device(
 NARROW_UNITS = replace(
     WIDE, unit_bits=256, l2_bytes_per_cycle=24.0, l1=32 << 10, l2=1 << 20, l3_caches=2, threads=2
 )
+WIDE_UNITS = replace(WIDE, l2_bytes_per_cycle=48.0, l2=1 << 20, threads=2)
 SIXTEEN_REGISTERS = Device(vector_bits=256, l2=256 << 10, threads=4)
 LARGE_L2 = Device(vector_bits=256, l2=1 << 20, l3=32 << 20, threads=2)
 SMALL = Device(vector_bits=128, fma=False, l3=0)
@@ -315,7 +316,7 @@ def test_rows_that_read_the_same_places_share_them() -> None:
 def test_what_reductions_read_comes_from_afar(device: Device, other: Device) -> None:
     """Along a reduction, each tile reads all of it again: where no cache near has it, vectors are
     along j, for which Y is packed; else along k."""
-    sizes = {"B": 16, "N": 24, "K": 9000, "M": 28}
+    sizes = {"B": 16, "N": 16, "K": 9000, "M": 28}
     plans = [plan(ROW_PAIRS, cpu_target(each), **sizes).to_json() for each in (device, other)]
     vectors = [re.findall('"bind": "(.) [^"]*", "role": "vector"', text) for text in plans]
     assert vectors == [["j"], ["k"]]
@@ -397,6 +398,23 @@ def test_what_tiles_with_columns_cost(name: str, monkeypatch: pytest.MonkeyPatch
     else:
         monkeypatch.setattr(costs, "fullest_set", lambda *_: 0)
     assert '"bind": "k mod 16"' in str(plan(BY_ROWS, cpu_target(NARROW_UNITS), M=m, K=k, N=n))
+
+
+def test_some_columns_of_what_is_packed() -> None:
+    """B is read across its rows, and packed once, along k, for all tiles: those of some columns of
+    a longer loop read it from a cache, which a larger B leaves."""
+    rows_beside_columns = '"tile": "i"'
+    assert rows_beside_columns in product(WIDE_UNITS, 129, 1000, 17)
+    assert rows_beside_columns not in product(replace(WIDE_UNITS, l2=64 << 10), 129, 1000, 17)
+
+
+def test_tiles_that_wait_for_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comes from memory. Of two tiles of columns one fetches the rows of A, and the other one
+    finds them: vectors along j, with all columns in a tile, fetch while they compute."""
+    sizes = (WIDE_UNITS, 4096, 4096, 16)
+    assert '"bind": "j mod 16", "role": "vector"' in product(*sizes)
+    monkeypatch.setattr(buffers.NestBuffers, "_waiting_slots", lambda *_: 0.0)
+    assert '"bind": "k mod 16", "role": "vector"' in product(*sizes)
 
 
 def product(device: Device, m: int, k: int, n: int) -> str:

@@ -205,7 +205,22 @@ class NestBuffers:
             used = [m for m in others if m != self.tile.along]
         elif in_steps or self.packs_locally(used):
             digits = self.digits(used, (), in_steps=in_steps)
-        return self._line_slots(reads, used, digits, self._steps(digits, in_steps=in_steps))
+        slots = self._line_slots(reads, used, digits, self._steps(digits, in_steps=in_steps))
+        return slots + sum(self._waiting_slots(access, used) for access in reads)
+
+    def _waiting_slots(self, access: Access, used: Sequence[Member]) -> float:
+        """The slots of an instance in which a tile with its vectors along a sum waits for lines
+        that others fetch while they compute: of several tiles, one after the other, that read the
+        same, only the first one fetches."""
+        if not self.tile.reduced:
+            return 0.0
+        own = ((self.tile.row, self.tile.rows), (self.tile.column, self.tile.columns))
+        sizes = {member.name: size for member, size in own if member is not None}
+        again = (m for m in self.nest.members if not self.nest.uses(access, m))
+        tiles = prod(-(-self.nest.extent(m) // sizes.get(m.name, 1)) for m in again)
+        fetching = self._fetching_cycles(access, used, ())
+        fetching /= self.device.passes(self.device.vector_bits) * self.nest.main.instances
+        return min(self.tile.cost, fetching) - min(self.tile.cost / tiles, fetching)
 
     def _line_slots(
         self, reads: Iterable[Access], used: Sequence[Member], inside: Digits, steps: int

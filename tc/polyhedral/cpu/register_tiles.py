@@ -227,8 +227,8 @@ class _Search:
         options, model = self.options, _Model(self, vector, lanes, row, column, columns)
         blocked, accumulates = model.blocked, self.nest.main.statement.accumulates
         budget = max(self.device.vector_registers - 2, 2)
-        if model.packed and model.span < model.breadth:
-            return  # what is packed would be so for each of several tiles of columns
+        if model.span < model.breadth and model.packed_bytes > self.device.l2 * 3 // 4:
+            return  # no cache would hold what is packed until the last tile of columns has read it
         for vectors in _choices(options.vectors, MAX_VECTORS if column is None else 1):
             if vectors > 1 and (vectors - 1) * lanes >= model.width and options.vectors is None:
                 break
@@ -435,6 +435,11 @@ class _Model:
     def _size(self, access: Access) -> int:
         """The bytes of the tensor that an access reads."""
         return prod(self.nest.info.scop.shape(access.tensor)) * self.nest.element
+
+    @property
+    def packed_bytes(self) -> int:
+        """The bytes of all that is packed."""
+        return sum(map(self._size, {a.tensor: a for a in self.packed}.values()))
 
     def _moves_with_columns(self, access: Access) -> bool:
         return self.column is not None and self.nest.uses(access, self.column)
