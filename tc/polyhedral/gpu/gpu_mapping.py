@@ -29,6 +29,7 @@ from tc.polyhedral.gpu.matrix_tiles import TileOfMatrices, best_warp_tile, matri
 from tc.polyhedral.gpu.row_sums import map_rows, rows_of
 from tc.polyhedral.gpu.tensor_cores import mma_fault
 from tc.polyhedral.gpu.thread_tiles import best_tile
+from tc.polyhedral.gpu.warp_sectors import order_for_lanes
 from tc.polyhedral.launch_legality import grid_barrier_positions
 from tc.polyhedral.schedule import (
     Band,
@@ -162,6 +163,8 @@ class _Mapper:
                 self._promote(inside, names, (), None, None)
                 continue
             deeper = has_coincident(inside, self.draft.info.scop)
+            if not deeper:
+                members = self._along_memory(members, inside, names)
             members = self.draft.decide_order("order of blocks", members, names)
             self.draft.order(members, names)  # the last ones are along x and y
             if not deeper and self._by_warps(members, inside, names):
@@ -182,6 +185,21 @@ class _Mapper:
             self._threads(
                 points, inside, names, outer, tiles and tiles[len(members) :], wanted, found
             )
+
+    def _along_memory(
+        self, members: tuple[Member, ...], inside: Node, names: tuple[str, ...]
+    ) -> tuple[Member, ...]:
+        """Parallel loops of a sum, where options leave their order to tc and blocks have no tile of
+        operands: last are those that threads along x are to run, so that a warp touches few sectors
+        of memory. So it is with sums that are stored along another loop than they read."""
+        given = (self.options.tile, self.options.blocks, self.options.threads)
+        statements = [self.draft.info.scop.statement(name) for name in names]
+        if given != (None, None, None) or any(s.gathers for s in statements):
+            return members
+        has_sum = any(s.accumulates and s.reduction for s in statements)
+        if not has_sum or self._tile_of_sums(members, inside) is not None:
+            return members
+        return order_for_lanes(members, statements, self.draft.info, self.gpu.warp)
 
     def _by_warps(self, members: tuple[Member, ...], inside: Node, names: tuple[str, ...]) -> bool:
         """Maps a sum of products of halves to tensor cores, where there are any and options leave
@@ -300,14 +318,15 @@ class _Mapper:
         if rows is None or not self.draft.decide_whether("rows by threads", names):
             return False
         before, notes, threads = self.draft.state, list(self.draft.notes), dict(self.threads)
-        sizes = [1] * (len(members) - 1) + [rows.together] * bool(members)
-        outer, points = self.draft.tiled(members, sizes, names)
+        outer, points = self.draft.tiled(rows.loops, rows.together, names)
+        outer = self._most_tiles_first(outer, points, names)
         self._blocks(outer, names)
+        axis, own = "y" if rows.axis == "x" else "x", 1
         for point in points:
-            axis = "y" if rows.axis == "x" else "x"
             count = self.draft.trips(point, names)
             self._bind(point, THREAD, axis, count, names)
-            self.threads[axis] = max(self.threads[axis], count)
+            own *= count
+        self.threads[axis] = max(self.threads[axis], own)
         self.threads[rows.axis] = max(self.threads[rows.axis], rows.width)
         around = (*outer, *points)
         told = map_rows(rows, around[-1] if around else None, self.draft)

@@ -6,7 +6,7 @@ each other, and there may be fewer rows than threads. So some threads share the 
 it are in tiles of as many iterations as there are threads, accumulators stand apart and are
 combined, and what a row has one of is in registers of all these threads. Short rows share a warp or
 a block. Where neighbouring rows lie side by side in memory, as in sums along columns, threads along
-x run rows, and those along y share the reduction.
+x run rows, those of several loops where one has too few, and those along y share the reduction.
 (Harris, "Optimizing Parallel Reduction in CUDA", 2007, has the steps within a block.)
 """
 
@@ -42,8 +42,16 @@ BLOCK_THREADS = 128
 WARP = 32
 """Threads along a row beyond which more do not matter, where neighbours in memory are elsewhere."""
 
-COLUMNS = 32
-"""Neighbouring rows that threads along x run."""
+COLUMNS, MOST_COLUMNS = 32, 64
+"""Neighbouring rows that threads along x run, about, and at most."""
+
+FEWEST_COLUMNS = 8
+"""Neighbours in memory that are rows, from which on threads along x run these: a sector of 32
+bytes holds as many floats."""
+
+IDLE = 0.2
+"""The part of the threads along a loop that may be idle in the last block without a better
+number of them being looked for."""
 
 MOST_UNROLLED = 32
 """Turns of a thread along a row that are straight-line code."""
@@ -65,14 +73,14 @@ class Branch:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that threads share: `width` threads along the `axis` each; `together` rows, of the last
-    loop of the rows, are in one block."""
+    """Rows that threads share: `width` threads along the `axis` each; of each loop of the rows so
+    many iterations are `together` in one block."""
 
     loops: tuple[Member, ...]
     branches: tuple[Branch, ...]
     axis: str
     width: int
-    together: int
+    together: tuple[int, ...]
 
 
 def rows_of(
@@ -87,17 +95,49 @@ def rows_of(
     along each axis."""
     info, names = draft.info, tuple(leaves(inside))
     rows = tuple(m for m in members if draft.trips(m, names) > 1)
-    for axis in ("x", "y"):
-        branches = [_branch(node, rows, axis, info) for node in in_order(inside)]
+    for columns in ((), _columns(rows, names, info)):
+        branches = [_branch(node, rows, columns, info) for node in in_order(inside)]
         found = tuple(branch for branch in branches if branch is not None)
         sums = [branch for branch in found if branch.sums]
         if len(found) == len(branches) and sums:
-            rows_found = _shared(members, found, axis, draft, gpu)
+            rows_found = _shared(members, found, columns, draft, gpu)
             return rows_found if rows_found is None else _fitting(rows_found, threads, gpu)
     return None
 
 
-def _branch(node: Node, rows: tuple[Member, ...], axis: str, info: AccessInfo) -> Branch | None:
+def _columns(
+    rows: tuple[Member, ...], names: tuple[str, ...], info: AccessInfo
+) -> tuple[Member, ...]:
+    """The loops of rows along which what the first sum reads goes on through memory, that along
+    neighbours last, as many as give threads along x enough of them; none where neighbours are in
+    one row."""
+    for statement in map(info.scop.statement, names):
+        for access in _own_reads(statement, rows, info) if statement.accumulates else ():
+            values = [row.values[statement.name].variable for row in rows]
+            strides = [abs(info.stride(access, v) or 0) for v in values]
+            found, run = list[Member](), 1
+            while run < COLUMNS and run in strides:
+                found.append(rows[strides.index(run)])
+                run *= trips_of(found[-1], [statement])
+            if found:
+                return tuple(reversed(found))
+    return ()
+
+
+def _own_reads(
+    statement: ScopStatement, rows: tuple[Member, ...], info: AccessInfo
+) -> Iterator[Access]:
+    """The reads of what no other row needs: they move with all rows."""
+    own = [row.values[statement.name].variable for row in rows]
+    for access in statement.reads:
+        is_own = access.tensor != statement.write.tensor and all(info.uses(access, v) for v in own)
+        if is_own and not _is_window(statement, access, own):
+            yield access
+
+
+def _branch(
+    node: Node, rows: tuple[Member, ...], columns: tuple[Member, ...], info: AccessInfo
+) -> Branch | None:
     """What a child does in a row; None where it is neither a reduction nor done to each element."""
     names, loops = tuple(leaves(node)), list[Member]()
     while isinstance(node, Band):
@@ -109,11 +149,14 @@ def _branch(node: Node, rows: tuple[Member, ...], axis: str, info: AccessInfo) -
     if not loops:
         return Branch(names, (), None, sums=False)
     sums = all(_reduces(s, loops) for s in statements)
-    if sums and (len(names) > 1 or not _is_along(statements[0], rows, loops, axis, info)):
+    if sums and (len(names) > 1 or not _is_along(statements[0], rows, loops, columns, info)):
         return None
     if not sums and not all(loop.coincident for loop in loops):
         return None
-    shared = _contiguous(statements, rows, loops, info) if axis == "x" else loops[0]
+    if columns:
+        shared = max(loops, key=lambda loop: trips_of(loop, statements))
+    else:
+        shared = _contiguous(statements, rows, loops, info)
     return Branch(names, tuple(loops), shared, sums)
 
 
@@ -126,20 +169,16 @@ def _is_along(
     statement: ScopStatement,
     rows: tuple[Member, ...],
     loops: list[Member],
-    axis: str,
+    columns: tuple[Member, ...],
     info: AccessInfo,
 ) -> bool:
     """Whether some read moves with all rows, as no other row needs what it reads, and neighbours in
-    memory are in one row (along x), or in neighbouring rows (along y)."""
-    own = [row.values[statement.name].variable for row in rows]
-    for access in statement.reads:
-        if access.tensor == statement.write.tensor or not all(info.uses(access, v) for v in own):
-            continue
-        if _is_window(statement, access, own):
-            continue
-        near = [v for v in own if info.stride(access, v) in (1, -1)]
-        if axis == "y":
-            if own and near == own[-1:]:
+    memory are in one row, or in neighbouring `columns`."""
+    for access in _own_reads(statement, rows, info):
+        values = (row.values[statement.name].variable for row in rows)
+        near = [v for v in values if info.stride(access, v) in (1, -1)]
+        if columns:
+            if near == [columns[-1].values[statement.name].variable]:
                 return True
         elif not near and _stride_one(statement, access, loops, info):
             return True
@@ -190,7 +229,11 @@ def _contiguous(
 
 
 def _shared(
-    members: tuple[Member, ...], branches: tuple[Branch, ...], axis: str, draft: Draft, gpu: Gpu
+    members: tuple[Member, ...],
+    branches: tuple[Branch, ...],
+    columns: tuple[Member, ...],
+    draft: Draft,
+    gpu: Gpu,
 ) -> Rows | None:
     """How many threads share a row, and how many rows a block; None where one thread does."""
     names = tuple(name for branch in branches for name in branch.names)
@@ -201,13 +244,15 @@ def _shared(
     if length < SHORTEST or longest < SHORTEST:
         return None
     enough = gpu.processors * BUSY
-    if axis == "y":
-        last = draft.trips(members[-1], names)
-        if rows >= enough or last < COLUMNS:
+    if columns:
+        sizes = _columns_of_a_block([draft.trips(loop, names) for loop in columns])
+        if rows >= enough or prod(sizes) < FEWEST_COLUMNS:
             return None
-        most = min(gpu.threads // COLUMNS, gpu.thread_limits[1])
+        most = min(gpu.threads // prod(sizes), gpu.thread_limits[1])
         width = min(_power(max(length // EACH, enough // rows, 2)), _power(longest), most)
-        return Rows(members, branches, axis, width, COLUMNS) if width > 1 else None
+        loops = (*(m for m in members if m not in columns), *columns)
+        ones = (1,) * (len(loops) - len(columns))
+        return Rows(loops, branches, "y", width, (*ones, *sizes)) if width > 1 else None
     most = min(gpu.threads, gpu.thread_limits[0])
     width = min(max(-(-length // EACH), min(length // LEAST, enough // rows), 1), most)
     width = _even(width, longest, gpu.warp, most)
@@ -218,7 +263,29 @@ def _shared(
         while together > 1 and together * width > gpu.warp and rows < together * gpu.processors:
             together //= 2
         together = min(together, gpu.thread_limits[1], _power(last))
-    return Rows(members, branches, axis, width, together)
+    ones = (1,) * (len(members) - 1)
+    return Rows(members, branches, "x", width, (*ones, together)[: len(members)])
+
+
+def _columns_of_a_block(extents: Sequence[int]) -> tuple[int, ...]:
+    """How many neighbouring rows of each loop the threads along x of a block run, where the last
+    loop is that of neighbours in memory: so that few are idle.
+
+    >>> _columns_of_a_block([300]), _columns_of_a_block([331, 7]), _columns_of_a_block([39])
+    ((32,), (5, 7), (39,))
+    """
+    sizes: tuple[int, ...] = ()
+    for extent in reversed(extents):
+        before = prod(sizes)
+        size, most = -(-COLUMNS // before), min(extent, MOST_COLUMNS // before)
+
+        def idle(tried: int, extent: int = extent) -> int:
+            return -extent % tried
+
+        if idle(size) > IDLE * extent:
+            size = min(range(min(size, most), most + 1), key=idle)
+        sizes = (size, *sizes)
+    return sizes
 
 
 def _fitting(rows: Rows, threads: Mapping[str, int], gpu: Gpu) -> Rows | None:
@@ -232,8 +299,8 @@ def _fitting(rows: Rows, threads: Mapping[str, int], gpu: Gpu) -> Rows | None:
     if room < max(threads[other], 1):
         return None
     if rows.axis == "y":
-        return rows if rows.together <= room else None
-    return replace(rows, together=min(rows.together, room))
+        return rows if prod(rows.together) <= room else None
+    return replace(rows, together=tuple(min(size, room) for size in rows.together))
 
 
 def _even(width: int, trips: int, warp: int, most: int) -> int:

@@ -306,3 +306,21 @@ def test_few_elements_are_copied_whole(steps: int, held: int) -> None:
     explained = tc.explain(text, sizes, backend="cuda", device=tc.Gpu.named("sm_90"))
     found = tiles(explained.trace.lowering.mapped.tree)
     assert {t.tensor: t.shape for t in found if t.scope == "shared"} == {"x": (1, held)}
+
+
+@pytest.mark.parametrize(
+    ("text", "along_x"),
+    [
+        ("o(j,i) +=! a(k,i,j)", "j mod 32"),
+        ("o(j,i) +=! a(k,i,j) * b(k,i)", "j mod 32"),
+        ("o(j,i) +=! a(k,j,i) * b(k,i)", "i mod 32"),
+        ("o(j,i) = a(0,i,j) * a(1,i,j)", "i mod 32"),
+    ],
+)
+def test_threads_along_x_run_what_a_warp_reads_in_few_sectors(text: str, along_x: str) -> None:
+    """Of sums of few steps: neighbours in what is read, though sums are stored across; what a warp
+    shares is no reason. What is no sum is tiled, and keeps its loops."""
+    sizes = {"K": 6, "M": 640, "N": 640}
+    whole = f"def f(float(K,M,N) a, float(K,M) b) -> (o) {{ {text} }}"
+    told = tc.explain(whole, sizes, backend="cuda", device=tc.Gpu.named("sm_90"))
+    assert f"{along_x} thread x" in to_text(told.trace.lowering.mapped.tree)

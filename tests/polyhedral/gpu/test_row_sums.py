@@ -93,6 +93,15 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "mirror": (MIRROR, ROW),
     "in the middle": (MIDDLE, ("NGM",)),
     "all kept": (KEPT, ROW),
+    "columns stored across": (
+        "def f(float(G,N,M) x, float(N,G) y) -> (o) { o(j,k) +=! x(k,i,j) * y(i,k) }",
+        ("GNM", "NG"),
+    ),
+    "columns of two loops": ("def f(float(N,M,W) x) -> (o) { o(k,j) +=! x(i,j,k) }", ("NMW",)),
+    "columns both ways": (
+        "def f(float(N,G,M) x) -> (p, q) { p(j,k) +=! x(i,k,j)  q(k,j) max=! x(i,k,j) }",
+        ("NGM",),
+    ),
 }
 GPUS = (
     tc.Gpu(),
@@ -190,8 +199,30 @@ def test_where_one_thread_is_enough() -> None:
     one = tc.Gpu(processors=1)
     found = {length: shares("rows", N=100, M=length) for length in (7, 8)}
     assert found == {7: False, 8: True}
-    found = {width: shares("columns", one, N=99, M=width) for width in (31, 32, 1000, 2000)}
-    assert found == {31: False, 32: True, 1000: True, 2000: False}
+    found = {width: shares("columns", one, N=99, M=width) for width in (7, 8, 1000, 2000)}
+    assert found == {7: False, 8: True, 1000: True, 2000: False}
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "band"),
+    [
+        (
+            "def f(float(N,G,M) x) -> (o) { o(j,k) +=! x(i,k,j) }",
+            {"N": 999, "G": 5, "M": 70},
+            "k block y *, j div 35 block x *, j mod 35 thread x *",
+        ),
+        (
+            "def f(float(N,M,W) x) -> (o) { o(k,j) +=! x(i,j,k) }",
+            {"N": 999, "M": 200, "W": 7},
+            "j div 5 block x *, j mod 5 thread x *, k thread x *",
+        ),
+    ],
+)
+def test_threads_along_x_run_columns(text: str, sizes: dict[str, int], band: str) -> None:
+    """Those that lie side by side in what is read, wherever their sums are stored, and of two loops
+    where one has too few."""
+    tree = tc.explain(text, sizes, backend="cuda", device=tc.Gpu.named("sm_90")).trace.lowering
+    assert f"band [{band}] permutable" in to_text(tree.mapped.tree)
 
 
 def test_products_of_matrices_are_none() -> None:
