@@ -35,6 +35,7 @@ from tc.polyhedral.rewrite.half_sums import accumulate_in_float
 from tc.polyhedral.rewrite.inlining import inline
 from tc.polyhedral.rewrite.lone_terms import without_lone_terms
 from tc.polyhedral.rewrite.overlapped_tiles import tile_chains
+from tc.polyhedral.rewrite.read_order import sum_in_read_order
 from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.row_blocks import share_rows
 from tc.polyhedral.rewrite.splitting import split
@@ -151,8 +152,8 @@ def _rewrite(
 ) -> tuple[ShapedProgram, Strides]:
     """The program without temporaries that equal another tensor or are cheaper to compute again
     where they are read, with sums in place of what they become, and without lone terms, factored,
-    one half of symmetric sums computed, long reductions split, and adjacent dimensions joined; in
-    any case with sums of halves in floats."""
+    one half of symmetric sums computed, sums in the order of what they read, long reductions split,
+    and adjacent dimensions joined; in any case with sums of halves in floats."""
     if not options.schedule.rewrite:
         return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
@@ -162,11 +163,11 @@ def _rewrite(
     if wanted.factor is not False:
         order = limits.factoring_all().order if wanted.factor else limits.order
         shaped = factor(shaped, order)
-    shaped = halve(divide_last(shaped), limits)
+    shaped = sum_in_read_order(halve(divide_last(shaped), limits), limits)
     if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
         shaped = share_rows(shaped, limits, strides)
         shaped = split(shaped, limits.splitting_all() if wanted.split else limits)
-    shaped, strides = coalesce(shaped, strides)
+    shaped, strides = coalesce(shaped, strides, lightly_read=not target.launches)
     return accumulate_in_float(shaped), strides
 
 

@@ -32,6 +32,9 @@ STRIPS = 4
 """The most strips of rows of a symmetric sum: 5 of 8 parts of the products are left. Twice as many
 would leave 9 of 16, and take twice as long to compile."""
 
+READ_STEPS = 32
+"""Terms of a sum from which on a copy of the sums is a small part."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CpuTarget(Target):
@@ -87,6 +90,8 @@ def cpu_target(device: Device) -> CpuTarget:
             mirrored=STRIPS,
             tile_bytes=device.l2 // 2,
             tile_rows=device.l1 // device.page,
+            read_steps=READ_STEPS,
+            read_row=device.line,
         ),
         fusion_bytes=device.l2 // 2,
         passes=PASSES,

@@ -11,11 +11,16 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import prod
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from tc.dtypes import INT64
 from tc.kernel.ir import row_major
 from tc.polyhedral.rewrite.rewriting import rewrite, unused_name
 from tc.semantics import program as p
+
+LIGHT = 8
+"""A copy reads a temporary lightly that was written in that many times more instances."""
 
 T = TypeVar("T")
 
@@ -40,7 +45,9 @@ class Variables(NamedTuple):
 MergedPair: TypeAlias = Dimensions | Variables
 
 
-def coalesce(shaped: p.ShapedProgram, strides: Strides) -> tuple[p.ShapedProgram, Strides]:
+def coalesce(
+    shaped: p.ShapedProgram, strides: Strides, *, lightly_read: bool = False
+) -> tuple[p.ShapedProgram, Strides]:
     """The program with dimensions merged where that changes no access, and its strides.
 
     `strides` gives the strides, in elements, of inputs that are not row-major, before and after.
@@ -50,6 +57,9 @@ def coalesce(shaped: p.ShapedProgram, strides: Strides) -> tuple[p.ShapedProgram
     subscript), where all that holds of the other tensors that the pair subscripts too, and where
     the strides make one dimension of two. The new variable `u_v` runs over the product, so the
     same elements are visited; whether `u` runs over its whole dimension does not matter.
+    Temporaries that are `lightly_read`, by copies of far fewer instances than the sums that have
+    written them, are merged for these: copies read at `extent(v) * u + v`, and share no loops with
+    them.
 
     The tensors of the result have fewer dimensions but the same elements at the same addresses:
     a kernel made from it runs on the arrays of the original program, inputs, outputs and
@@ -74,7 +84,7 @@ def coalesce(shaped: p.ShapedProgram, strides: Strides) -> tuple[p.ShapedProgram
     >>> coalesce(shaped, {"x": (12, 1, 3)})[0] is shaped
     True
     """
-    while (merges := _find_merges(shaped, strides)).axes:
+    while (merges := _find_merges(shaped, strides, lightly_read=lightly_read)).axes:
         strides = _merged_strides(merges, strides)
         shaped = _merged_program(merges)
     return shaped, strides
@@ -121,10 +131,11 @@ class _Classes:
         return (pairs for root, pairs in members.items() if root not in bad)
 
 
-def _find_merges(shaped: p.ShapedProgram, strides: Strides) -> _Merges:
+def _find_merges(shaped: p.ShapedProgram, strides: Strides, *, lightly_read: bool) -> _Merges:
     classes = _Classes()
     for position in range(len(shaped.statements)):
-        _relate(position, shaped, classes)
+        light = _read_lightly(position, shaped) if lightly_read else ()
+        _relate(position, shaped, light, classes)
     axes: dict[str, set[int]] = {}
     variables: dict[int, dict[str, str]] = {}
     for pairs in classes.good():
@@ -139,30 +150,52 @@ def _find_merges(shaped: p.ShapedProgram, strides: Strides) -> _Merges:
     return _Merges(shaped, axes, variables)
 
 
-def _relate(position: int, shaped: p.ShapedProgram, classes: _Classes) -> None:
-    """Relates the dimensions that a statement touches with the pairs of its variables."""
+def _read_lightly(position: int, shaped: p.ShapedProgram) -> frozenset[str]:
+    """The temporaries that took far more instances to write than a statement has, a copy."""
+
+    def instances(each: p.ShapedStatement) -> int:
+        return prod(r.extent for r in each.ranges.values())
+
+    light = shaped.statements[position]
+    if light.checked or not isinstance(light.statement.rhs, p.Read) or light.statement.reduction:
+        return frozenset()
+    writers: dict[str, list[int]] = {}
+    for each in shaped.statements:
+        writers.setdefault(each.statement.target, []).append(instances(each))
+    most = {t: max(writers[t]) for t in shaped.program.temporaries if t in writers}
+    return frozenset(t for t, n in most.items() if LIGHT * instances(light) <= n)
+
+
+def _relate(
+    position: int, shaped: p.ShapedProgram, light: Container[str], classes: _Classes
+) -> None:
+    """Relates the dimensions that a statement touches with the pairs of its variables; what the
+    statement reads of `light` temporaries may be at any places."""
     statement, ranges = shaped.statements[position].statement, shaped.statements[position].ranges
     uses: Counter[str] = Counter()
     paired: Counter[Variables] = Counter()
-    accesses = [(statement.target, statement.subscripts)]
+    accesses = [(statement.target, statement.subscripts, False)]
     for node in (n for root in (*statement.subscripts, statement.rhs) for n in p.walk(root)):
         if isinstance(node, p.Index):
             uses[node.name] += 1
         elif isinstance(node, p.Read):
-            accesses.append((node.tensor, node.subscripts))
-    for tensor, subscripts in accesses:
+            accesses.append((node.tensor, node.subscripts, node.tensor in light))
+    found: list[tuple[Dimensions, Variables | None, bool]] = []
+    for tensor, subscripts, is_free in accesses:
         for axis, (first, second) in enumerate(pairwise(subscripts)):
-            dimensions = Dimensions(tensor, axis)
+            dimensions, pair = Dimensions(tensor, axis), None
             match first, second:
                 case p.Index(name=u), p.Index(name=v) if _is_whole(ranges[v], dimensions, shaped):
-                    paired[Variables(position, u, v)] += 1
-                    classes.join(dimensions, Variables(position, u, v))
-                case _:
-                    classes.bad.add(dimensions)
+                    pair = Variables(position, u, v)
+                    paired[pair] += 1
+            found.append((dimensions, pair, is_free))
     is_checked = bool(shaped.statements[position].checked)
-    for pair, times in paired.items():
-        if is_checked or not times == uses[pair.first] == uses[pair.second]:
-            classes.bad.add(pair)
+    for dimensions, pair, is_free in found:
+        is_good = pair is not None and paired[pair] == uses[pair.first] == uses[pair.second]
+        if pair is not None and is_good and not is_checked:
+            classes.join(dimensions, pair)
+        elif not is_free:
+            classes.bad.add(dimensions)
 
 
 def _is_whole(range_: p.Range, dimensions: Dimensions, shaped: p.ShapedProgram) -> bool:
@@ -244,8 +277,13 @@ def _merged_statement(position: int, merges: _Merges) -> p.ShapedStatement:
     kept = {v: new_names.get(v, v) for v in statement.variables if v not in gone}
 
     def subscripts(tensor: str, old: tuple[p.Expr, ...]) -> tuple[p.Expr, ...]:
-        new = (replace(s, name=kept.get(s.name, "")) if isinstance(s, p.Index) else s for s in old)
-        return _without_second(tuple(new), merges.of(tensor))
+        shape, axes = merges.shaped.shapes[tensor], merges.of(tensor)
+        new = [replace(s, name=kept.get(s.name, "")) if isinstance(s, p.Index) else s for s in old]
+        for axis in axes:
+            first, second = old[axis : axis + 2]
+            if not (isinstance(first, p.Index) and first.name in pairs):
+                new[axis] = _at(first, second, shape[axis + 1])
+        return _without_second(tuple(new), axes)
 
     def settled(node: p.Expr) -> p.Expr:
         """A number for what was an extent of a merged tensor, whose dimensions are others now."""
@@ -280,6 +318,13 @@ def _merged_statement(position: int, merges: _Merges) -> p.ShapedStatement:
     if walk is not None:
         walk = replace(walk, variables=tuple(kept[v] for v in walk.variables if v in kept))
     return replace(shaped_statement, statement=merged_statement, ranges=merged_ranges, walk=walk)
+
+
+def _at(first: p.Expr, second: p.Expr, inner: int) -> p.Expr:
+    """A place in two dimensions that are one, the second of so many elements."""
+    extent = p.Literal(inner, INT64, span=first.span)
+    row = p.Binary("*", extent, first, INT64, span=first.span)
+    return p.Binary("+", row, second, INT64, span=first.span)
 
 
 def _merged_shape(shape: tuple[int, ...], axes: Container[int]) -> tuple[int, ...]:

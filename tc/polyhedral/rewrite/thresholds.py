@@ -45,7 +45,8 @@ class Thresholds:
     bytes, least first, and the operations in the time of which an element among so much data is
     stored and read again. In a tile, the temporaries of a chain of stencils take at most
     `tile_bytes` (0: there are no tiles). A register tile reads at most `tile_rows` rows of tensors
-    side by side."""
+    side by side. A sum of `read_steps` terms or more (0: none) is
+    computed in the order of what it reads, where rows of that have fewer than `read_row` bytes."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
@@ -67,6 +68,8 @@ class Thresholds:
     stored: tuple[tuple[float, float], ...] = ()
     tile_bytes: int = 0
     tile_rows: int = 0
+    read_steps: int = 0
+    read_row: int = 0
 
     def stored_operations(self, size: int) -> float:
         """The operations in the time of which an element is stored and read again, where that
