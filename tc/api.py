@@ -78,6 +78,7 @@ def error_bound(
     *inputs: Any,
     entry: str | None = None,
     outputs: object = None,
+    options: Options | None = None,
     **named: Any,
 ) -> Any:
     """A bound on the distance of a result from the exact one, whatever the order of computation
@@ -85,7 +86,10 @@ def error_bound(
 
     Takes what `interpret` takes; returns float64 arrays of numpy with the shapes of the results.
     `outputs` are read where the program reads them, and are not written to. A result is right when
-    each element differs from the interpreter's by at most the bound.
+    each element differs from the interpreter's by at most the bound. `options` are those that a
+    result was computed with: with `GpuOptions(tf32=True)`, both factors of each product of floats
+    may be rounded to tf32, and bounds grow by up to 2**-10 of the magnitudes of terms. Raises what
+    `interpret` raises, and BackendError for what are no options.
 
     >>> import numpy as np
     >>> import tc
@@ -93,7 +97,7 @@ def error_bound(
     >>> float(tc.error_bound("def sum(float(N) x) -> (s) { s +=! x(i) }", [x])) < 1e-1
     True
     """
-    program = _program(src, entry)
+    program, chosen = _program(src, entry), options_from(options)
     signature = signature_of(program)
     values = bind_call(signature, inputs, named)
     views, family, like, _ = read_inputs(signature, values)
@@ -108,7 +112,7 @@ def error_bound(
     starts = start_warnings(shaped, frozenset(targets))
     issue_warnings((*program.warnings, *shaped.warnings, *starts))
     try:
-        bounds = bound_of_shaped(shaped, arrays, targets)
+        bounds = bound_of_shaped(shaped, arrays, targets, tf32=chosen.gpu.tf32)
     except MemoryError as error:
         raise out_of_memory(shaped) from error
     results = [bounds[name] for name in program.outputs]

@@ -10,6 +10,9 @@ from typing import Any
 from tc.errors import BackendError
 from tc.wording import closest
 
+MULTIPLYING_THREADS = 32
+"""The threads of a warp for which tensor cores multiply matrices."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
@@ -20,8 +23,9 @@ class Gpu:
     `processor_threads`, `processor_blocks`, `processor_shared`: the most threads and blocks that a
     multiprocessor runs at a time, and the bytes of shared memory of all these blocks together.
     `cooperative`: blocks of a launch may wait for each other. `tensor_cores`: the threads of a warp
-    multiply matrices of halves together (mma.sync.m16n8k16 of PTX). `warp`: the number of threads
-    that run in step. `arch`: the name of the architecture for NVRTC.
+    multiply matrices of halves, or of floats rounded to tf32, together (mma.sync of PTX, m16n8k16
+    and m16n8k8). `warp`: the number of threads that run in step. `arch`: the name of the
+    architecture for NVRTC.
 
     `gflops` (float32, all multiprocessors) and `gbytes` (per second, from memory) are for estimates
     only, and decide nothing, so GPUs that differ only in these are equal; 0 where a speed is not
@@ -75,6 +79,11 @@ class Gpu:
                 repair=f"Gpu.named({_nearest(name)!r})",
             )
         return DATA_SHEETS[name]
+
+    @property
+    def multiplies_matrices(self) -> bool:
+        """Whether warps have tensor cores: those of MULTIPLYING_THREADS threads do."""
+        return self.tensor_cores and self.warp == MULTIPLYING_THREADS
 
     def blocks_at_once(self, threads: int, shared: int, registers: int | None = None) -> int:
         """The number of blocks that certainly run at a time, where each block has `threads` threads

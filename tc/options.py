@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from tc.device import Device
 from tc.errors import BackendError
-from tc.gpu import Gpu
+from tc.gpu import MULTIPLYING_THREADS, Gpu
 from tc.plan import AXES, MAX_ACTION_NUMBER, Plan, coerced, shown
 from tc.wording import closest
 
@@ -170,7 +170,10 @@ class GpuOptions:
     `shared`, `private`: tiles of tensors may be promoted to shared memory, and to registers.
     `unroll`: the most statements that unrolling may make of a kernel; with `unroll_copies`, copies
     to shared memory are unrolled, too. `single_kernel`: a program is one launch, in which all
-    blocks wait for each other where they must, or an error where they cannot.
+    blocks wait for each other where they must, or an error where they cannot. `tf32`: factors of
+    products of floats may be rounded to tf32, 10 bits of mantissa in place of 23, so that tensor
+    cores add up their products; `tc.error_bound` then needs these options. An error where there are
+    no tensor cores.
 
     >>> import tc
     >>> tc.GpuOptions(tile=[4, 32], threads=[1, 32]).threads
@@ -185,6 +188,7 @@ class GpuOptions:
     unroll: int | None = None
     unroll_copies: bool | None = None
     single_kernel: bool = False
+    tf32: bool = False
 
     def __post_init__(self) -> None:
         for name, most in (("tile", None), ("blocks", len(AXES)), ("threads", len(AXES))):
@@ -195,11 +199,10 @@ class GpuOptions:
         for name in ("shared", "private", "unroll_copies"):
             _check_flag("GpuOptions", name, getattr(self, name))
         _check_count("GpuOptions", "unroll", self.unroll)
-        single: object = self.single_kernel
-        if type(single) is not bool:
-            _refuse(
-                f"single_kernel={single!r}: it is True or False", "GpuOptions(single_kernel=True)"
-            )
+        for name in ("single_kernel", "tf32"):
+            value = getattr(self, name)
+            if type(value) is not bool:
+                _refuse(f"{name}={value!r}: it is True or False", f"GpuOptions({name}=True)")
 
 
 def _check_sizes(name: str, value: object, most: int | None) -> None:
@@ -430,7 +433,15 @@ def _check_mapping(mapping: MappingOptions, device: Device) -> None:
 
 
 def _check_launch(options: GpuOptions, gpu: Gpu) -> None:
-    """What a launch asks for fits into a grid, and into a block of it."""
+    """What a launch asks for fits into a grid, and into a block of it; products are rounded where
+    there are tensor cores."""
+    if options.tf32 and not gpu.multiplies_matrices:
+        reason = "no tensor cores" if not gpu.tensor_cores else f"warps of {gpu.warp} threads"
+        _refuse(
+            f"tf32=True, but the GPU has {reason}: factors are rounded for tensor cores that "
+            f"multiply for warps of {MULTIPLYING_THREADS} threads, as NVIDIA has since sm_80",
+            "GpuOptions(tf32=False)",
+        )
     for name, sizes, limits, most in (
         ("threads", options.threads, gpu.thread_limits, gpu.threads),
         ("blocks", options.blocks, gpu.grid_limits, math.prod(gpu.grid_limits)),

@@ -139,6 +139,7 @@ __all__ = [
     "BLOCK",
     "MAX_ACTIONS",
     "MMA",
+    "MMA_TF32",
     "PACKED",
     "PARALLEL",
     "REGISTER",
@@ -174,9 +175,10 @@ VERSION = 1
 SERIAL, PARALLEL, UNROLL, VECTOR = "serial", "parallel", "unroll", "vector"
 """Roles of a loop: a plain loop; shared among threads; straight-line code; the lanes of vectors."""
 
-BLOCK, THREAD, MMA = "block", "thread", "mma"
+BLOCK, THREAD, MMA, MMA_TF32 = "block", "thread", "mma", "mma_tf32"
 """Roles on a GPU: iterations run by the blocks of a grid, or by the threads of a block; 16 steps of
-a sum of products of halves, which tensor cores compute for the threads of a warp."""
+a sum of products of halves, which tensor cores compute for the threads of a warp, and 8 steps of
+one of floats, whose factors are rounded to tf32, with `GpuOptions(tf32=True)` alone."""
 
 REGISTER, SCRATCH, PACKED, SHARED = "register", "scratch", "temporary", "shared"
 """Scopes of a promoted tile: locals; memory of one thread; memory filled before the part begins;

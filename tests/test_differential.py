@@ -66,7 +66,7 @@ def test_opencl(pocl: Worker) -> None:
     def judge(case: Case, seed: int) -> None:
         rng = random.Random(seed)
         gpu = random_gpu(rng)
-        options = tc.Options(gpu=random_gpu_options(rng, tc.Gpu(**gpu)))
+        options = tc.Options(gpu=random_gpu_options(rng, tc.Gpu(**gpu), may_round=False))
         run = replace(
             run_of(case), backend="opencl", device=gpu, options=json.loads(options.to_json())
         )

@@ -19,7 +19,7 @@ from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.kernel.passes.exchanges import exchange_in_shared_memory
 from tc.kernel.passes.warp_products import multiply_by_threads
-from tc.options import fitting
+from tc.options import Options, fitting
 from tc.process.forks import step
 from tc.runtime.arrays.device_array import OPENCL as OPENCL_PLACES
 from tc.runtime.arrays.device_array import DeviceLocation
@@ -62,9 +62,14 @@ class OpenCLBackend:
     def emit(
         self,
         kernel: Kernel,
-        options: object | None = None,  # noqa: ARG002
+        options: object | None = None,
         gpu: Gpu | None = None,  # noqa: ARG002
     ) -> LaunchText:
+        if isinstance(options, Options) and options.gpu.tf32:
+            raise BackendError(
+                "tf32=True, but OpenCL C has no tensor cores",
+                repair='GpuOptions(tf32=False), or backend="cuda"',
+            )
         kernel = multiply_by_threads(exchange_in_shared_memory(kernel))
         source = print_kernel(kernel, OPENCL)
         return LaunchText(kernel, self.name, source, launches=launches_of(kernel, OPENCL))

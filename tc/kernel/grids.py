@@ -252,18 +252,19 @@ class _Machine:
         scope: Environment,
         active: Active,
     ) -> list[Array]:
-        """Of a tile, the rows of these numbers in each thread, as doubles: (steps, threads)."""
+        """Of a tile, the factors in the rows of these numbers in each thread, as doubles: (steps,
+        threads)."""
         assert isinstance(tile, ir.Load)
         first = [self.value(index, scope, active) for index in tile.indices]
         every = [np.broadcast_to(index, active.count).reshape(-1, ir.WARP) for index in first]
         if any((each != each[:, :1]).any() for each in every):
             raise self.broken(stmt, f"threads of a warp differ in the tile {node_text(tile)}")
-        if (every[-1] % ir.ALIGNED_ELEMENTS).any():
+        if (every[-1] % stmt.product.line).any():
             raise self.broken(stmt, f"a line of the tile {node_text(tile)} is not aligned")
         found = []
         for row in rows:
             steps = []
-            for step in range(ir.MULTIPLIED_STEPS):
+            for step in range(stmt.product.steps):
                 indices = [*first]
                 indices[axes[0]] = indices[axes[0]] + row
                 indices[axes[1]] = indices[axes[1]] + np.int64(step)
@@ -272,7 +273,7 @@ class _Machine:
                     self.check(tile, place)
                 self.check(tile, self.memory.read(tile.buffer, place, active))
                 steps.append(active.spread(self.memory.arrays[tile.buffer][place]))
-            found.append(np.asarray(steps).astype(np.float64))
+            found.append(stmt.product.factors(np.asarray(steps)))
         return found
 
     # --- expressions ------------------------------------------------------------------------

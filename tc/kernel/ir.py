@@ -29,6 +29,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from tc.dtypes import BOOL, DType
 from tc.errors import InternalError
+from tc.kernel.matrix_products import F16, PRODUCTS, MatrixProduct
 
 # --- expressions: each has a dtype; operands have been cast to one type -------------------------
 
@@ -229,8 +230,9 @@ class For:
     the constant alone, all of a block being beyond a tensor, stays loops.
     "lines": the outermost of loops around one Store of one Load; where both go on in memory one
     element after the other, whole lines are stored.
-    "mma": the MULTIPLIED_STEPS steps of a sum of products that the threads of a warp compute
-    together, where the results and the operands lie as in a WarpMultiply.
+    "mma", "mma_tf32": the steps of a sum of products that the threads of a warp compute together,
+    where the results and the operands lie as in a WarpMultiply; its factors may be rounded as those
+    of the MatrixProduct with this mark are.
     """
 
     var: str
@@ -391,18 +393,19 @@ class Wait:
 class WarpMultiply:
     """The threads of a warp add products of matrices to locals of FLOAT32, `sums`.
 
-    `left` and `right` are tiles in shared memory, each a Load of FLOAT16: of the first element of
-    LEFT_ROWS, or of RIGHT_ROWS, rows of MULTIPLIED_STEPS elements. Rows, and elements of a row,
-    follow each other along the dimensions `left_axes` and `right_axes` of the buffers (of rows, of
-    elements), of which one is the last. All threads of a warp name the same tiles, whose lines of
-    memory begin at multiples of ALIGNED_ELEMENTS.
+    `left` and `right` are tiles in shared memory, each a Load of the type of the `product`: of the
+    first element of LEFT_ROWS, or of RIGHT_ROWS, rows of as many elements as the product has steps.
+    Rows, and elements of a row, follow each other along the dimensions `left_axes` and `right_axes`
+    of the buffers (of rows, of elements), of which one is the last. All threads of a warp name the
+    same tiles, whose lines of memory begin at multiples of 16 bytes.
 
     The l-th thread of a warp has RESULTS results of each left tile with each right tile, right
     tiles counting fastest: z is the sum of the products of row l / 4 + 8 * (z / 2) of the left tile
-    and row l % 4 * 2 + z % 2 of the right tile, in any order; the products are exact.
+    and row l % 4 * 2 + z % 2 of the right tile, in any order, each element rounded first as the
+    product says; the products of what was rounded are exact.
 
     It stands in a Grid whose blocks have whole warps, and all threads of a warp come to it; it is
-    no Barrier. (PTX, "Matrix Fragments for mma.m16n8k16".)
+    no Barrier. `factors` names the product. (PTX, "Matrix Fragments for mma.m16n8k16", "m16n8k8".)
     """
 
     sums: tuple[str, ...]
@@ -410,9 +413,14 @@ class WarpMultiply:
     right: tuple[Expr, ...]
     left_axes: tuple[int, ...]
     right_axes: tuple[int, ...]
+    factors: str = F16.name
+
+    @property
+    def product(self) -> MatrixProduct:
+        return PRODUCTS[self.factors]
 
 
-LEFT_ROWS, RIGHT_ROWS, MULTIPLIED_STEPS, RESULTS, ALIGNED_ELEMENTS = 16, 8, 16, 4, 8
+LEFT_ROWS, RIGHT_ROWS, RESULTS = 16, 8, 4
 
 Stmt: TypeAlias = (
     For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64
 from tc.kernel import ir
+from tc.kernel.matrix_products import F16
 
 PrintedNode: TypeAlias = ir.Expr | ir.Stmt | str
 """What an error is about; a string names what is no node."""
@@ -93,9 +94,10 @@ def statement_lines(stmt: ir.Stmt) -> Iterator[str]:
             yield "commit"
         case ir.Wait(left=left):
             yield f"wait for all but {left}" if left else "wait for all"
-        case ir.WarpMultiply(sums=sums, left=left, right=right):
+        case ir.WarpMultiply(sums=sums, left=left, right=right, factors=factors):
             tiles = f"{_list(left)} by rows of {_list(right)}"
-            yield f"{', '.join(sums)} += products of rows of {tiles}"
+            kind = "" if factors == F16.name else f" as {factors}"
+            yield f"{', '.join(sums)} += products{kind} of rows of {tiles}"
         case ir.Barrier(scope=scope):
             yield "barrier" if scope == ir.BLOCK else f"barrier of the {scope}"
         case _:

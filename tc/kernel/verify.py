@@ -18,6 +18,7 @@ from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, DType, fit
 from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
+from tc.kernel.matrix_products import PRODUCT_OF_MARK, PRODUCTS, MatrixProduct
 from tc.kernel.printer import PrintedNode, node_text
 from tc.kernel.rebuild import Names
 from tc.kernel.walk import accumulates, declared, launched, loaded_in, stored_in
@@ -27,7 +28,7 @@ Rules: TypeAlias = "Iterable[tuple[Any, ...]]"
 
 _ROLES = {"input": 0, "output": 1, "temporary": 2, **dict.fromkeys(ir.PRIVATE, 3)}
 _HALF = "float16 stands only directly below a cast to float32, or is the cast of a store"
-_MARKS = ("", "unroll", "vector", "transpose", "lines", "mma")
+_MARKS = ("", "unroll", "vector", "transpose", "lines", *PRODUCT_OF_MARK)
 _NO_WHOLE_WARPS = f"the threads of a block are no whole warps of {ir.WARP}"
 _NO_LOCAL = "what threads exchange is not the whole value of a local"
 COPIED_BYTES = (4, 8, 16)
@@ -250,7 +251,7 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield begin.dtype == INT64 and end.dtype == INT64, "the bounds are not int64"
             yield not (parallel and scope.is_inside(_is_parallel)), "a parallel loop inside another"
             yield from _mark_rules(stmt, scope)
-            own = not parallel and stmt.mark in ("", "unroll", "mma")
+            own = not parallel and stmt.mark in ("", "unroll", *PRODUCT_OF_MARK)
             reason = "a loop of threads is parallel, or marked for vectors"
             yield own or not scope.is_inside(_is_grid), reason
         case ir.If(condition=condition):
@@ -326,7 +327,8 @@ def _exchange_rules(value: ir.Expr, scope: _Scope) -> Rules:
 def _multiply_rules(stmt: ir.WarpMultiply, scope: _Scope) -> Rules:
     yield scope.is_inside(_is_grid), "it is in no grid"
     yield scope.is_inside(_has_whole_warps), _NO_WHOLE_WARPS
-    results = len(stmt.left) * len(stmt.right) * ir.RESULTS
+    yield stmt.factors in PRODUCTS, "no product is called '{}'", stmt.factors
+    results, dtype = len(stmt.left) * len(stmt.right) * ir.RESULTS, stmt.product.dtype
     yield results == len(stmt.sums) > 0, "{} sums of {} results", len(stmt.sums), results
     yield len(set(stmt.sums)) == results, "two of its sums are one local"
     for name in stmt.sums:
@@ -334,18 +336,18 @@ def _multiply_rules(stmt: ir.WarpMultiply, scope: _Scope) -> Rules:
         yield scope.may_set(name), "'{}' is no local that may be set here", name
     for tiles, axes in ((stmt.left, stmt.left_axes), (stmt.right, stmt.right_axes)):
         for tile in tiles:
-            plain = isinstance(tile, ir.Load) and tile.mask is None and tile.dtype == FLOAT16
-            yield plain, "'{}' is no element of float16", node_text(tile)
-            yield from _tile_rules(scope.buffers.get(tile.buffer), axes)  # type: ignore[union-attr]
+            plain = isinstance(tile, ir.Load) and tile.mask is None and tile.dtype == dtype
+            yield plain, "'{}' is no element of {}", node_text(tile), dtype
+            yield from _tile_rules(scope.buffers.get(tile.buffer), axes, stmt.product)  # type: ignore[union-attr]
 
 
-def _tile_rules(buffer: ir.Buffer | None, axes: tuple[int, ...]) -> Rules:
+def _tile_rules(buffer: ir.Buffer | None, axes: tuple[int, ...], product: MatrixProduct) -> Rules:
     yield buffer is not None and buffer.role == "shared", "a tile is in no shared memory"
     if buffer is not None:
         last = len(buffer.shape) - 1
         inside = len(axes) == 2 and axes[0] != axes[1] and all(0 <= axis <= last for axis in axes)
         yield inside and last in axes, "no tile of '{}' has the axes {}", buffer.name, axes
-        odd = [step for step in buffer.strides[:-1] if step % ir.ALIGNED_ELEMENTS]
+        odd = [step for step in buffer.strides[:-1] if step % product.line]
         yield not odd, "lines of '{}' are {} elements apart", buffer.name, odd
 
 

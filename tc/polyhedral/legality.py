@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from tc import sets
 from tc.errors import InternalError
-from tc.plan import AXES, BLOCK, MMA, PARALLEL, SERIAL, THREAD, UNROLL, VECTOR
+from tc.plan import AXES, BLOCK, MMA, MMA_TF32, PARALLEL, SERIAL, THREAD, UNROLL, VECTOR
 from tc.polyhedral import schedule
 from tc.polyhedral.instance_pairs import InstancePair
 from tc.polyhedral.schedule import (
@@ -301,7 +301,7 @@ def _expansion_fault(tree: Node, dependences: Dependences) -> str | None:
 
 # --- each instance exactly once ---------------------------------------------------------------
 
-ROLES = (SERIAL, PARALLEL, UNROLL, VECTOR, BLOCK, THREAD, MMA)
+ROLES = (SERIAL, PARALLEL, UNROLL, VECTOR, BLOCK, THREAD, MMA, MMA_TF32)
 
 
 def coverage_fault(tree: Node, scop: Scop) -> str | None:

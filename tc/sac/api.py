@@ -180,10 +180,18 @@ def explain(
 
 
 @ends_at_caller
-def error_bound(src: Text, /, *inputs: Any, entry: str | None = None, **named: Any) -> Any:
-    """A bound on the distance of a result from the exact one, by the lowered def (R5)."""
+def error_bound(
+    src: Text,
+    /,
+    *inputs: Any,
+    entry: str | None = None,
+    options: Options | None = None,
+    **named: Any,
+) -> Any:
+    """A bound on the distance of a result from the exact one, by the lowered def (R5); `options`
+    are as for `tc.error_bound`."""
     with _on_inputs(src, entry).serving(inputs, named) as (compiled, arrays):
-        return api.error_bound(compiled.program.source, *arrays)
+        return api.error_bound(compiled.program.source, *arrays, options=options)
 
 
 @ends_at_caller

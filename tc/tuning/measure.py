@@ -250,7 +250,8 @@ class Measurer:
         if self._inputs is not None:
             arrays = {name: np.asarray(array) for name, array in self._inputs.items()}
             real = shared_arrays.write(self._memory, arrays)
-        arguments = (self.problem, self._seed, self._memory, real)
+        rounds = self.default.options.gpu.tf32
+        arguments = (self.problem, self._seed, self._memory, real, rounds)
         for _ in range(_TRIES):
             outcome = self._profiled("references:prepare", arguments, self.limits.run_seconds)
             if outcome.failure is None or outcome.raised is not None:

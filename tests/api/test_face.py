@@ -59,7 +59,7 @@ VALUES = {
     "options of a GPU": (
         tc.GpuOptions,
         {
-            *("blocks", "private", "shared", "single_kernel", "threads", "tile", "unroll"),
+            *("blocks", "private", "shared", "single_kernel", "tf32", "threads", "tile", "unroll"),
             "unroll_copies",
         },
     ),

@@ -131,6 +131,7 @@ def test_what_no_gpu_has(field: str, value: Any, kind: str, default: str) -> Non
         ("private", "no", "private='no': it is True, False or None", True),
         ("unroll_copies", 0, "unroll_copies=0: it is True, False or None", True),
         ("single_kernel", None, "single_kernel=None: it is True or False", True),
+        ("tf32", 1, "tf32=1: it is True or False", True),
     ],
 )  # fmt: skip
 def test_options_that_no_gpu_has(field: str, value: Any, said: str, mended: Any) -> None:
@@ -175,6 +176,45 @@ def test_a_grid_is_short_along_y_and_z(blocks: tuple[int, ...]) -> None:
     check_options(tc.Options(gpu=GpuOptions(blocks=(2**31 - 1,))), tc.Gpu.named("sm_90"))
 
 
+@pytest.mark.parametrize(
+    ("gpu", "has"),
+    [
+        (tc.Gpu(arch="sm_75", tensor_cores=False), "no tensor cores"),
+        (tc.Gpu(tensor_cores=False, warp=64), "no tensor cores"),
+        (tc.Gpu(warp=64), "warps of 64 threads"),
+    ],
+    ids=str,
+)
+def test_no_tensor_cores_round(gpu: tc.Gpu, has: str) -> None:
+    options = tc.Options(gpu=GpuOptions(tf32=True))
+    said = (
+        f"tf32=True, but the GPU has {has}: factors are rounded for tensor cores that multiply for "
+        "warps of 32 threads, as NVIDIA has since sm_80"
+    )
+    found = refused(lambda: check_options(options, gpu), said, "GpuOptions(tf32=False)")
+    check_options(tc.Options(gpu=found), gpu)
+    check_options(options, tc.Gpu.named("sm_80"))
+    refused(
+        lambda: tc.emit(MM, SIZES, backend="cuda", device=gpu, options=options),
+        said,
+        "GpuOptions(tf32=False)",
+    )
+
+
+def test_opencl_rounds_nothing() -> None:
+    """Whether the GPU has tensor cores or not."""
+    options = tc.Options(gpu=GpuOptions(tf32=True))
+    with pytest.raises(tc.BackendError) as caught:
+        tc.emit(MM, SIZES, backend="opencl", device=tc.Gpu.named("sm_90"), options=options)
+    assert str(caught.value) == (
+        "BackendError: tf32=True, but OpenCL C has no tensor cores\n"
+        'repair: GpuOptions(tf32=False), or backend="cuda"'
+    )
+    assert tc.emit(MM, SIZES, backend="cuda", options=options).backend == "cuda"
+    with pytest.raises(tc.BackendError, match="tf32=True, but the GPU has no tensor cores"):
+        tc.emit(MM, SIZES, backend="opencl", options=options)
+
+
 def test_options_of_processors_are_not_for_gpus() -> None:
     options = tc.Options(mapping=tc.MappingOptions(vector_bits=512, rows=99), threads=3)
     check_options(options, SMALL)
@@ -187,8 +227,9 @@ def test_options_are_given_back(drawn: tuple[tc.Gpu, GpuOptions]) -> None:
     gpu, chosen = drawn
     options = tc.Options(gpu=chosen, threads=2)
     assert tc.Options.from_json(options.to_json()) == options
-    other = dataclasses.replace(chosen, single_kernel=not chosen.single_kernel)
-    assert options != dataclasses.replace(options, gpu=other)
+    for name in ("single_kernel", "tf32"):
+        other = dataclasses.replace(chosen, **{name: not getattr(chosen, name)})
+        assert options != dataclasses.replace(options, gpu=other)
     check_options(options, gpu)
 
 
@@ -202,9 +243,9 @@ def test_a_gpu_is_what_its_text_says(gpu: tc.Gpu) -> None:
     [
         ('{"gpu": {"tiles": [4]}}',
          """the options '{"tiles": [4]}' are not an object with the keys tile, blocks, threads, """
-         "shared, private, unroll, unroll_copies, single_kernel",
+         "shared, private, unroll, unroll_copies, single_kernel, tf32",
          '{"tile": null, "blocks": null, "threads": null, "shared": null, "private": null, '
-         '"unroll": null, "unroll_copies": null, "single_kernel": false}'),
+         '"unroll": null, "unroll_copies": null, "single_kernel": false, "tf32": false}'),
         ('{"gpu": {"threads": [0]}}', "threads=(0,): its sizes are integers from 1 to 2147483647",
          "GpuOptions(threads=(1,))"),
         ("[" * 100_000, "the options are no JSON: they are nested too deeply", "{}"),
@@ -286,12 +327,15 @@ def test_what_is_no_device(backend: str) -> None:
 
 def test_options_of_gpus_are_ignored_for_processors() -> None:
     device = tc.Device(vector_bits=256)
-    options = tc.Options(gpu=GpuOptions(threads=(4096, 4096), single_kernel=True))
+    chosen = GpuOptions(threads=(4096, 4096), single_kernel=True, tf32=True)
+    options = tc.Options(gpu=chosen)
     plain, given = (
         tc.explain(MM, SIZES, device=device, options=o).stages["mapping"]
         for o in (tc.Options(), options)
     )
-    ignored = "Ignored, as for GPUs: GpuOptions(threads=(4096, 4096), single_kernel=True)."
+    ignored = (
+        "Ignored, as for GPUs: GpuOptions(threads=(4096, 4096), single_kernel=True, tf32=True)."
+    )
     assert given == f"{plain}\n\n{ignored}"
     naive = tc.explain(MM, SIZES, device=device, options=tc.Options.preset("naive"))
     assert "Ignored" not in str(naive)  # nobody asked for it

@@ -69,7 +69,7 @@ def test_misspelt_options(tmm: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--options", '{"gpu": {"tiles": [4]}}']) == 1
     assert capsys.readouterr().err == (
         "BackendError: the options of 'gpu' have no 'tiles'; there are tile, blocks, threads, "
-        "shared, private, unroll, unroll_copies, single_kernel\n"
+        "shared, private, unroll, unroll_copies, single_kernel, tf32\n"
         """repair: --options '{"gpu": {"tile": [4]}}'\n"""
     )
 

@@ -106,7 +106,7 @@ def with_gpu_options(case: Case, rng: random.Random) -> Case:
     from tc import Options
     from tests.fuzz.gpu import random_gpu_options
 
-    options = Options(gpu=random_gpu_options(rng))
+    options = Options(gpu=random_gpu_options(rng, may_round=case.backend != "opencl"))
     return replace(case, device={}, options=json.loads(options.to_json()))
 
 

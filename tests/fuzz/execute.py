@@ -178,7 +178,8 @@ def expectation(run: Run, given: Arrays) -> Expected | Refusal:
             text, values = run.text, given.values
             passed, again = given.form(copies, order), given.form(first, order)
             results = tc.interpret(text, values, entry=ENTRY, outputs=passed)
-            bounds = tc.error_bound(text, values, entry=ENTRY, outputs=again)
+            how = options_of(run, tc) if "arch" in run.device or run.backend == "cuda" else None
+            bounds = tc.error_bound(text, values, entry=ENTRY, outputs=again, options=how)
         except tc.TCError as error:
             return Refusal(type(error).__name__, error.rule or "", str(error))
     wanted, limits = as_tuple(results), as_tuple(bounds)

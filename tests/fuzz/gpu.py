@@ -38,8 +38,10 @@ def random_gpu(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def random_gpu_options(rng: random.Random, gpu: tc.Gpu = DEFAULT) -> GpuOptions:
-    """What a GPU can do; half of all choices are left to tc."""
+def random_gpu_options(
+    rng: random.Random, gpu: tc.Gpu = DEFAULT, *, may_round: bool = True
+) -> GpuOptions:
+    """What a GPU can do; half of all choices are left to tc. OpenCL may not round."""
 
     def perhaps(value: Any) -> Any:
         return value if rng.random() < 0.5 else None
@@ -53,6 +55,7 @@ def random_gpu_options(rng: random.Random, gpu: tc.Gpu = DEFAULT) -> GpuOptions:
         unroll=perhaps(rng.choice((1, 8, 64, 4096))),
         unroll_copies=perhaps(rng.random() < 0.5),
         single_kernel=rng.random() < 0.25,
+        tf32=may_round and gpu.multiplies_matrices and rng.random() < 0.3,
     )
 
 

@@ -3,7 +3,10 @@ loops become one, and the same on a machine for PTX and without tensor cores."""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,7 @@ from tc.backends.clike.cuda_dialect import CUDA
 from tc.backends.clike.opencl_dialect import OPENCL
 from tc.backends.clike.printer import launches_of, print_kernel
 from tc.backends.geometry import LaunchText
-from tc.dtypes import FLOAT16, FLOAT32, UINT16
+from tc.dtypes import FLOAT32, UINT16, UINT32
 from tc.errors import InternalError
 from tc.kernel.evaluate import evaluate
 from tc.kernel.folding import integer
@@ -35,6 +38,14 @@ from tc.kernel.ir import (
     Var,
     WarpMultiply,
 )
+from tc.kernel.matrix_products import (
+    F16,
+    PRODUCT_OF_MARK,
+    PRODUCTS,
+    TF32,
+    MatrixProduct,
+    rounded_to_tf32,
+)
 from tc.kernel.passes.warp_products import multiply_by_threads, multiply_by_warps
 from tc.kernel.printer import to_text
 from tc.kernel.storage import kernel_of, rows_of
@@ -52,11 +63,15 @@ LAYOUTS = [(0, 1), (1, 0)]
 needs_nvrtc = pytest.mark.skipif(not nvrtc.is_installed(), reason="NVRTC is not installed")
 
 
-def filled(name: str, shape: tuple[int, int]) -> tuple[Stmt, ...]:
+both = pytest.mark.parametrize("kind", PRODUCTS.values(), ids=PRODUCTS)
+
+
+def filled(name: str, shape: tuple[int, int], kind: MatrixProduct) -> tuple[Stmt, ...]:
     """Copies a matrix of 128 columns at most to shared memory, by 64 threads."""
     number = add(times(WARP, 32), LANE)
     row, column = var(f"row_{name}"), add(times(number, 2), var(f"column_{name}"))
-    moved = Bits(Bits(Load(name, (row, column), FLOAT16), UINT16), FLOAT16)
+    bits = UINT16 if kind is F16 else UINT32
+    moved = Bits(Bits(Load(name, (row, column), kind.dtype), bits), kind.dtype)
     store = Store(f"{name}_shared", (row, column), moved)
     inside = If(less(column, shape[1]), (store,))
     return (loop(f"row_{name}", shape[0], loop(f"column_{name}", 2, inside)),)
@@ -67,26 +82,27 @@ def product_of(
     left: tuple[int, int] = (0, 1),
     right: tuple[int, int] = (0, 1),
     multiply: Any = None,
+    kind: MatrixProduct = F16,
 ) -> Kernel:
     """o = a b' + 1 for 16 rows of a and 8 of b in each tile, of 32 steps. Two warps compute the
     same, each its own outputs; `multiply` makes the statements for some steps."""
     rows, columns, steps = 16 * tiles[0], 8 * tiles[1], 32
     names = [f"x{n}" for n in range(4 * tiles[0] * tiles[1])]
-    step = times(var("k"), 16)
+    step = times(var("k"), kind.steps)
     a = tuple(
-        Load("a_shared", placed(left, integer(16 * n), step), FLOAT16) for n in range(tiles[0])
+        Load("a_shared", placed(left, integer(16 * n), step), kind.dtype) for n in range(tiles[0])
     )
     b = tuple(
-        Load("b_shared", placed(right, integer(8 * n), step), FLOAT16) for n in range(tiles[1])
+        Load("b_shared", placed(right, integer(8 * n), step), kind.dtype) for n in range(tiles[1])
     )
-    statement = WarpMultiply(tuple(names), a, b, left, right)
+    statement = WarpMultiply(tuple(names), a, b, left, right, kind.name)
     once = (statement,) if multiply is None else multiply(names, tiles, step, left, right)
     body: list[Stmt] = [
-        *filled("a", shape_of(left, rows, steps)),
-        *filled("b", shape_of(right, columns, steps)),
+        *filled("a", shape_of(left, rows, steps), kind),
+        *filled("b", shape_of(right, columns, steps), kind),
     ]
     body += [BARRIER, *(Let(name, Const(1.0, FLOAT32)) for name in names)]
-    body.append(loop("k", steps // 16, *once))
+    body.append(loop("k", steps // kind.steps, *once))
     for at, name in enumerate(names):
         tile, z = divmod(at, 4)
         i, j = divmod(tile, tiles[1])
@@ -94,11 +110,11 @@ def product_of(
         column = add(times(var("t2"), 2), integer(8 * j + z % 2))
         body.append(Store("o", (WARP, row, column), Var(name, FLOAT32)))
     buffers = (
-        dense("a", FLOAT16, shape_of(left, rows, steps), "input"),
-        dense("b", FLOAT16, shape_of(right, columns, steps), "input"),
+        dense("a", kind.dtype, shape_of(left, rows, steps), "input"),
+        dense("b", kind.dtype, shape_of(right, columns, steps), "input"),
         dense("o", FLOAT32, (2, rows, columns), "output"),
-        dense("a_shared", FLOAT16, held(shape_of(left, rows, steps)), "shared"),
-        dense("b_shared", FLOAT16, held(shape_of(right, columns, steps)), "shared"),
+        dense("a_shared", kind.dtype, held(shape_of(left, rows, steps)), "shared"),
+        dense("b_shared", kind.dtype, held(shape_of(right, columns, steps)), "shared"),
     )
     return launches(grid((), (2, 8, 4), *body), buffers=buffers)
 
@@ -130,13 +146,16 @@ def expected(kernel: Kernel, left: tuple[int, int], right: tuple[int, int]) -> n
     return np.stack([product + 1] * 2).astype(np.float32)
 
 
+@both
 @pytest.mark.parametrize("right", LAYOUTS, ids=["straight", "across"])
 @pytest.mark.parametrize("left", LAYOUTS, ids=["straight", "across"])
 @pytest.mark.parametrize("tiles", SHAPES, ids=str)
-def test_products(tiles: tuple[int, int], left: tuple[int, int], right: tuple[int, int]) -> None:
+def test_products(
+    tiles: tuple[int, int], left: tuple[int, int], right: tuple[int, int], kind: MatrixProduct
+) -> None:
     """On evaluate, without tensor cores, and, by the tables of lanes in the PTX manual, as a text
     on the machine for PTX."""
-    kernel = product_of(tiles, left, right)
+    kernel = product_of(tiles, left, right, kind=kind)
     verify(kernel)
     plain = multiply_by_threads(kernel)
     verify(plain)
@@ -149,16 +168,81 @@ def test_products(tiles: tuple[int, int], left: tuple[int, int], right: tuple[in
 
 
 @needs_nvrtc
+@both
 @pytest.mark.parametrize("right", LAYOUTS, ids=["straight", "across"])
 @pytest.mark.parametrize("left", LAYOUTS, ids=["straight", "across"])
 @pytest.mark.parametrize("tiles", SHAPES, ids=str)
-def test_texts(tiles: tuple[int, int], left: tuple[int, int], right: tuple[int, int]) -> None:
-    kernel = product_of(tiles, left, right)
+def test_texts(
+    tiles: tuple[int, int], left: tuple[int, int], right: tuple[int, int], kind: MatrixProduct
+) -> None:
+    kernel = product_of(tiles, left, right, kind=kind)
     source = print_kernel(kernel, CUDA)
-    assert source.count("    tc_multiply(") == tiles[0] * tiles[1]
+    assert len(re.findall(r"^ +tc_multiply\w*\(", source, re.MULTILINE)) == tiles[0] * tiles[1]
     text = LaunchText(kernel, "cuda", source, launches=launches_of(kernel, CUDA))
     _, found = run_text(text, arrays_of(kernel))
     np.testing.assert_array_equal(found["o"], expected(kernel, left, right))
+
+
+# --- factors that are rounded -----------------------------------------------------------------
+
+EDGES = np.array(
+    [0.0, -0.0, 2.0**-149, 2.0**-137, 2.0**-136, 3 * 2.0**-137, 2.0**-126, 1 + 2.0**-11,
+     1 + 2.0**-10, 1 + 3 * 2.0**-11, 1 + 2.0**-11 - 2.0**-23, 2 - 2.0**-23, 3.4028e38, 3.40e38,
+     np.inf, np.nan],
+    np.float32,
+)  # fmt: skip
+
+
+def to_tf32(value: float) -> float:
+    """By fractions."""
+    if not math.isfinite(value) or value == 0:
+        return value
+    step = Fraction(2) ** (max(math.frexp(value)[1], -125) - 11)
+    whole = math.floor(abs(Fraction(value)) / step + Fraction(1, 2)) * step
+    rounded = float(whole) if whole < Fraction(2) ** 128 else math.inf
+    return math.copysign(rounded, value)
+
+
+def test_rounding() -> None:
+    bits = np.random.default_rng(0).integers(0, 2**32, 20000, dtype=np.uint32)
+    for values in (EDGES, -EDGES, bits.view(np.float32)):
+        found = rounded_to_tf32(values)
+        assert found.dtype == np.float32
+        wanted = np.array([to_tf32(float(value)) for value in values])
+        np.testing.assert_array_equal(found, wanted.astype(np.float32))
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(values))
+
+
+@needs_nvrtc
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize("right", LAYOUTS, ids=["straight", "across"])
+@pytest.mark.parametrize("left", LAYOUTS, ids=["straight", "across"])
+def test_rounded_factors(left: tuple[int, int], right: tuple[int, int]) -> None:
+    """One product for each result, so that its bits tell how each factor was rounded: the same by
+    numpy, evaluate, without tensor cores and on the machine for PTX."""
+    kernel = product_of((2, 3), left, right, kind=TF32)
+    arrays, rng = arrays_of(kernel), np.random.default_rng(1)
+    a, b = np.zeros((32, 32), np.float32), np.zeros((24, 32), np.float32)
+    picked = rng.integers(0, 32, 32)
+    values = rng.standard_normal(32).astype(np.float32)
+    values[:16] = np.where(np.isfinite(EDGES), EDGES, 3)
+    a[np.arange(32), picked] = values
+    b[...] = rng.standard_normal(b.shape)
+    arrays["a"], arrays["b"] = (x if axes == (0, 1) else x.T.copy() for x, axes in
+                                ((a, left), (b, right)))  # fmt: skip
+    factors = [np.array([[to_tf32(float(v)) for v in row] for row in x]) for x in (a, b)]
+    with np.errstate(invalid="ignore"):
+        products = factors[0].astype(np.float64)[np.arange(32), picked, None] * factors[1].T[picked]
+    wanted = np.stack([(products + 1).astype(np.float32)] * 2)
+    text = print_kernel(kernel, CUDA)
+    _, by_text = run_text(
+        LaunchText(kernel, "cuda", text, launches=launches_of(kernel, CUDA)), arrays
+    )
+    np.testing.assert_array_equal(by_text["o"], wanted)
+    for each in (kernel, multiply_by_threads(kernel)):
+        given = {name: array.copy() for name, array in arrays.items()}
+        assert evaluate(each, given) is None
+        np.testing.assert_array_equal(given["o"], wanted)
 
 
 def test_opencl_has_none() -> None:
@@ -183,49 +267,58 @@ def sums(
     left: tuple[int, int],
     right: tuple[int, int],
     *,
-    steps: int = 16,
+    steps: int | None = None,
     mirrored: bool = False,
+    kind: MatrixProduct = F16,
 ) -> tuple[Stmt, ...]:
     """What a thread adds up, one step after the other."""
     own = add(step, var("s"))
     body: list[Stmt] = []
     for n in range(2 * tiles[0]):
         place = placed(left, add(var("t1"), integer(8 * n)), own)
-        body.append(Let(f"a{n}", Cast(Load("a_shared", place, FLOAT16), FLOAT32)))
+        body.append(Let(f"a{n}", read("a_shared", place, kind)))
     for n in range(2 * tiles[1]):
         column = add(times(var("t2"), 2), integer(n // 2 * 8 + n % 2))
-        body.append(
-            Let(f"b{n}", Cast(Load("b_shared", placed(right, column, own), FLOAT16), FLOAT32))
-        )
+        body.append(Let(f"b{n}", read("b_shared", placed(right, column, own), kind)))
     for at, name in enumerate(names):
         tile, z = divmod(at, 4)
         i, j = divmod(tile, tiles[1])
         factors = Var(f"a{2 * i + z // 2}", FLOAT32), Var(f"b{2 * j + z % 2}", FLOAT32)
         product = Binary("*", *(factors[::-1] if mirrored else factors), FLOAT32)
         body.append(Set(name, Binary("+", Var(name, FLOAT32), product, FLOAT32)))
-    return (loop("s", steps, *body, mark="mma"),)
+    return (loop("s", kind.steps if steps is None else steps, *body, mark=kind.mark),)
+
+
+def read(name: str, place: tuple[Expr, ...], kind: MatrixProduct) -> Expr:
+    load = Load(name, place, kind.dtype)
+    return Cast(load, FLOAT32) if kind is F16 else load
 
 
 def multiplications(kernel: Kernel) -> list[WarpMultiply]:
     return [stmt for stmt in every_statement(kernel) if isinstance(stmt, WarpMultiply)]
 
 
+@both
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("right", LAYOUTS, ids=["straight", "across"])
 @pytest.mark.parametrize("left", LAYOUTS, ids=["straight", "across"])
 @pytest.mark.parametrize("tiles", SHAPES, ids=str)
 def test_loops(
-    tiles: tuple[int, int], left: tuple[int, int], right: tuple[int, int], mirrored: bool
+    tiles: tuple[int, int],
+    left: tuple[int, int],
+    right: tuple[int, int],
+    mirrored: bool,
+    kind: MatrixProduct,
 ) -> None:
     """A marked loop is the statement by hand, and means the same."""
 
     def marked(*arguments: Any) -> tuple[Stmt, ...]:
-        return sums(*arguments, mirrored=mirrored)
+        return sums(*arguments, mirrored=mirrored, kind=kind)
 
-    kernel = product_of(tiles, left, right, marked)
+    kernel = product_of(tiles, left, right, marked, kind)
     verify(kernel)
     made = multiply_by_warps(kernel)
-    assert made == product_of(tiles, left, right)
+    assert made == product_of(tiles, left, right, kind=kind)
     arrays = arrays_of(kernel)
     evaluate(kernel, arrays)
     np.testing.assert_array_equal(arrays["o"], expected(kernel, left, right))
@@ -235,7 +328,7 @@ def changed(kernel: Kernel, change: Any) -> Kernel:
     """The kernel with another body of its loops marked "mma"."""
 
     def each(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, For) and stmt.mark == "mma":
+        if isinstance(stmt, For) and stmt.mark in PRODUCT_OF_MARK:
             return change(stmt)
         return replace(stmt, body=tuple(map(each, stmt.body))) if hasattr(stmt, "body") else stmt
 
@@ -268,8 +361,11 @@ def test_loops_that_stay() -> None:
     plain = product_of((1, 1), multiply=sums)
     fewer = product_of((1, 1), multiply=lambda *a: sums(*a, steps=15))
     x0 = Set("x0", Const(0.0, FLOAT32))
+    of_floats = product_of((1, 1), multiply=lambda *a: sums(*a, kind=TF32), kind=TF32)
     kernels = {
         "fifteen steps": fewer,
+        "floats that may not be rounded": changed(of_floats, lambda f: replace(f, mark="mma")),
+        "lines at two floats": shared_as(of_floats, "a_shared", (16, 38)),
         "a sum less": changed(plain, lambda f: replace(f, body=f.body[:-1])),
         "a sum twice": changed(plain, lambda f: replace(f, body=(*f.body, f.body[-1]))),
         "another statement": changed(plain, lambda f: replace(f, body=(*f.body, x0))),
@@ -326,6 +422,11 @@ ILL_FORMED = {
     "no shared memory": (
         lambda s: replace(s, right=(replace(s.right[0], buffer="b"),)),
         "a tile is in no shared memory",
+    ),
+    "no product": (lambda s: replace(s, factors="bf16"), "no product is called 'bf16'"),
+    "halves as floats": (
+        lambda s: replace(s, factors="tf32"),
+        "'a_shared[0, k * 16]' is no element of float32",
     ),
     "axes": (lambda s: replace(s, right_axes=(1, 1)), "no tile of 'b_shared' has the axes (1, 1)"),
 }

@@ -35,10 +35,12 @@ TWO = "def two(float(N,M) a) -> (x, y) { x(i) +=! a(i,j)  y(i,j) = 2 * a(i,j) }"
 CHAIN = "def chain(float(N) a) -> (b, c) { b(i) = 2 * a(i)  c(i) = b(i+1) where i in 0:N-1 }"
 
 HH = "def hh(half(M,K) A, half(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+FF = "def ff(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 TENSOR_CORES = replace(GPU, shared=8192, thread_registers=128)
 
 SHAPES = {
     HH: {"A": (32, 32), "B": (32, 16)},
+    FF: {"A": (32, 32), "B": (32, 16)},
     MM: {"A": (12, 10), "B": (10, 16)},
     TWO: {"a": (6, 20)},
     CHAIN: {"a": (9,)},
@@ -64,10 +66,13 @@ class Bad:
     text: str = MM
     fusion: str = "min"
     device: tc.Device | tc.Gpu = DEVICE
+    tf32: bool = False
 
     @property
     def options(self) -> tc.Options:
-        return tc.Options(schedule=tc.ScheduleOptions(fusion=self.fusion))
+        return tc.Options(
+            schedule=tc.ScheduleOptions(fusion=self.fusion), gpu=tc.GpuOptions(tf32=self.tf32)
+        )
 
 
 def bind(loop: str, role: str, axis: str | None = None, **others: int) -> dict[str, Any]:
@@ -102,6 +107,28 @@ def by_warps(change: Callable[[Any], Any] = lambda action: action, **gpu: bool) 
     statements = ("S0.init", "S0", "S0.rounded")
     device = replace(TENSOR_CORES, **gpu)  # type: ignore[arg-type]
     return Bad(plan(part(*found, statements=statements)), HH, "auto", device)
+
+
+def by_rounding(change: Callable[[Any], Any] = lambda action: action, tf32: bool = True) -> Bad:
+    """A plan for tensor cores that round floats, of which each action is changed."""
+    kept = {"promote": "C.s0"}, {"role": "mma"}, {"tile": "k"}, {"promote": "A"}, {"promote": "B"}
+    others = (
+        {"promote": "C", "scope": "register", "inside": "j mod 8 div 2"},
+        bind("k mod 8", "mma_tf32"),
+        {"tile": "k", "sizes": [32, 8]},
+        {"promote": "A", "scope": "shared", "inside": "k div 32", "pitch": 36},
+        {"promote": "B", "scope": "shared", "inside": "k div 32", "pitch": 24},
+    )
+
+    def changed(action: Any) -> Any:
+        for fields, other in zip(kept, others, strict=True):
+            if fields.items() <= action.items():
+                return change(other)
+        return change(action)
+
+    found = json.loads(by_warps(changed).plan)
+    found["parts"][0]["statements"] = ["S0.init", "S0"]
+    return Bad(json.dumps(found), FF, "auto", TENSOR_CORES, tf32)
 
 
 def without(**fields: Any) -> Callable[[Any], Any]:
@@ -234,6 +261,21 @@ BAD = {
     "mma_from_memory": by_warps(without(promote="A")),
     "mma_of_what_was_converted": by_warps(with_field("promote", "B", as_stored=False)),
     "mma_with_odd_lines": by_warps(with_field("promote", "A", pitch=36)),
+    "mma_tf32_without_the_option": by_rounding(tf32=False),
+    "mma_tf32_of_sixteen_steps": by_rounding(
+        lambda action: {
+            "tile": {**action, "sizes": [32, 16]} if action.get("tile") == "k" else action,
+            "bind": {**action, "bind": "k mod 16"} if "tf32" in str(action) else action,
+        }.get(next(iter(action)), action)
+    ),
+    "mma_tf32_with_odd_lines": by_rounding(with_field("promote", "A", pitch=35)),
+    "mma_tf32_as_halves": by_rounding(with_field("role", "mma_tf32", role="mma")),
+    "mma_tf32_of_halves": replace(
+        by_warps(
+            lambda action: {**action, "role": "mma_tf32"} if action.get("role") == "mma" else action
+        ),
+        tf32=True,
+    ),
     "as_stored_in_registers": by_warps(with_field("promote", "C.s0", as_stored=True)),
 }
 
@@ -275,7 +317,8 @@ def test_the_repair_works(name: str) -> None:
     inputs = {n: rng.random(shape).astype(dtype) for n, shape in SHAPES[bad.text].items()}
     options = replace(bad.options, plan=found)
     results = evaluate_kernel(bad.text, inputs, options=options, device=bad.device)
-    expected, bounds = tc.interpret(bad.text, inputs), tc.error_bound(bad.text, inputs)
+    expected = tc.interpret(bad.text, inputs)
+    bounds = tc.error_bound(bad.text, inputs, options=bad.options)
     many = isinstance(expected, tuple)
     for result, value, bound in zip(
         results.values(),

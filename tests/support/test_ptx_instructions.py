@@ -554,16 +554,18 @@ def test_matrices_of_a_warp(count: int, transposed: str) -> None:
         assert found[lane, matrix, half] == rows[(matrix, *place)]
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("kind", ["f16", "bf16", "tf32"])
 def test_products_of_a_warp(kind: str) -> None:
-    """A and B by ldmatrix, as the manual's example has it, against numpy's product."""
-    rng = np.random.default_rng(16)
-    a, b = rng.integers(-8, 9, (16, 16)), rng.integers(-8, 9, (8, 16))
+    """A and B by ldmatrix, as the manual's example has it, against numpy's product. A row has 32
+    bytes."""
+    rng, steps = np.random.default_rng(16), 8 if kind == "tf32" else 16
+    a, b = rng.integers(-8, 9, (16, steps)), rng.integers(-8, 9, (8, steps))
 
     def halves(x: Any) -> Any:
         if kind == "f16":
             return x.astype(np.float16).view(np.uint16)
-        return (x.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+        words = x.astype(np.float32).view(np.uint32)
+        return words.view(np.uint16) if kind == "tf32" else (words >> np.uint32(16)).astype("u2")
 
     content = np.zeros(32 * 8 * 4, np.uint16)
     content[:256], content[256:384] = halves(a).ravel(), halves(b).ravel()
@@ -589,12 +591,29 @@ def test_products_of_a_warp(kind: str) -> None:
     mad.wide.u32 %d12, %r6, 32, %d1;  mad.wide.u32 %d12, %r7, 8, %d12;
     ld.global.v2.f32 {{%f0, %f1}}, [%d12];
     ld.global.v2.f32 {{%f2, %f3}}, [%d12+256];
-    mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{%f0, %f1, %f2, %f3}},
+    mma.sync.aligned.m16n8k{steps}.row.col.f32.{kind}.{kind}.f32 {{%f0, %f1, %f2, %f3}},
         {{%r10, %r11, %r12, %r13}}, {{%r14, %r15}}, {{%f0, %f1, %f2, %f3}};
     st.global.v2.f32 [%d12], {{%f0, %f1}};
     st.global.v2.f32 [%d12+256], {{%f2, %f3}};
     """
     assert (launched(body, content, c)[1] == a @ b.T + c).all()
+
+
+def test_rounding_to_tf32() -> None:
+    """Ties away from 0, numbers below 2**-126 to multiples of 2**-136; the largest are infinite."""
+    eleven = np.float32([1 + 2.0**-10, 1 + 2.0**-11, 1 + 2.0**-11 - 2.0**-23, 2 - 2.0**-23])
+    few = np.float32([2.0**-137, 2.0**-137 - 2.0**-149, 3.4028e38, np.inf, -0.0])
+    x = np.concatenate([eleven, few, -eleven, -few, np.zeros(14, np.float32)]).astype(np.float32)
+    body = """
+    mad.wide.u32 %d10, %r0, 4, %d0;  mad.wide.u32 %d11, %r0, 4, %d1;
+    ld.global.f32 %f0, [%d10];
+    cvt.rna.tf32.f32 %r1, %f0;
+    st.global.u32 [%d11], %r1;
+    """
+    found = launched(body, x, np.zeros(32, np.uint32))[1].view(np.float32)
+    rounded = [1 + 2.0**-10, 1 + 2.0**-10, 1, 2, 2.0**-136, 0.0, np.inf, np.inf, -0.0]
+    wanted = np.float32([*rounded, *(-value for value in rounded)])
+    np.testing.assert_array_equal(found[:18].view(np.uint32), wanted.view(np.uint32))
 
 
 ASYNC = """
@@ -672,6 +691,14 @@ ERRORS = {
         "{%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f0, %f1, %f2, %f3}: only a part of a warp meets it; "
         "block (0, 0, 0), thread (0, 0, 0)",
     ),
+    "a factor that is not rounded": (
+        "mov.u32 %r1, 0x3f800000;\nadd.u32 %r1, %r1, %r0;\n"
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%f0, %f1, %f2, %f3}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%f0, %f1, %f2, %f3};",
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f0, %f1, %f2, %f3}, "
+        "{%r1, %r1, %r1, %r1}, {%r1, %r1}, {%f0, %f1, %f2, %f3}: a factor is not rounded to tf32; "
+        "block (0, 0, 0), thread (1, 0, 0)",
+    ),
     "a barrier in part": (
         "setp.eq.s32 %p1, %r0, 3;\n@%p1 bra $out;\nbar.sync 0;\n$out:",
         "bar.sync 0: a part of the block does not meet this barrier; "
@@ -732,8 +759,9 @@ def test_endless_loops(monkeypatch: pytest.MonkeyPatch) -> None:
         "add.rz.f64 %d1, %d2, %d3;",
         "lop3.b32 %r1, %r2, %r3, %r4, 96;",
         "bar.sync 1, 64;",
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f0}, {%r1}, {%r2}, {%f0};",
-        "cvt.rna.tf32.f32 %r1, %f1;",
+        "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%f0}, {%r1}, {%r2}, {%f0};",
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0}, {%r1}, {%r2}, {%f0};",
+        "cvt.rn.tf32.f32 %r1, %f1;",
     ],
 )
 def test_what_it_cannot_read(text: str) -> None:

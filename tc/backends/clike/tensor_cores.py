@@ -1,19 +1,24 @@
 """How CUDA C++ multiplies matrices by the threads of a warp: PTX for ldmatrix and mma.sync.
 
-Each thread gives the address of a line of eight halves, and gets its part of 8 x 8 matrices; which
-line is that of which thread follows from where the instructions want rows ("Matrix Fragments for
-mma.m16n8k16" and "ldmatrix" in the PTX ISA).
+Each thread gives the address of a line of 16 bytes, and gets its words of eight lines at a time;
+which line is that of which thread follows from where the instructions want rows ("Matrix Fragments
+for mma.m16n8k16", "mma.m16n8k8" and "ldmatrix" in the PTX ISA). A word is of two neighbours of a
+line, or one float: of lines of steps, ldmatrix gives what is wanted; of other lines, it turns
+halves around, and of floats threads read the words themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from tc.backends.clike.dialect import Context
 from tc.backends.clike.scalars import element
+from tc.dtypes import FLOAT32
 from tc.kernel import ir
 from tc.kernel.folding import plus
+from tc.kernel.matrix_products import F16, PRODUCTS, TF32, MatrixProduct
 
 _LANE_HELPER = """
 static __device__ inline unsigned int tc_lane()
@@ -24,22 +29,42 @@ static __device__ inline unsigned int tc_lane()
 }
 """.strip()
 
-_MULTIPLY = """
-// adds the products of 16 rows of a and 8 rows of b, all of 16 halves
-static __device__ inline void tc_multiply(float& c0, float& c1, float& c2, float& c3,
+_HELD = {F16.name: ("halves", "unsigned short"), TF32.name: ("floats", "float")}
+"""What tiles hold, in words, and as a type of CUDA C++."""
+
+
+def _multiply(product: MatrixProduct) -> str:
+    """The function that adds products to four results."""
+    name, shape = product.name, f"m16n8k{product.steps}"
+    return f"""
+// adds the products of 16 rows of a and 8 rows of b, all of {product.steps} {_HELD[name][0]}
+static __device__ inline void {_MULTIPLY[name]}(float& c0, float& c1, float& c2, float& c3,
     const unsigned int (&a)[4], unsigned int b0, unsigned int b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+{{
+    asm volatile("mma.sync.aligned.{shape}.row.col.f32.{name}.{name}.f32 "
+        "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
         : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}}
+""".strip()
+
+
+_MULTIPLY = {F16.name: "tc_multiply", TF32.name: "tc_multiply_tf32"}
+
+_ROUNDED = """
+// to 10 bits of mantissa, ties away from zero
+static __device__ inline unsigned int tc_to_tf32(float value)
+{
+    unsigned int rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
+    return rounded;
 }
 """.strip()
 
 
-def _load(name: str, count: int, transposed: str) -> str:
-    """The function that loads so many 8 x 8 matrices of halves; each thread of a warp gives a line
-    of one of these."""
+def _load(name: str, count: int, transposed: str, element: str) -> str:
+    """The function that loads the words of so many times eight lines of elements; each thread of a
+    warp gives a line of these."""
     words = [f"to[{n}]" for n in range(count)]
     registers = ", ".join(f"%{n}" for n in range(count))
     targets = ", ".join(f'"=r"({word})' for word in words)
@@ -47,7 +72,7 @@ def _load(name: str, count: int, transposed: str) -> str:
     address = '"r"((unsigned int)__cvta_generic_to_shared(line))'
     return "\n".join([
         f"static __device__ inline void {name}{count}(",
-        f"    unsigned int (&to)[{count}], const unsigned short* line)",
+        f"    unsigned int (&to)[{count}], const {element}* line)",
         "{",
         f'    asm volatile("{instruction} {{{registers}}}, [%{count}];"',
         f'        : {targets} : {address} : "memory");',
@@ -56,26 +81,55 @@ def _load(name: str, count: int, transposed: str) -> str:
 
 
 _LOAD, _LOAD_TRANSPOSED = "tc_load_matrix_x", "tc_load_transposed_x"
+_LOAD_FLOATS = "tc_load_floats_x"
 
 HELPERS: Mapping[str, str] = {
     "tc_lane": _LANE_HELPER,
-    **{f"{_LOAD}{count}": _load(_LOAD, count, "") for count in (2, 4)},
-    **{f"{_LOAD_TRANSPOSED}{n}": _load(_LOAD_TRANSPOSED, n, ".trans") for n in (2, 4)},
-    "tc_multiply": _MULTIPLY,
+    "tc_to_tf32": _ROUNDED,
+    **{
+        f"{name}{count}": _load(name, count, transposed, _HELD[product.name][1])
+        for name, transposed, product in (
+            (_LOAD, "", F16),
+            (_LOAD_TRANSPOSED, ".trans", F16),
+            (_LOAD_FLOATS, "", TF32),
+        )
+        for count in (2, 4)
+    },
+    **{_MULTIPLY[product.name]: _multiply(product) for product in PRODUCTS.values()},
 }
 """The functions by their names."""
 
 _LANE = "tc_lane()"
-_LEFT = (
-    (f"{_LANE} % 16", f"{_LANE} / 16 * 8"),
-    (f"{_LANE} / 8 % 2 * 8", f"({_LANE} % 8 + {_LANE} / 16 * 8)"),
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The left tile, or two right tiles that are neighbours.
+
+    `lines`: of the line that a thread names, the row and the step where it begins, where lines are
+    rows and where they are steps; L stands for the elements of a line. `words`: the rows, and the
+    steps in halves of all, by which the words of a thread are apart from its first."""
+
+    lines: tuple[tuple[str, str], tuple[str, str]]
+    words: tuple[tuple[int, int], ...]
+
+
+_LEFT = _Side(
+    (
+        (f"{_LANE} % 16", f"{_LANE} / 16 * L"),
+        (f"{_LANE} / 8 % 2 * 8", f"({_LANE} % 8 + {_LANE} / 16 * 8)"),
+    ),
+    ((0, 0), (8, 0), (0, 1), (8, 1)),
 )
-_RIGHT = (
-    (f"({_LANE} / 16 * 8 + {_LANE} % 8)", f"{_LANE} / 8 % 2 * 8"),
-    (f"{_LANE} / 16 * 8", f"{_LANE} % 16"),
+_RIGHT = _Side(
+    (
+        (f"({_LANE} / 16 * 8 + {_LANE} % 8)", f"{_LANE} / 8 % 2 * L"),
+        (f"{_LANE} / 16 * 8", f"{_LANE} % 16"),
+    ),
+    ((0, 0), (0, 1), (8, 0), (8, 1)),
 )
-"""Of the line that a thread names, the row and the step where it begins, in a left tile and in two
-right tiles: where the lines are rows, and where they are steps."""
+_OWN_WORD = f"{_LANE} / 4", f"{_LANE} % 4"
+"""The row and the step of the first word of a thread, where words are floats."""
 
 
 def multiply_lines(stmt: ir.WarpMultiply, context: Context) -> Iterator[str]:
@@ -83,17 +137,17 @@ def multiply_lines(stmt: ir.WarpMultiply, context: Context) -> Iterator[str]:
     left, right = _loads(stmt.left), _in_pairs(_loads(stmt.right), stmt.right_axes[0])
     yield "{"
     for n, tile in enumerate(left):
-        yield from _loaded(f"tc_left{n}", 4, tile, stmt.left_axes, _LEFT, context)
+        yield from _loaded(f"tc_left{n}", 4, tile, stmt.left_axes, _LEFT, stmt.product, context)
     for n, tiles in enumerate(right):
-        count = 2 * len(tiles)
-        yield from _loaded(f"tc_right{n}", count, tiles[0], stmt.right_axes, _RIGHT, context)
+        own = f"tc_right{n}", 2 * len(tiles), tiles[0], stmt.right_axes, _RIGHT
+        yield from _loaded(*own, stmt.product, context)
     places = [(n, 2 * m) for n, tiles in enumerate(right) for m in range(len(tiles))]
     names = context.names.variables
     each = (stmt.sums[at : at + ir.RESULTS] for at in range(0, len(stmt.sums), ir.RESULTS))
     for (a, (b, m)), sums in zip(product(range(len(left)), places), each, strict=True):
         results = ", ".join(names[name] for name in sums)
         other = f"tc_right{b}[{m}], tc_right{b}[{m + 1}]"
-        yield f"    tc_multiply({results}, tc_left{a}, {other});"
+        yield f"    {_MULTIPLY[stmt.factors]}({results}, tc_left{a}, {other});"
     yield "}"
 
 
@@ -102,18 +156,38 @@ def _loaded(
     count: int,
     tile: ir.Load,
     axes: tuple[int, ...],
-    lines: tuple[tuple[str, str], tuple[str, str]],
+    side: _Side,
+    product: MatrixProduct,
     context: Context,
 ) -> Iterator[str]:
-    """The declaration of a fragment of so many 8 x 8 matrices, and how it is loaded."""
+    """The declaration of a fragment of so many words, and how it is loaded and rounded."""
     is_across = axes[0] == len(tile.indices) - 1
-    strides = context.buffers[tile.buffer].strides
-    places = zip(lines[is_across], (strides[axis] for axis in axes), strict=True)
-    terms = [text if stride == 1 else f"{text} * {stride}" for text, stride in places]
-    function = _LOAD_TRANSPOSED if is_across else _LOAD
-    line = " + ".join([f"&{element(tile.buffer, tile.indices, context)}", *terms])
+    strides = [context.buffers[tile.buffer].strides[axis] for axis in axes]
+    is_float = product.dtype == FLOAT32
+    places = _OWN_WORD if is_across and is_float else side.lines[is_across]
+    terms = [
+        _times(text.replace("L", str(product.line)), n)
+        for text, n in zip(places, strides, strict=True)
+    ]
+    first = " + ".join([f"&{element(tile.buffer, tile.indices, context)}", *terms])
+    if is_across and is_float:
+        apart = [
+            row * strides[0] + half * product.steps // 2 * strides[1] for row, half in side.words
+        ]
+        words = ", ".join(f"tc_to_tf32({name}_at[{n}])" for n in apart[:count])
+        yield f"    const float* {name}_at = {first};"
+        yield f"    const unsigned int {name}[{count}] = {{{words}}};"
+        return
+    function = _LOAD_FLOATS if is_float else _LOAD_TRANSPOSED if is_across else _LOAD
     yield f"    unsigned int {name}[{count}];"
-    yield f"    {function}{count}({name}, {line});"
+    yield f"    {function}{count}({name}, {first});"
+    if product.rounds:
+        for n in range(count):
+            yield f"    {name}[{n}] = tc_to_tf32(__uint_as_float({name}[{n}]));"
+
+
+def _times(text: str, stride: int) -> str:
+    return text if stride == 1 else f"{text} * {stride}"
 
 
 def _loads(tiles: Sequence[ir.Expr]) -> list[ir.Load]:

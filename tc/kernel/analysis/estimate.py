@@ -106,8 +106,8 @@ def _count_block(
                 for expr in ir.own_expressions(stmt):
                     _count(expr, times, counts, is_subscript=True)
                 counts.loads[source] += times * count
-            case ir.WarpMultiply(sums=sums):
-                counts.flops += 2 * times * len(sums) * ir.MULTIPLIED_STEPS
+            case ir.WarpMultiply(sums=sums, product=product):
+                counts.flops += 2 * times * len(sums) * product.steps
         _count_block(ir.inner_statements(stmt), repeated, inner, counts)
 
 

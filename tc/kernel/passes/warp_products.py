@@ -1,7 +1,8 @@
 """Products of matrices by the threads of a warp: loops of sums become statements, and back.
 
-A loop over some steps of sums of products of halves is a WarpMultiply where its threads have the
-results that the hardware gives them, and both operands are in shared memory.
+A loop over some steps of sums of products of halves, or of floats that may be rounded, is a
+WarpMultiply where its threads have the results that the hardware gives them, and both operands are
+in shared memory.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from tc.affine.forms import Form, divisor_of
-from tc.dtypes import FLOAT16, FLOAT32, INT64
+from tc.dtypes import FLOAT32, INT64, UINT32, DType
 from tc.kernel import ir, rebuild
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, integer, of_form
+from tc.kernel.matrix_products import KEPT, PRODUCT_OF_MARK, ROUNDED_UP, MatrixProduct
 from tc.kernel.passes.exchanges import thread_number
 from tc.kernel.rebuild import LocalNames, Stmts, same_or
 from tc.kernel.walk import assigned_in, declared, iterations, names_in
@@ -26,8 +28,9 @@ _Places = Form[ir.Expr, int]
 
 
 def multiply_by_warps(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel with a WarpMultiply in the place of each loop marked "mma" that is one; of others
-    the mark is dropped. The threads along x and y are COLUMN_THREADS and ROW_THREADS."""
+    """The kernel with a WarpMultiply in the place of each loop with the mark of a product that is
+    one; of others the mark is dropped. The threads along x and y are COLUMN_THREADS and
+    ROW_THREADS."""
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
 
     def launch(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
@@ -39,7 +42,7 @@ def multiply_by_warps(kernel: ir.Kernel) -> ir.Kernel:
             return same_or(block, (each(inner, together) for inner in block))
 
         def each(inner: ir.Stmt, together: bool) -> ir.Stmt:
-            if isinstance(inner, ir.For) and inner.mark == "mma":
+            if isinstance(inner, ir.For) and inner.mark in PRODUCT_OF_MARK:
                 found = _multiplied(inner, lane, buffers) if lane and together else None
                 return replace(inner, mark="") if found is None else found
             alike = lane is not None and all(map(lane.is_alike, ir.own_expressions(inner)))
@@ -88,6 +91,7 @@ class _Tile:
     dimensions of rows and of steps."""
 
     buffer: str
+    dtype: DType
     places: tuple[_Places, ...]
     axes: tuple[int, int]
 
@@ -95,7 +99,7 @@ class _Tile:
         """The tile whose first row is so many rows on."""
         own = enumerate(self.places)
         forms = (form.shifted(row) if n == self.axes[0] else form for n, form in own)
-        return ir.Load(self.buffer, tuple(map(of_form, forms)), FLOAT16)
+        return ir.Load(self.buffer, tuple(map(of_form, forms)), self.dtype)
 
 
 def _multiplied(
@@ -105,7 +109,8 @@ def _multiplied(
     known: dict[str, ir.Expr] = {}
     sums: dict[tuple[int, int], str] = {}
     tiles: list[tuple[_Tile, _Tile]] = []
-    if iterations(loop) != range(ir.MULTIPLIED_STEPS):
+    made_of = PRODUCT_OF_MARK[loop.mark]
+    if iterations(loop) != range(made_of.steps):
         return None
     for stmt in loop.body:
         match stmt:
@@ -135,8 +140,9 @@ def _multiplied(
     columns = _pairs({column for _, column in sums}, 1)
     if not rows or not columns or len(sums) < ir.RESULTS * len(rows) * len(columns):
         return None
-    if not all(_is_aligned(t, found, buffers) for t, found in ((left, rows), (right, columns))):
-        return None
+    for tile, found in ((left, rows), (right, columns)):
+        if not _is_aligned(tile, found, buffers, made_of.line):
+            return None
     return ir.WarpMultiply(
         tuple(
             sums[row + shift, column + next_]
@@ -147,6 +153,7 @@ def _multiplied(
         tuple(map(right.at, columns)),
         left.axes,
         right.axes,
+        made_of.name,
     )
 
 
@@ -161,11 +168,9 @@ def _operand(
     it is a left tile; None for what is read in another way."""
     if isinstance(expr, ir.Var):
         expr = known.get(expr.name, expr)
-    match expr:
-        case ir.Cast(operand=ir.Load() as load) if load.dtype == FLOAT16:
-            pass
-        case _:
-            return None
+    load = expr.operand if isinstance(expr, ir.Cast) else expr
+    if not isinstance(load, ir.Load) or load.dtype != PRODUCT_OF_MARK[loop.mark].dtype:
+        return None
     if buffers[load.buffer].role != "shared":
         return None
     step = ir.Var(loop.var, INT64)
@@ -190,7 +195,8 @@ def _operand(
         places.append(rest)
     if len(axes) < 2 or len(load.indices) - 1 not in axes.values():
         return None
-    return _Tile(load.buffer, tuple(places), (axes["rows"], axes["steps"])), number, is_left
+    tile = _Tile(load.buffer, load.dtype, tuple(places), (axes["rows"], axes["steps"]))
+    return tile, number, is_left
 
 
 def _pairs(numbers: set[int], apart: int) -> tuple[int, ...]:
@@ -210,14 +216,16 @@ def _pairs(numbers: set[int], apart: int) -> tuple[int, ...]:
     return tuple(firsts)
 
 
-def _is_aligned(tile: _Tile, rows: Sequence[int], buffers: Mapping[str, ir.Buffer]) -> bool:
-    """Whether the lines of a tile, at some first rows, begin at multiples of ALIGNED_ELEMENTS."""
+def _is_aligned(
+    tile: _Tile, rows: Sequence[int], buffers: Mapping[str, ir.Buffer], line: int
+) -> bool:
+    """Whether the lines of a tile, at some first rows, begin at multiples of `line` elements."""
     last = len(tile.places) - 1
     form = tile.places[-1]
     numbers = [divisor_of(form), *buffers[tile.buffer].strides[:-1]]
     shifts = rows if tile.axes[0] == last else (0,)
     numbers += (form.constant + shift for shift in shifts)
-    return not any(number % ir.ALIGNED_ELEMENTS for number in numbers)
+    return not any(number % line for number in numbers)
 
 
 # --- without such hardware ----------------------------------------------------------------------
@@ -259,13 +267,29 @@ def _apart(stmt: ir.WarpMultiply, lane: ir.Expr, names: LocalNames) -> Iterator[
                 indices[axes[0]] = binary("+", indices[axes[0]], number)
                 indices[axes[1]] = binary("+", indices[axes[1]], step)
                 local = ir.Var(names.fresh(tile.buffer), FLOAT32)
-                body.append(
-                    ir.Let(local.name, ir.Cast(replace(tile, indices=tuple(indices)), FLOAT32))
-                )
+                element = replace(tile, indices=tuple(indices))
+                body += _factor(local.name, element, stmt.product, names)
                 held[-1][-1].append(local)
     left, right = held
     pairs = (pair for a, b in product(left, right) for pair in product(a, b))
     for name, (a, b) in zip(stmt.sums, pairs, strict=True):
         new = ir.Binary("+", ir.Var(name, FLOAT32), ir.Binary("*", a, b, FLOAT32), FLOAT32)
         body.append(ir.Set(name, new))
-    yield ir.For(step.name, integer(0), integer(ir.MULTIPLIED_STEPS), tuple(body))
+    yield ir.For(step.name, integer(0), integer(stmt.product.steps), tuple(body))
+
+
+def _factor(
+    name: str, element: ir.Load, made_of: MatrixProduct, names: LocalNames
+) -> Iterator[ir.Stmt]:
+    """Declares a local that is what a product multiplies of an element."""
+    if not made_of.rounds:
+        yield ir.Let(name, ir.Cast(element, FLOAT32))
+        return
+    read = ir.Var(names.fresh(element.buffer), FLOAT32)
+    yield ir.Let(read.name, element)
+    half, kept = (ir.Const(bits, UINT32) for bits in (ROUNDED_UP, KEPT))
+    carried = ir.Binary("+", ir.Bits(read, UINT32), half, UINT32)
+    rounded = ir.Bits(ir.Binary("&", carried, kept, UINT32), FLOAT32)
+    magnitude = ir.Call("fabs", (read,), FLOAT32)
+    is_finite = ir.Compare("<", magnitude, ir.Const(float("inf"), FLOAT32))
+    yield ir.Let(name, ir.Select(is_finite, rounded, read, FLOAT32))

@@ -12,6 +12,8 @@ from tc.plan import (
     AXES,
     BLOCK,
     MAX_ACTION_NUMBER,
+    MMA,
+    MMA_TF32,
     SERIAL,
     THREAD,
     Bind,
@@ -260,7 +262,10 @@ def apply_bind(tree: Node, action: Bind, target: Target) -> Edit:
     """The tree with a role for a loop, and the loop that has it."""
     if action.role not in target.roles:
         names = ", ".join(target.roles)
-        raise BackendError(f"no role {action.role!r} on this target; there are {names}")
+        needs = ""
+        if action.role == MMA_TF32 and MMA in target.roles:
+            needs = ": factors of floats are rounded with GpuOptions(tf32=True) alone"
+        raise BackendError(f"no role {action.role!r} on this target{needs}; there are {names}")
     launched = action.role in (BLOCK, THREAD)
     if launched and action.axis not in AXES:
         raise BackendError(f"a loop of role {action.role!r} has an axis: {', '.join(AXES)}")

@@ -17,11 +17,13 @@ from tc.dtypes import INT64, compute_dtype
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, integer, of_form
 from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
+from tc.kernel.matrix_products import F16, TF32
 from tc.kernel.verify import verify
 from tc.kernel.walk import loaded_in, stored_in
 from tc.plan import (
     BLOCK,
     MMA,
+    MMA_TF32,
     PACKED,
     PARALLEL,
     REGISTER,
@@ -84,7 +86,7 @@ from tc.polyhedral.scop.scop import Scop, ScopStatement
 MAX_LOOPS = 8
 """A nest has no more loops: Python nests 20 blocks at most, of two nests and what is in them."""
 
-_MARKS = {UNROLL: "unroll", VECTOR: "vector", MMA: "mma"}
+_MARKS = {UNROLL: "unroll", VECTOR: "vector", MMA: F16.mark, MMA_TF32: TF32.mark}
 
 
 def lower_schedule(

@@ -18,7 +18,7 @@ from typing import Any
 from tc.gpu import REGISTERS_BESIDE, Gpu
 from tc.kernel.ir import GRID
 from tc.options import GpuOptions
-from tc.plan import AXES, BLOCK, MMA, REGISTER, SERIAL, THREAD, UNROLL, Bind, Sink
+from tc.plan import AXES, BLOCK, REGISTER, SERIAL, THREAD, UNROLL, Bind, Sink
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import MOST_ORDERED, Draft
 from tc.polyhedral.codegen.launches import launch_sizes
@@ -202,13 +202,12 @@ class _Mapper:
         return order_for_lanes(members, statements, self.draft.info, self.gpu.warp)
 
     def _by_warps(self, members: tuple[Member, ...], inside: Node, names: tuple[str, ...]) -> bool:
-        """Maps a sum of products of halves to tensor cores, where there are any and options leave
-        the tile to tc; whether there is such a sum."""
+        """Maps a sum of products to tensor cores, where there are any for its type and options
+        leave the tile to tc; whether there is such a sum."""
         given = (self.options.tile, self.options.blocks, self.options.threads)
         allowed = self.options.shared is not False and self.options.private is not False
         is_alone = len(in_order(self.draft.tree)) == 1
-        is_able = MMA in self.draft.target.roles
-        if given != (None, None, None) or not allowed or not is_alone or not is_able:
+        if given != (None, None, None) or not allowed or not is_alone:
             return False
         found = self._matrices(members, inside, names)
         if found is None:
@@ -247,8 +246,10 @@ class _Mapper:
             own = tuple(leaves(branch))
             if isinstance(branch, Band) and len(own) == 1:
                 found = matrix_sum(info.scop.statement(own[0]), members, branch.members, info)
-                tile = found and best_warp_tile(found, self.gpu, room)
-                if found and tile and self.draft.decide_whether("tensor cores", names):
+                if found is None or found.product.mark not in self.draft.target.roles:
+                    continue
+                tile = best_warp_tile(found, self.gpu, room)
+                if tile and self.draft.decide_whether("tensor cores", names):
                     others = partial(warp_tiles, found, self.gpu, room)
                     tile = self.draft.decide("tile of warps", names, tile, others)
                     return TileOfMatrices(found, tile)

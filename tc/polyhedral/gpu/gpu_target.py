@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tc.gpu import Gpu
-from tc.kernel.ir import WARP
 from tc.kernel.pass_manager import PassContext
 from tc.kernel.passes.pass_list import GPU_PASSES
 from tc.options import Options
-from tc.plan import AXES, BLOCK, MMA, REGISTER, SERIAL, SHARED, THREAD, UNROLL
+from tc.plan import AXES, BLOCK, MMA, MMA_TF32, REGISTER, SERIAL, SHARED, THREAD, UNROLL
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.gpu.barriers import place_barriers
@@ -58,7 +57,9 @@ class GpuTarget(Target):
         return PassContext(lanes_bits=0, unroll_limit=UNROLLED if wanted is None else wanted)
 
     def wanted(self, options: Options) -> GpuTarget:
-        return replace(self, at_once=options.gpu.single_kernel and self.device.cooperative)
+        at_once = options.gpu.single_kernel and self.device.cooperative
+        roles = (*self.roles, *[MMA_TF32] * options.gpu.tf32)
+        return replace(self, at_once=at_once, roles=roles)
 
     def choose(
         self, tree: Node, info: AccessInfo, dependences: Dependences, options: Options
@@ -93,7 +94,7 @@ def gpu_target(gpu: Gpu) -> GpuTarget:
     >>> gpu_target(Gpu()).room("shared")
     49152
     """
-    matrices = (MMA,) if gpu.tensor_cores and gpu.warp == WARP else ()
+    matrices = (MMA,) if gpu.multiplies_matrices else ()
     return GpuTarget(
         device=gpu,
         roles=(SERIAL, UNROLL, BLOCK, THREAD, *matrices),

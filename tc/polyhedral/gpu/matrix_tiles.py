@@ -1,8 +1,8 @@
 """The tiles of sums that tensor cores compute: the cheapest of some, by cycles of a multiprocessor.
 
 Warps share the rows and columns of a block's tile; each has some tiles of 16 rows and some of 8
-columns, whose results are in registers, and reads operands of 16 steps at a time from shared
-memory.
+columns, whose results are in registers, and reads operands of some steps at a time from shared
+memory: 16 of halves, 8 of floats.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
+from tc.dtypes import FLOAT32
 from tc.gpu import Gpu, bytes_in_shared
-from tc.kernel.ir import ALIGNED_ELEMENTS, LEFT_ROWS, MULTIPLIED_STEPS, RESULTS, RIGHT_ROWS
+from tc.kernel.ir import LEFT_ROWS, RESULTS, RIGHT_ROWS
+from tc.kernel.matrix_products import F16, LINE_BYTES, MatrixProduct
 from tc.kernel.passes.loads_ahead import MOST_BYTES_AHEAD
-from tc.plan import ASYNC, MMA, SHARED, Promote
+from tc.plan import ASYNC, SHARED, Promote
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
 from tc.polyhedral.gpu.costs import (
@@ -30,27 +32,36 @@ from tc.polyhedral.gpu.tensor_cores import COLUMN_DIGITS, ROW_DIGITS, factors_of
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access, ScopStatement
 
-HALF_BYTES, ROW_OF_BANKS = 2, 128
-"""Bytes of an element, and bytes that shared memory serves in a cycle."""
+ROW_OF_BANKS = 128
+"""Bytes that shared memory serves in a cycle."""
 
 FRAGMENT_CYCLES, COPY_CYCLES = 4, 3
-"""For which shared memory is busy with four 8 x 8 matrices of a warp, and, with the cache before
-it, with what is copied for each cycle in which that is stored."""
+"""For which shared memory is busy with four fragments of 8 lines of a warp, and, with the cache
+before it, with what is copied for each cycle in which that is stored."""
+
+WORDS_AT_ONCE = 4
+"""Words of fragments that one instruction loads; where floats lie across lines, it loads one."""
+
+ROUNDING_INSTRUCTIONS = 2
+"""Instructions in which a thread rounds a float to tf32."""
 
 MOST_WARPS = 8
 
 
 @dataclass(frozen=True)
 class MatrixSum:
-    """A statement that adds up products of halves: the `extents` of its loops over rows and columns
-    of results and over steps, and the variables of the three loops; how many such sums there are
-    (`batch`), and how often the steps run (`outer_steps`)."""
+    """A statement that adds up products: the `extents` of its loops over rows and columns of
+    results and over steps, and the variables of the three loops; how many such sums there are
+    (`batch`), and how often the steps run (`outer_steps`). Of each operand, `across` says whether
+    its lines in memory are not of steps."""
 
     statement: str
     extents: tuple[int, int, int]
     variables: tuple[str, str, str]
     batch: int
     outer_steps: int
+    product: MatrixProduct = F16
+    across: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True)
@@ -74,22 +85,37 @@ class WarpTile:
         rows, columns = self.own
         return self.warps[0] * rows * LEFT_ROWS, self.warps[1] * columns * RIGHT_ROWS
 
-    def shared(self, operand: int) -> int:
+    def shared(self, operand: int, product: MatrixProduct) -> int:
         """Bytes of shared memory of the left or the right operand, whichever way it lies."""
         count = self.sizes[operand]
-        lines = (count, self.steps), (self.steps, count)
-        return max(HALF_BYTES * n * pitch_of(length) for n, length in lines)
+        lines = (count, self.steps, False), (self.steps, count, True)
+        return max(
+            product.dtype.bytes * n * pitch_of(length, product, across=across)
+            for n, length, across in lines
+        )
 
 
-def pitch_of(length: int) -> int:
-    """The room for a line of a tile: an odd number of groups of halves, so that the lines that
-    eight threads read lie in different banks.
+def pitch_of(length: int, product: MatrixProduct = F16, *, across: bool = False) -> int:
+    """The room for a line of a tile, in elements: an odd number of groups, so that what threads
+    read at once lies in different banks. A group is a line of 16 bytes of which eight threads read
+    one each or, where threads read words across lines (`reads_words`), the eight words in each of
+    four lines.
 
     >>> pitch_of(64), pitch_of(72), pitch_of(128)
     (72, 72, 136)
+    >>> from tc.kernel.matrix_products import TF32
+    >>> pitch_of(64, TF32), pitch_of(64, TF32, across=True)
+    (68, 72)
     """
-    groups = -(-length // ALIGNED_ELEMENTS)
-    return (groups + (groups % 2 == 0)) * ALIGNED_ELEMENTS
+    group = RIGHT_ROWS if reads_words(product, across) else product.line
+    groups = -(-length // group)
+    return (groups + (groups % 2 == 0)) * group
+
+
+def reads_words(product: MatrixProduct, across: bool) -> bool:
+    """Whether threads read the words of a fragment one by one: what ldmatrix turns around are
+    halves."""
+    return across and product.dtype.bytes > 2
 
 
 def matrix_sum(
@@ -103,7 +129,7 @@ def matrix_sum(
     summed = [m.values[name].variable for m in steps]
     if factors is None or None in parallel or None in summed:
         return None
-    left, right = factors
+    left, right = factors.reads
     rows, columns = (_own(one, other, parallel) for one, other in ((left, right), (right, left)))
     for step, row, column in product(reversed(summed), reversed(rows), reversed(columns)):
         if step and row and column and all(
@@ -112,12 +138,14 @@ def matrix_sum(
         ):  # fmt: skip
             extents = {v: end - begin for v, (begin, end) in statement.ranges.items()}
             found = extents[row], extents[column], extents[step]
-            least = (LEFT_ROWS, RIGHT_ROWS, MULTIPLIED_STEPS)
+            least = (LEFT_ROWS, RIGHT_ROWS, factors.product.steps)
             if any(extent < size for extent, size in zip(found, least, strict=True)):
                 continue
             batch = prod(extents[v] for v in parallel if v) // (found[0] * found[1])
             outer = prod(extents[v] for v in summed if v) // found[2]
-            return MatrixSum(name, found, (row, column, step), batch, outer)
+            across = info.stride(left, step) != 1, info.stride(right, step) != 1
+            variables = row, column, step
+            return MatrixSum(name, found, variables, batch, outer, factors.product, across)
     return None
 
 
@@ -156,8 +184,9 @@ def warp_tiles(
 
 def _tiles(found: MatrixSum) -> Iterator[WarpTile]:
     """The lattice of tiles, none of which is twice as long as the loop that it tiles."""
-    every = product((1, 2, 4), (1, 2, 4), (1, 2, 4), (1, 2, 4, 8), (16, 32, 64, 128), (1, 2))
-    for along_rows, along_columns, rows, columns, steps, stages in every:
+    every = product((1, 2, 4), (1, 2, 4), (1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8), (1, 2))
+    for along_rows, along_columns, rows, columns, times, stages in every:
+        steps = times * found.product.steps
         tile = WarpTile((along_rows, along_columns), (rows, columns), steps, stages)
         sizes = (*tile.sizes, steps)
         fits = all(size < 2 * n for size, n in zip(sizes, found.extents, strict=True))
@@ -171,23 +200,29 @@ def _cost(
 ) -> float | None:
     """Cycles in all; None where a block cannot have the tile."""
     warps, (rows, columns) = prod(tile.warps), tile.own
-    threads = warps * gpu.warp
+    threads, made_of = warps * gpu.warp, found.product
     results = rows * columns * RESULTS
-    copied = HALF_BYTES * sum(tile.sizes) * tile.steps
-    groups = copied / (HALF_BYTES * ALIGNED_ELEMENTS) / threads
+    copied = made_of.dtype.bytes * sum(tile.sizes) * tile.steps
+    groups = copied / LINE_BYTES / threads
     registers = results + 4 * rows + 2 * columns + BESIDE_RESULTS
-    shared = tile.stages * sum(bytes_in_shared(tile.shared(operand)) for operand in (0, 1))
+    shared = tile.stages * sum(bytes_in_shared(tile.shared(operand, made_of)) for operand in (0, 1))
     if 4 * results > most_results or registers > gpu.thread_registers:
         return None
     if threads > gpu.threads or shared > gpu.shared:
         return None
-    times = tile.steps // MULTIPLIED_STEPS
-    loads = rows + -(-columns // 2)
+    times = tile.steps // made_of.steps
+    fragments = rows, -(-columns // 2)
+    loads = sum(
+        n * (WORDS_AT_ONCE if reads_words(made_of, across) else 1)
+        for n, across in zip(fragments, found.across, strict=True)
+    )
+    if made_of.rounds:
+        loads += sum(fragments) * WORDS_AT_ONCE * ROUNDING_INSTRUCTIONS
     multiplied = warps * rows * columns * times * costs.matrix_cycles / SCHEDULERS
     issued = (
         warps * (times * (rows * columns + loads) + groups * costs.copy_instructions) / SCHEDULERS
     )
-    memory = warps * times * loads * FRAGMENT_CYCLES + copied / ROW_OF_BANKS * COPY_CYCLES
+    memory = warps * times * sum(fragments) * FRAGMENT_CYCLES + copied / ROW_OF_BANKS * COPY_CYCLES
     busy = max(multiplied, issued, memory)
     blocks = found.batch * prod(
         -(-extent // size) for extent, size in zip(found.extents, tile.sizes, strict=False)
@@ -264,15 +299,16 @@ class TileOfMatrices:
         others = [m for m in steps if m.values[self.sum.statement].variable != step]
         (loop,) = (m for m in steps if m not in others)
         draft.order((*others, loop), names)
-        sizes = tuple(dict.fromkeys((self.tile.steps, MULTIPLIED_STEPS)))
+        made_of = self.sum.product
+        sizes = tuple(dict.fromkeys((self.tile.steps, made_of.steps)))
         first, *_, last = draft.tile(loop, sizes, names)
         draft.order((*others, first), names)
-        draft.bind([last], MMA, names)
+        draft.bind([last], made_of.mark, names)
         told = []
         statement = info.scop.statement(self.sum.statement)
         factors = factors_of(statement, info.scop)
         below = draft.footprint_in(first, names).of(SHARED)
-        for access in factors or ():
+        for access, across in zip(factors.reads if factors else (), self.sum.across, strict=True):
             box = below.box(access.tensor, tails=True) or below.box(access.tensor)
             if box is None:
                 return []
@@ -281,29 +317,28 @@ class TileOfMatrices:
                 access.tensor,
                 SHARED,
                 padded=padded,
-                pitch=pitch_of(box.counts[-1]),
+                pitch=pitch_of(box.counts[-1], made_of, across=across),
                 unroll=True,
-                as_stored=True,
+                as_stored=made_of.dtype != FLOAT32,
             )
-            if box.counts[-1] % ALIGNED_ELEMENTS == 0 and not padded:
-                action = replace(
-                    action, lanes=ALIGNED_ELEMENTS, through=ASYNC, stages=self.tile.stages
-                )
+            if box.counts[-1] % made_of.line == 0 and not padded:
+                action = replace(action, lanes=made_of.line, through=ASYNC, stages=self.tile.stages)
             if not draft.promote(action, first, names):
                 return []
             shape = " x ".join(map(str, box.counts))
             ahead = f", {action.stages - 1} ahead" if action.stages > 1 else ""
+            kept = " as it is stored" if action.as_stored else ""
             told.append(
-                f"{access.tensor} in shared memory as it is stored, {shape} elements at a time"
-                f"{ahead}"
+                f"{access.tensor} in shared memory{kept}, {shape} elements at a time{ahead}"
             )
         return told
 
     def __str__(self) -> str:
         (rows, columns), (own_rows, own_columns) = self.tile.sizes, self.tile.own
         warps = prod(self.tile.warps)
+        rounded = " what is rounded to tf32" if self.sum.product.rounds else ""
         return (
-            f"tensor cores multiply: a block has {rows} x {columns} results, "
+            f"tensor cores multiply{rounded}: a block has {rows} x {columns} results, "
             f"{f'{warps} warps' if warps > 1 else 'a warp'} of {own_rows * LEFT_ROWS} x "
             f"{own_columns * RIGHT_ROWS}, for {self.tile.steps} steps at a time"
         )

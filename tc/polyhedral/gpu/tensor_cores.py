@@ -1,5 +1,6 @@
-"""Which loops tensor cores can run: sums of products of halves whose threads lie as the hardware
-has them ("Matrix Fragments for mma.m16n8k16" in the PTX ISA).
+"""Which loops tensor cores can run: sums of products of halves, or of floats that may be rounded to
+tf32, whose threads lie as the hardware has them ("Matrix Fragments for mma.m16n8k16" and "m16n8k8"
+in the PTX ISA).
 
 A warp has 16 rows and 8 columns of results at a time: thread 4 * r + c those of rows r and r + 8,
 and of columns 2 * c and 2 * c + 1. So of a loop over rows `i`, `i mod 8` is run by threads along y
@@ -13,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tc.dtypes import FLOAT16, FLOAT32
-from tc.kernel.ir import ALIGNED_ELEMENTS, LEFT_ROWS, MULTIPLIED_STEPS, RIGHT_ROWS
-from tc.plan import MMA, REGISTER, SHARED, THREAD, UNROLL
+from tc.kernel.ir import LEFT_ROWS, RIGHT_ROWS
+from tc.kernel.matrix_products import F16, PRODUCT_OF_MARK, TF32, MatrixProduct
+from tc.plan import REGISTER, SHARED, THREAD, UNROLL
 from tc.polyhedral.actions.loops import name_of
 from tc.polyhedral.schedule import ArrayTile, Leaf, Member, Node, Promotion, children, members_below
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
@@ -25,34 +27,53 @@ COLUMN_DIGITS = ((RIGHT_ROWS, 2), (2, 1))
 """The span and step of the digit of a loop that threads run, and of that which each thread runs."""
 
 
-def factors_of(statement: ScopStatement, scop: Scop) -> tuple[Access, Access] | None:
-    """The reads of two halves of which a statement adds up the products, in float32; None where it
-    does something else."""
+@dataclass(frozen=True)
+class Factors:
+    """The two reads of which a statement adds up the products, in float32, and the product of
+    tensor cores for their type."""
+
+    product: MatrixProduct
+    reads: tuple[Access, Access]
+
+
+_PRODUCTS = {FLOAT16: F16, FLOAT32: TF32}
+"""By the types of tensors."""
+
+
+def factors_of(statement: ScopStatement, scop: Scop) -> Factors | None:
+    """What a statement adds up the products of, two halves or two floats; None where it does
+    something else."""
     update = scop.shaped.program.statements[statement.position]
     if statement.kind != "update" or not statement.accumulates or statement.op != "+":
         return None
-    match update.rhs:
-        case p.Binary(
-            op="*", left=p.Convert(operand=p.Read() as a), right=p.Convert(operand=p.Read() as b)
-        ):
-            pass
-        case _:
-            return None
-    found = [access for read in (a, b) for access in statement.reads if access.site == read.site]
-    halves = all(read.dtype == FLOAT16 for read in (a, b)) and update.rhs.dtype == FLOAT32
-    linear = all(None not in access.subscripts and not access.guarded for access in found)
-    if len(found) != 2 or not halves or not linear or statement.gathers:
+    if not isinstance(update.rhs, p.Binary) or update.rhs.op != "*" or update.rhs.dtype != FLOAT32:
         return None
-    return found[0], found[1]
+    sides = (update.rhs.left, update.rhs.right)
+    a, b = (side.operand if isinstance(side, p.Convert) else side for side in sides)
+    if not isinstance(a, p.Read) or not isinstance(b, p.Read) or a.dtype != b.dtype:
+        return None
+    if any(side.dtype != FLOAT32 for side in sides):
+        return None
+    found = [access for read in (a, b) for access in statement.reads if access.site == read.site]
+    linear = all(None not in access.subscripts and not access.guarded for access in found)
+    product = _PRODUCTS.get(a.dtype)
+    if len(found) != 2 or product is None or not linear or statement.gathers:
+        return None
+    return Factors(product, (found[0], found[1]))
+
+
+_KINDS = {F16.name: "halves", TF32.name: "floats"}
+"""What tiles of products hold, in words."""
 
 
 def mma_fault(part: Node, scop: Scop) -> str | None:
-    """Why tensor cores cannot run a loop of role "mma"; None where they can run all of these."""
+    """Why tensor cores cannot run a loop with the role of a product; None where they can run all of
+    these."""
     around = members_below(part)
     for name, tiles in _tiles_around(part, ()):
         members = around[name]
         for number, member in enumerate(members):
-            if member.role == MMA:
+            if member.role in PRODUCT_OF_MARK:
                 reason = _fault(scop.statement(name), members, number, tiles, scop)
                 if reason is not None:
                     return f"tensor cores cannot run the loop {name_of(member)}: {reason}"
@@ -79,11 +100,12 @@ def _fault(
 ) -> str | None:
     loop, name = members[number], statement.name
     factors = factors_of(statement, scop)
-    if factors is None:
-        return f"{name} adds up no products of two halves"
-    if (loop.span, loop.step) != (MULTIPLIED_STEPS, 1):
+    product = PRODUCT_OF_MARK[loop.role]
+    if factors is None or factors.product != product:
+        return f"{name} adds up no products of two {_KINDS[product.name]}"
+    if (loop.span, loop.step) != (product.steps, 1):
         has = "an end of its own" if loop.span is None else f"{loop.span // loop.step} iterations"
-        return f"it has {has}, and they take {MULTIPLIED_STEPS} steps at a time"
+        return f"it has {has}, and they take {product.steps} steps at a time"
     if any(member.role != UNROLL for member in members[number + 1 :]):
         return "a loop inside of it is not unrolled"
     lanes = _Lanes.of(members, name)
@@ -97,13 +119,13 @@ def _fault(
     operands = zip(
         ("row", "column"), (lanes.row, lanes.column), (lanes.column, lanes.row), strict=True
     )
-    unused = list(factors)
+    unused = list(factors.reads)
     for what, own, other in operands:
         mine = [a for a in unused if moves_with(a, own) and not moves_with(a, other)]
         if not mine:
             return f"no factor of {name} has one {what} for each value of {own}"
         unused.remove(mine[0])
-        reason = _operand_fault(mine[0], own, step, held.get(mine[0].tensor))
+        reason = _operand_fault(mine[0], own, step, held.get(mine[0].tensor), product)
         if reason is not None:
             return reason
     return None
@@ -115,11 +137,11 @@ def moves_with(access: Access, variable: str) -> bool:
 
 
 def _operand_fault(
-    access: Access, own: str, step: str | None, tile: ArrayTile | None
+    access: Access, own: str, step: str | None, tile: ArrayTile | None, product: MatrixProduct
 ) -> str | None:
     """Why a tile holds no rows of an operand along a variable, with the steps as elements or the
     other way round."""
-    if tile is None or tile.scope != SHARED or not tile.as_stored:
+    if tile is None or tile.scope != SHARED or tile.held_type(product.dtype) != product.dtype:
         return f"{access.tensor} is not in shared memory as it is stored (as_stored)"
     axes = []
     for variable in (own, step):
@@ -130,11 +152,12 @@ def _operand_fault(
     last = len(tile.layout) - 1
     if len(axes) != 2 or last not in axes:
         return f"the last axis of {tile.buffer} is neither {own} nor {step}"
-    if tile.shape[-1] % ALIGNED_ELEMENTS:
-        wanted = -(-tile.shape[-1] // ALIGNED_ELEMENTS) * ALIGNED_ELEMENTS
+    if tile.shape[-1] % product.line:
+        wanted = -(-tile.shape[-1] // product.line) * product.line
+        held = f"{tile.shape[-1]} {_KINDS[product.name]}"
         return (
-            f"rows of {tile.buffer} have room for {tile.shape[-1]} halves, which is no multiple of "
-            f"{ALIGNED_ELEMENTS}: pitch={wanted}"
+            f"rows of {tile.buffer} have room for {held}, which is no multiple of {product.line}: "
+            f"pitch={wanted}"
         )
     return None
 

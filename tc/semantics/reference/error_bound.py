@@ -20,6 +20,7 @@ def error_bound(
     initial: Mapping[str, Array],
     *,
     memory_limit: int = MEMORY_LIMIT_BYTES,
+    tf32: bool = False,
 ) -> dict[str, Array]:
     """How far a legal implementation's outputs may be from the interpreter's, per element.
 
@@ -29,8 +30,9 @@ def error_bound(
     comparison of rounded values that decides which element is read). They grow with the number
     of terms and their magnitudes, and cover any order of a reduction, sums of products that are
     factored (infinite where factoring may overflow, or the sum is NaN or infinite), contraction of
-    `a*b + c` to one rounding, and functions within the `ulps` of tc.builtins. Raises AccessError as
-    `interpret` does.
+    `a*b + c` to one rounding, and functions within the `ulps` of tc.builtins. With `tf32`, they
+    cover that both factors of each product of float32 are rounded to tf32, by up to 2**-11 of the
+    factor. Raises AccessError as `interpret` does.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -47,7 +49,7 @@ def error_bound(
     >>> bound_of(3e38, 3e38, -3e38)  # overflows in some orders
     inf
     """
-    outputs = execute(shaped, arrays, initial, Bounded(), memory_limit)
+    outputs = execute(shaped, arrays, initial, BoundedOfTf32() if tf32 else Bounded(), memory_limit)
     return {
         name: np.zeros(output.value.shape) if output.is_exact else output.error
         for name, output in outputs.items()
@@ -99,3 +101,10 @@ class Bounded:
     accumulate = staticmethod(uncertain_reductions.accumulate)
     redistribute = staticmethod(uncertain_reductions.redistribute)
     finish = staticmethod(uncertain_reductions.finish)
+
+
+class BoundedOfTf32(Bounded):
+    """Where factors of products of float32 may be rounded to tf32."""
+
+    binary = staticmethod(uncertain_operators.binary_of_tf32)
+    redistribute = staticmethod(uncertain_reductions.redistribute_of_tf32)

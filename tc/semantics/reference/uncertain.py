@@ -150,6 +150,21 @@ def joined(*grids: DyadicGrid | None) -> DyadicGrid | None:
     return DyadicGrid(min(g.exponent for g in known), max(g.magnitude for g in known))
 
 
+TF32_UNIT, TF32_LARGEST, TF32_STEP = 2.0**-11, (2 - 2.0**-11) * 2.0**127, 2.0**-126
+"""Of numbers rounded to tf32: what of them is rounded away at most, from where on they are
+infinite, and below which they may count as 0."""
+
+
+def as_factor_of_tf32(operand: Uncertain) -> Uncertain:
+    """A float32 that may be rounded to tf32 before it is multiplied."""
+    magnitude = np.abs(widened(operand.value))
+    reach = magnitude + operand.error
+    rounded = operand.error + TF32_UNIT * (1 + SLACK) * reach + TF32_STEP
+    error = np.where(reach < TF32_LARGEST, rounded, np.inf)
+    is_kept = (operand.error == 0) & ((magnitude == 0) | ~np.isfinite(magnitude))
+    return Uncertain(operand.value, np.where(is_kept, 0.0, error))
+
+
 def result_error(
     value: Array,
     spread: Array,

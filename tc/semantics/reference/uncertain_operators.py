@@ -45,6 +45,19 @@ def binary(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Uncertai
     return Uncertain(value, _FLOAT_ERRORS[op](left, right, value, dtype))
 
 
+def binary_of_tf32(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Uncertain:
+    """As `binary`, where factors of float32 may be rounded to tf32, and numbers below 2**-126 may
+    be 0 in their products and in sums of these."""
+    if op != "*" or dtype != FLOAT32:
+        return binary(op, left, right, dtype)
+    one, other = map(uncertain.as_factor_of_tf32, (left, right))
+    found = binary(op, one, other, dtype)
+    lost = np.where(found.error > 0, found.error + 2 * uncertain.TF32_STEP, found.error)
+    zeros = _any((side.value == 0) & (side.error == 0) for side in (one, other))
+    is_zero = zeros & (one.error < np.inf) & (other.error < np.inf) & (found.value == 0)
+    return Uncertain(found.value, np.where(is_zero, 0.0, lost))
+
+
 def _grid(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> DyadicGrid | None:
     """The grid of a result that is exact because its type holds every value of the grid."""
     a, b = left.grid, right.grid

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tc.dtypes import Array, DType
+from tc.dtypes import FLOAT32, Array, DType
 from tc.semantics.reference import uncertain
 from tc.semantics.reference.arithmetic import PLAIN, reduce_block
 from tc.semantics.reference.uncertain import (
@@ -130,10 +130,32 @@ def accumulate(reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> R
     )
 
 
+def redistribute_of_tf32(
+    reduction: Reduction, factors: Iterable[Uncertain], term: Uncertain, shape: Sequence[int]
+) -> Reduction:
+    """As `redistribute`, where factors of float32, and what is stored apart, may be rounded to
+    tf32."""
+    if reduction.dtype != FLOAT32:
+        return redistribute(reduction, factors, term, shape)
+    rounded = map(uncertain.as_factor_of_tf32, factors)
+    return _redistributed(reduction, rounded, term, shape, uncertain.TF32_STEP)
+
+
 def redistribute(
     reduction: Reduction, factors: Iterable[Uncertain], term: Uncertain, shape: Sequence[int]
 ) -> Reduction:
     """Takes in the terms of a block: what is stored apart are products of some of `factors`."""
+    return _redistributed(reduction, factors, term, shape, tiny(reduction.dtype))
+
+
+def _redistributed(
+    reduction: Reduction,
+    factors: Iterable[Uncertain],
+    term: Uncertain,
+    shape: Sequence[int],
+    step: float,
+) -> Reduction:
+    """The reduction, where a product that underflows loses a `step` at most."""
     kept, dtype, products = reduction.total.ndim, reduction.dtype, reduction.products
     reach, least, count = np.ones(()), np.ones(()), 0
     is_zero = np.zeros((), np.bool_)
@@ -147,7 +169,7 @@ def redistribute(
     reach = np.where(np.isnan(reach), np.inf, reach)
     smallest = float(np.finfo(dtype.name).smallest_normal)
     loses = (least < smallest) & ~is_zero if count > 1 else np.zeros((), np.bool_)
-    lost = np.where(loses, count * tiny(dtype) * reach, 0.0)
+    lost = np.where(loses, count * step * reach, 0.0)
     felt = np.where(np.abs(widened(term.value)) >= smallest, lost, 0.0)
 
     def total(array: Array) -> Array:

@@ -175,20 +175,25 @@ class _Values:
 
 
 def prepare(
-    problem: Problem, seed: int, memory: int, real: Mapping[str, ArrayPlace] | None
+    problem: Problem,
+    seed: int,
+    memory: int,
+    real: Mapping[str, ArrayPlace] | None,
+    tf32: bool = False,
 ) -> tuple[Mapping[str, Any], Sequence[bytes]]:
     """Draws inputs, unless there are `real` ones, and computes what comes of them: a task. Real
     inputs that tell little, as all ones do, have drawn ones behind them. Raises AccessError where
-    the program itself fails on real inputs, InputError where it fails on all that were drawn."""
+    the program itself fails on real inputs, InputError where it fails on all that were drawn. With
+    `tf32`, candidates may round factors (`GpuOptions.tf32`)."""
     shaped = problem.shaped()
     if real is None:
-        found = [_drawn(problem, shaped, seed)]
+        found = [_drawn(problem, shaped, seed, tf32)]
     else:
         given = drawn_inputs(shaped, KINDS[0], seed, problem.given)
-        found = [_computed(shaped, _Values(shared_arrays.read(memory, real), given))]
+        found = [_computed(shaped, _Values(shared_arrays.read(memory, real), given), tf32)]
         if found[0].tells_little:
             with contextlib.suppress(InputError):  # it may be for such inputs alone
-                found.append(_drawn(problem, shaped, seed))
+                found.append(_drawn(problem, shaped, seed, tf32))
     return {}, [pickle.dumps(_kept(memory, values)) for values in found]
 
 
@@ -198,7 +203,7 @@ def _kept(memory: int, values: _Values) -> Reference:
     return Reference(*(shared_arrays.write(memory, each) for each in arrays))
 
 
-def _drawn(problem: Problem, shaped: ShapedProgram, seed: int) -> _Values:
+def _drawn(problem: Problem, shaped: ShapedProgram, seed: int, tf32: bool) -> _Values:
     """Drawn inputs, of the kind whose results tell the most about wrong code."""
     found: list[_Values] = []
     failure: AccessError | None = None
@@ -207,7 +212,7 @@ def _drawn(problem: Problem, shaped: ShapedProgram, seed: int) -> _Values:
         inputs = {name: _as_laid_out(problem, name, array) for name, array in inputs.items()}
         given = drawn_inputs(shaped, kind, seed + 1, problem.given)
         try:
-            found.append(_computed(shaped, _Values(inputs, given)))
+            found.append(_computed(shaped, _Values(inputs, given), tf32))
         except AccessError as error:
             failure = error
             continue
@@ -236,7 +241,8 @@ def _as_laid_out(problem: Problem, name: str, array: Array) -> Array:
     return np.ascontiguousarray(view)
 
 
-def _computed(shaped: ShapedProgram, values: _Values) -> _Values:
+def _computed(shaped: ShapedProgram, values: _Values, tf32: bool) -> _Values:
     """With the interpreter's results, and their bounds."""
     given = (shaped, values.inputs, values.given)
-    return _Values(values.inputs, values.given, interpret(*given), error_bound(*given))
+    bounds = error_bound(*given, tf32=tf32)
+    return _Values(values.inputs, values.given, interpret(*given), bounds)

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from tc.gpu import Gpu
 from tests.fuzz import files, generate
 from tests.fuzz.execute import Verdict, run_of
 from tests.fuzz.gpu import random_gpu
@@ -84,7 +85,10 @@ class PlanCampaign(Campaign):
     def _on_a_device(self, case: Case, number: int) -> Case:
         rng = random.Random(f"{self.seed}/{number}")
         if self.gpus:
-            return replace(case, device=random_gpu(rng))
+            device = random_gpu(rng)
+            rounds = Gpu(**device).multiplies_matrices and rng.random() < 0.3
+            own = {} if "preset" in case.options else {"gpu": {"tf32": rounds}}
+            return replace(case, device=device, options={**case.options, **own})
         device = case.device if "vector_bits" in case.device else generate.random_device(rng)
         return replace(case, device={n: v for n, v in device.items() if n != "tune"})
 

@@ -64,13 +64,19 @@ def check(case: Case, seed: int) -> None:
     """Whether every program has a kernel on every GPU, for whatever options; with tests of reads
     and without, both as it is lowered and after all passes."""
     rng = random.Random(seed)
-    case = replace(case, device=random_gpu(rng))
+    device = random_gpu(rng)
+    chosen = random_gpu_options(rng, tc.Gpu(**device))
+    if "preset" in case.options:
+        chosen = replace(chosen, tf32=False)
+    else:
+        case = replace(case, options={**case.options, "gpu": {"tf32": chosen.tf32}})
+    case = replace(case, device=device)
     try:
         made = prepared(case.to_json())
     except Unfit:
         event("refused")
         return
-    options = replace(made.options, gpu=random_gpu_options(rng, made.target.device))
+    options = replace(made.options, gpu=chosen)
     if options.gpu.single_kernel:
         options = replace(options, schedule=replace(options.schedule, fusion="min"))
     fails = isinstance(made.expected, Refusal)

@@ -1,6 +1,6 @@
-"""Sums of products of halves on tensor cores: in every layout, with any sizes, epilogues and
-batches, the plans that tc chooses are right on the machine of blocks and threads and on that for
-PTX, and so are all tiles among which it chooses."""
+"""Sums of products of halves, and of floats that may be rounded, on tensor cores: in every layout,
+with any sizes, epilogues and batches, the plans that tc chooses are right on the machine of blocks
+and threads and on that for PTX, and so are all tiles among which it chooses."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tc.backends.clike.printer import print_kernel
 from tc.backends.geometry import LaunchText
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import For, WarpMultiply
+from tc.kernel.matrix_products import PRODUCT_OF_MARK, TF32
 from tc.kernel.walk import every_statement
 from tc.pipeline import target_of
 from tc.polyhedral.access_info import AccessInfo
@@ -27,7 +28,8 @@ from tc.polyhedral.schedule import to_text
 from tc.polyhedral.target import Decisions
 from tests.fuzz.plans.draw_launches import LaunchDrawer
 from tests.fuzz.plans.mutate import mutated
-from tests.support.pipeline import as_arrays, checked, shaped
+from tests.support.bounds import assert_within, difference
+from tests.support.pipeline import as_arrays, checked, evaluate_kernel, shaped
 from tests.support.ptx.texts import run_text
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")
@@ -37,9 +39,9 @@ LETTERS = "ijkldmn"
 
 @dataclass(frozen=True)
 class Product:
-    """A product of two tensors of halves: loops of rows, columns, steps and batches in any order,
-    with an epilogue or none. `plain`: both operands have lines in memory of rows, columns or
-    steps, and no loop is shorter than a tile."""
+    """A product of two tensors of halves, or of floats: loops of rows, columns, steps and batches
+    in any order, with an epilogue or none. `plain`: both operands have lines in memory of rows,
+    columns or steps, and no loop is shorter than a tile."""
 
     text: str
     arrays: dict[str, np.ndarray[Any, Any]]
@@ -47,6 +49,7 @@ class Product:
     epilogue: str
     dtype: str
     plain: bool
+    options: tc.Options
 
     def expected(self) -> np.ndarray[Any, Any]:
         """By numpy, in double; small integers, so that nothing is rounded but the result."""
@@ -59,7 +62,10 @@ class Product:
         return product.astype(self.dtype)
 
 
-def product_of(seed: int) -> Product:
+KINDS = ("half", "float")
+
+
+def product_of(seed: int, kind: str = "half") -> Product:
     rng = random.Random(seed)
     letters = iter(LETTERS)
     rows, columns = ([next(letters) for _ in range(rng.choice((1, 1, 1, 2)))] for _ in "ab")
@@ -71,6 +77,7 @@ def product_of(seed: int) -> Product:
     for loops in (a, b, *([out] * (rng.random() < 0.3))):
         rng.shuffle(loops)
     dtype, epilogue = rng.choice(("half", "float")), rng.choice(("", "", "relu", "bias"))
+    dtype = dtype if kind == "half" else kind
     extents = {v: v.upper() for v in sizes}
 
     def declared(loops: list[str]) -> str:
@@ -80,26 +87,28 @@ def product_of(seed: int) -> Product:
     factors = f"A({places['A']}) * B({places['B']})"
     if rng.random() < 0.5:
         factors = f"B({places['B']}) * A({places['A']})"
-    inputs = f"half({declared(a)}) A, half({declared(b)}) B"
+    inputs = f"{kind}({declared(a)}) A, {kind}({declared(b)}) B"
+    held = {"half": "float16", "float": "float32"}
     arrays = {}
     values = np.random.default_rng(seed)
     for name, loops in (("A", a), ("B", b)):
         shape = tuple(sizes[v] for v in loops)
-        arrays[name] = values.integers(-3, 4, shape).astype(np.float16)
+        arrays[name] = values.integers(-3, 4, shape).astype(held[kind])
     target = "T" if epilogue else "C"
     lines = f"{target}({places['C']}) +=! {factors}"
     if epilogue:
         value = f"fmax(T({places['C']}), 0)"
         if epilogue == "bias":
-            inputs += f", half({declared(out[-1:])}) v"
-            arrays["v"] = values.integers(-9, 10, (sizes[out[-1]],)).astype(np.float16)
+            inputs += f", {kind}({declared(out[-1:])}) v"
+            arrays["v"] = values.integers(-9, 10, (sizes[out[-1]],)).astype(held[kind])
             value = f"T({places['C']}) + v({out[-1]})"
         lines += f"\n  C({places['C']}) = {value}"
     text = f"def f({inputs}) -> ({dtype}({declared(out)}) C) {{\n  {lines}\n}}"
     plain = a[-1] in (rows[0], steps[0]) and b[-1] in (columns[0], steps[0])
-    plain = plain and sizes[rows[0]] >= 16 and sizes[columns[0]] >= 16 and sizes[steps[0]] >= 16
+    plain = plain and min(sizes[rows[0]], sizes[columns[0]], sizes[steps[0]]) >= 16
     einsum = f"{''.join(a)},{''.join(b)}->{''.join(out)}"
-    return Product(text, arrays, einsum, epilogue, {"half": "float16"}.get(dtype, "float32"), plain)
+    options = tc.Options(gpu=tc.GpuOptions(tf32=kind == "float"))
+    return Product(text, arrays, einsum, epilogue, held[dtype], plain, options)
 
 
 def lowered(
@@ -108,7 +117,7 @@ def lowered(
     program, decisions = checked(case.text), Decisions(wanted)
     shape = shaped(program, as_arrays(program, dict(case.arrays)))
     target = replace(target_of(H100), decider=decisions) if wanted else target_of(H100)
-    options = tc.Options(plan=plan)
+    options = replace(case.options, plan=plan)
     return decisions, trace_lowering(
         shape, {}, target, initial=frozenset(), check=True, options=options
     )
@@ -116,7 +125,7 @@ def lowered(
 
 def multiplies(kernel: Any) -> bool:
     stmts = list(every_statement(kernel))
-    assert not any(isinstance(s, For) and s.mark == "mma" for s in stmts)
+    assert not any(isinstance(s, For) and s.mark in PRODUCT_OF_MARK for s in stmts)
     return any(isinstance(s, WarpMultiply) for s in stmts)
 
 
@@ -135,17 +144,18 @@ def check(case: Product, kernel: Any) -> None:
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(120))
 def test_default_plans(seed: int) -> None:
-    case = product_of(seed)
+    case = product_of(seed, KINDS[seed % 2])
     kernel = lowered(case, {})[1].kernel
     assert multiplies(kernel) or not case.plain, case.text
     check(case, kernel)
 
 
-def test_most_products_are_on_tensor_cores() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_most_products_are_on_tensor_cores(kind: str) -> None:
     """Of those with whole tiles all."""
-    plain = [case for case in map(product_of, range(120)) if case.plain]
+    plain = [case for seed in range(120) if (case := product_of(seed, kind)).plain]
     assert len(plain) >= 25
-    assert {case.dtype for case in plain} == {"float16", "float32"}
+    assert {case.dtype for case in plain} == {"float32", *["float16"] * (kind == "half")}
     assert {case.epilogue for case in plain} == {"", "relu", "bias"}
 
 
@@ -154,8 +164,9 @@ def test_most_products_are_on_tensor_cores() -> None:
 @pytest.mark.parametrize("seed", range(1000, 1015))
 def test_machine_code(seed: int, aligned: bool) -> None:
     """Of texts for arrays at multiples of 16 bytes, and at any address."""
-    case = product_of(seed)
-    text = tc.emit(case.text, list(case.arrays.values()), backend="cuda", device=H100)
+    case = product_of(seed, KINDS[seed % 2])
+    inputs = list(case.arrays.values())
+    text = tc.emit(case.text, inputs, backend="cuda", device=H100, options=case.options)
     assert isinstance(text, LaunchText)
     text = replace(text, source=print_kernel(text.kernel, cuda_for(H100, aligned=aligned)))
     failure, found = run_text(text, case.arrays)
@@ -168,7 +179,7 @@ def test_machine_code(seed: int, aligned: bool) -> None:
 @pytest.mark.parametrize("seed", range(2000, 2030))
 def test_decisions(seed: int) -> None:
     """Any tile of warps that a block can have, and other decisions at random."""
-    case, rng = product_of(seed), random.Random(seed)
+    case, rng = product_of(seed, KINDS[seed % 2]), random.Random(seed)
     wanted = {"none": "0"}
     for _ in range(2):
         for name, asked in lowered(case, wanted)[0].asked.items():
@@ -182,7 +193,7 @@ def test_decisions(seed: int) -> None:
 def test_changed_plans(seed: int) -> None:
     """With an action dropped, repeated, moved or changed: refused, with a plan that is right, or
     right."""
-    case, rng = product_of(seed), random.Random(seed)
+    case, rng = product_of(seed, KINDS[seed % 2]), random.Random(seed)
     lowering = lowered(case, {})[1]
     info = AccessInfo(lowering.scop, {}, True)
     made: Any = SimpleNamespace(
@@ -202,12 +213,76 @@ def test_tiles_are_of_loops_and_fit() -> None:
     found = MatrixSum("S0", (100, 40, 70), ("i", "j", "k"), 1, 1)
     tiles = list(warp_tiles(found, H100, 512))
     assert tiles
+    tiles += warp_tiles(replace(found, product=TF32, across=(True, False)), H100, 512)
     for tile in tiles:
         (rows, columns), steps = tile.sizes, tile.steps
         assert rows < 200
         assert columns < 80
         assert steps < 140
         assert 4 * tile.own[0] * tile.own[1] <= 128
+
+
+# --- what is rounded --------------------------------------------------------------------------
+
+ROUNDED = {
+    "a product": "def f(float(I,K) A, float(K,J) B) -> (o) { o(i,j) +=! A(i,k) * B(k,j) }",
+    "sgemm": """def f(float a, float(I,K) A, float(K,J) B) -> (o) {
+        t(i,j) +=! A(i,k) * B(k,j)  o(i,j) = 2 * t(i,j)  o(i,j) += a * A(i,k) * B(k,j) }""",
+    "a chain": """def f(float(I,K) A, float(K,J) B, float(J,L) D) -> (o) {
+        o(i,l) +=! A(i,k) * B(k,j) * D(j,l) }""",
+    "of sums": """def f(float(I,K) A, float(K,J) B, float(J,L) D) -> (o) {
+        t(i,j) +=! A(i,k) * B(k,j)  u(i,j) = tanh(t(i,j))  o(i,l) +=! u(i,j) * D(j,l) }""",
+}
+ROUNDED_SHAPES = {"A": (40, 52), "B": (52, 32), "D": (32, 20)}
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("name", ROUNDED)
+def test_results_are_within_their_bound(name: str) -> None:
+    """Of the text on the machine for PTX, and of evaluate; not all are within the bound of what
+    rounds no factor."""
+    text, rng, sizes = ROUNDED[name], np.random.default_rng(5), {"a": ()} | ROUNDED_SHAPES
+    inputs = {
+        name: rng.standard_normal(shape).astype(np.float32)
+        for name, shape in sizes.items()
+        if name in checked(text).inputs
+    }
+    apart = tc.ScheduleOptions(fusion="min")  # a launch for each sum
+    options = tc.Options(gpu=tc.GpuOptions(tf32=True), schedule=apart)
+    made = tc.emit(text, inputs, backend="cuda", device=H100, options=options)
+    assert isinstance(made, LaunchText)
+    assert multiplies(made.kernel)
+    failure, found = run_text(made, inputs)
+    assert failure is None
+    evaluated = evaluate_kernel(text, inputs, options=options, device=H100)["o"]
+    expected, plain = tc.interpret(text, inputs), tc.error_bound(text, inputs)
+    bound = tc.error_bound(text, inputs, options=options)
+    for result in (found["o"].reshape(expected.shape), evaluated):
+        assert_within(result, expected, bound)
+        assert difference(result, expected, plain) or name == "a chain"
+    if name == "a product":
+        terms = np.abs(inputs["A"]) @ np.abs(inputs["B"])
+        assert (bound > 2.0**-10 * terms).all()
+        assert (bound < 1.01 * (2.0**-10 * terms + plain)).all()
+
+
+def test_nothing_is_rounded_without_the_option() -> None:
+    """Nor by a plan: whatever has the role that rounds needs the option."""
+    text, shapes = ROUNDED["a product"], {n: ROUNDED_SHAPES[n] for n in "AB"}
+    inputs = {n: np.zeros(shape, np.float32) for n, shape in shapes.items()}
+    made = tc.emit(text, inputs, backend="cuda", device=H100)
+    assert isinstance(made, LaunchText)
+    assert not multiplies(made.kernel)
+    options = tc.Options(gpu=tc.GpuOptions(tf32=True))
+    trace = tc.explain(text, inputs, backend="cuda", device=H100, options=options).trace
+    plan = trace.lowering.mapped.plan
+    assert '"role": "mma_tf32"' in str(plan)
+    with pytest.raises(tc.BackendError, match="no role 'mma_tf32' on this target"):
+        tc.emit(text, inputs, backend="cuda", device=H100, options=tc.Options(plan=plan))
+    both = replace(options, plan=plan)
+    again = tc.emit(text, inputs, backend="cuda", device=H100, options=both)
+    assert isinstance(again, LaunchText)
+    assert multiplies(again.kernel)
 
 
 HALVES = "def mm(half(M,K) A, half(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"

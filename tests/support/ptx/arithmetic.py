@@ -98,6 +98,17 @@ def converted(x: Array, dtype: np.dtype[Any], modifiers: frozenset[str]) -> Arra
     return x.astype(dtype)
 
 
+def to_tf32(x: Array) -> Array:
+    """The bits of float32 rounded to 11 binary digits, ties away from 0; NaN has all bits."""
+    fraction, exponent = np.frexp(np.where(np.isfinite(x), x, 0).astype(F64))
+    digits = np.minimum(11, exponent + 136)  # numbers below 2**-126 are multiples of 2**-136
+    whole = np.trunc(np.ldexp(fraction, digits) + np.copysign(0.5, fraction))
+    with np.errstate(over="ignore"):
+        found = np.ldexp(whole, exponent - digits).astype(np.float32)
+    bits = np.where(np.isfinite(x), found, x).astype(np.float32).view(np.uint32)
+    return np.where(np.isnan(x), np.uint32(0x7FFFFFFF), bits)
+
+
 def _clamped(x: Array, dtype: np.dtype[Any]) -> Array:
     """Whole numbers as integers: the nearest that there is. NaN is 0 where neither type has 64
     bits, else the highest bit alone."""
@@ -242,6 +253,8 @@ def meaning(i: Instruction) -> tuple[Computes, str, list[str]]:
     """What an instruction computes, the type of its result, and those of its sources; KeyError for
     an unknown one."""
     t, modifiers = i.type, frozenset(i.modifiers)
+    if i.name == "cvt" and i.modifiers == ("rna", "tf32", "f32"):
+        return to_tf32, "b32", [t]
     if not modifiers <= _KNOWN or t not in TYPES:
         raise KeyError(i.text)
     if i.name == "cvt":

@@ -229,8 +229,8 @@ def _load_matrix(i: Instruction) -> Form:
 
 def _multiply(i: Instruction) -> Form:
     kind = i.modifiers[-2]
-    shape = ("sync", "aligned", "m16n8k16", "row", "col")
-    if kind not in ("f16", "bf16") or i.modifiers != (*shape, "f32", kind, kind, "f32"):
+    shape = f"m16n8k{8 * warps.IN_A_WORD.get(kind, 0)}"
+    if i.modifiers != ("sync", "aligned", shape, "row", "col", "f32", kind, kind, "f32"):
         raise Unreadable(i.text)
 
     def act(_block: Block, threads: Threads, *registers: Array) -> Iterable[Array]:

@@ -1,5 +1,5 @@
 """Instructions of a whole warp: exchanges between lanes, fragments of matrices, their products. The
-tables of lanes are those of the PTX manual, sections of ldmatrix and mma.m16n8k16."""
+tables of lanes are those of the PTX manual, sections of ldmatrix, mma.m16n8k16 and mma.m16n8k8."""
 
 from __future__ import annotations
 
@@ -44,25 +44,40 @@ def fragments(rows: Array, count: int, transposed: bool) -> Array:
     return np.ascontiguousarray(halves).view(np.uint32)[..., 0]
 
 
+IN_A_WORD = {"f16": 2, "bf16": 2, "tf32": 1}
+"""The factors of a matrix product in a register, by their type."""
+
+
 def multiplied(kind: str, a: Array, b: Array, c: Array) -> Array:
-    """mma.m16n8k16: the registers of A (warps, 4, 32), B (warps, 2, 32) and C (warps, 4, 32), which
-    is float, as is the result. What hardware rounds between the products is not said: here sums of
-    doubles are rounded once."""
-    warps = len(a)
-    left, right = np.zeros((warps, 16, 16)), np.zeros((warps, 16, 8))
+    """mma.m16n8k16 of halves, mma.m16n8k8 of tf32: the registers of A (warps, 4, 32), B (warps, 2,
+    32) and C (warps, 4, 32), which is float, as is the result. What hardware rounds between the
+    products is not said: here sums of doubles are rounded once."""
+    warps, count = len(a), IN_A_WORD[kind]
+    steps = 4 * count  # of a register of all lanes
+    left, right = np.zeros((warps, 16, 2 * steps)), np.zeros((warps, 2 * steps, 8))
     total = np.zeros((warps, 16, 8))
+    own = count * (LANES % 4)[:, None] + np.arange(count)
     for register in range(4):
         row, half = ROW + 8 * (register % 2), register // 2
-        left[:, row[:, None], PAIR[:, None] + 8 * half + np.arange(2)] = _two(a[:, register], kind)
+        left[:, row[:, None], own + steps * half] = _numbers(a[:, register], kind)
         total[:, ROW + 8 * half, PAIR + register % 2] = c[:, register]
     for register in range(2):
-        k = PAIR[:, None] + 8 * register + np.arange(2)
-        right[:, k, ROW[:, None]] = _two(b[:, register], kind)
+        right[:, own + steps * register, ROW[:, None]] = _numbers(b[:, register], kind)
     product = (left @ right + total).astype(np.float32)
     return np.stack([product[:, ROW + 8 * (r // 2), PAIR + r % 2] for r in range(4)], axis=1)
 
 
-def _two(words: Array, kind: str) -> Array:
-    """The lower and the upper number of words, along a last axis."""
+def _numbers(words: Array, kind: str) -> Array:
+    """The numbers in words, along a last axis, the lowest first."""
+    if kind == "tf32":
+        return _unrounded_refused(words)[..., None].view(np.float32)
     halves = np.ascontiguousarray(words)[..., None].view(np.uint16)
     return halves.view(np.float16) if kind == "f16" else from_bf16(halves)
+
+
+def _unrounded_refused(words: Array) -> Array:
+    """Words that hold numbers of tf32; Fault where one has bits that tf32 does not have."""
+    is_finite = np.isfinite(np.ascontiguousarray(words).view(np.float32))
+    if (wrong := is_finite & (words & np.uint32(0x1FFF) != 0)).any():
+        raise Fault("a factor is not rounded to tf32", int(wrong.nonzero()[-1][0]))
+    return np.ascontiguousarray(words)
