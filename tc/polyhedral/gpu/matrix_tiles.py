@@ -28,7 +28,13 @@ from tc.polyhedral.gpu.costs import (
     MultiprocessorCosts,
     cycles_of,
 )
-from tc.polyhedral.gpu.tensor_cores import COLUMN_DIGITS, ROW_DIGITS, factors_of, moves_with
+from tc.polyhedral.gpu.tensor_cores import (
+    COLUMN_DIGITS,
+    ROW_DIGITS,
+    dimension_of,
+    factors_of,
+    moves_with,
+)
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access, ScopStatement
 
@@ -155,11 +161,11 @@ def _own(access: Access, other: Access, parallel: list[str | None]) -> list[str]
 
 
 def _is_in_lines(access: Access, variable: str, step: str, info: AccessInfo) -> bool:
-    """Whether elements along a variable, or along the steps, are neighbours in memory, and those of
-    the other lie in a dimension of their own."""
-    places = [list(form.terms) if form is not None else [] for form in access.subscripts]
-    strides = [info.stride(access, v) for v in (variable, step)]
-    return [variable] in places and [step] in places and 1 in strides
+    """Whether elements along a variable, or along the steps, are neighbours in memory, and each
+    counts the elements of a dimension that the other does not move along."""
+    if None in (dimension_of(access, variable, step), dimension_of(access, step, variable)):
+        return False
+    return 1 in [info.stride(access, v) for v in (variable, step)]
 
 
 # --- the cheapest ---------------------------------------------------------------------------------

@@ -136,6 +136,16 @@ def moves_with(access: Access, variable: str) -> bool:
     return any(form is not None and variable in form.terms for form in access.subscripts)
 
 
+def dimension_of(access: Access, variable: str | None, other: str | None) -> int | None:
+    """The dimension along which a variable, and of these two that one alone, counts elements: what
+    else moves along it are loops around a tile, or loops of a part of its own."""
+    along = [d for d, form in enumerate(access.subscripts) if form and variable in form.terms]
+    if len(along) != 1:
+        return None
+    terms = access.subscripts[along[0]].terms  # type: ignore[union-attr]
+    return along[0] if terms[variable] == 1 and other not in terms else None
+
+
 def _operand_fault(
     access: Access, own: str, step: str | None, tile: ArrayTile | None, product: MatrixProduct
 ) -> str | None:
@@ -144,11 +154,14 @@ def _operand_fault(
     if tile is None or tile.scope != SHARED or tile.held_type(product.dtype) != product.dtype:
         return f"{access.tensor} is not in shared memory as it is stored (as_stored)"
     axes = []
-    for variable in (own, step):
-        along = [d for d, form in enumerate(access.subscripts) if form and variable in form.terms]
-        if len(along) != 1 or dict(access.subscripts[along[0]].terms) != {variable: 1}:  # type: ignore[union-attr]
-            return f"{access.tensor} has no dimension along which {variable} alone counts elements"
-        axes += [n for n, axis in enumerate(tile.layout) if axis.dimension == along[0]]
+    for variable, other in ((own, step), (step, own)):
+        dimension = dimension_of(access, variable, other)
+        if dimension is None:
+            return (
+                f"{access.tensor} has no dimension along which {variable} counts elements, and "
+                f"{other} none"
+            )
+        axes += [n for n, axis in enumerate(tile.layout) if axis.dimension == dimension]
     last = len(tile.layout) - 1
     if len(axes) != 2 or last not in axes:
         return f"the last axis of {tile.buffer} is neither {own} nor {step}"
