@@ -59,8 +59,8 @@ written; no fixed tolerance is used anywhere. Where a product of some factors of
 underflows or is NaN though the term as written is not, or the sum as written is infinite or NaN,
 the value is unspecified and the bound infinite. A value is rounded to its tensor's type where a
 statement writes it, and nowhere between the terms of one reduction; but with
-`GpuOptions(tf32=True)`, which `tc.error_bound` takes as `options`, the factors of products of floats
-may be rounded to tf32.
+`GpuOptions(tf32=True)`, which `tc.error_bound` takes as `options`, the factors of products of
+floats may be rounded to tf32.
 
 >>> total = "def total(float(N) a) -> (o) { o +=! a(i) }"
 >>> float(tc.error_bound(total, [np.float32([1e8, 1, -1e8])])) > 1
