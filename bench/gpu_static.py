@@ -6,10 +6,11 @@
     python -m bench.gpu_static --drawn SEED   forty programs that a hexadecimal seed draws
     python -m bench.gpu_static --regret SEED  how far chosen plans are from the best of some
 
-For each launch of the kernels of `bench.gpu`, and of ten more at prime sizes: registers, spills and
-stack, blocks that there are and that fit on a multiprocessor, the hottest loop in machine code by
-kinds of instructions, what one block in the middle and the last block execute and access, on the
-machine for PTX; and the time by the model of a multiprocessor, with the constants of an H200.
+For each launch of the kernels of `bench.gpu`, of ten more at prime sizes, and of a product that may
+be rounded to tf32: registers, spills and stack, blocks that there are and that fit on a
+multiprocessor, the hottest loop in machine code by kinds of instructions, what one block in the
+middle and the last block execute and access, on the machine for PTX; and the time by the model of a
+multiprocessor, with the constants of an H200.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,7 +55,10 @@ PRIMES = (
     ps.transpose4d(31, 37, 41, 43),
 )
 """Sizes that divide nothing."""
-ALL = {**KERNELS, **{kernel.name: kernel for kernel in PRIMES}}
+_SGEMM = cs.sgemm(2048, 2048, 2048)
+ROUNDED = (replace(_SGEMM, name=f"{_SGEMM.name} tf32"),)
+"""With factors that may be rounded to tf32."""
+ALL = {**KERNELS, **{kernel.name: kernel for kernel in (*PRIMES, *ROUNDED)}}
 
 
 def emitted(kernel: Kernel) -> LaunchText:
@@ -61,9 +66,11 @@ def emitted(kernel: Kernel) -> LaunchText:
     for name, shape in kernel.shapes.items():
         selects_rows = kernel.rows and name.startswith("I")
         zeros[name] = np.zeros(shape, np.int32 if selects_rows else kernel.dtype)
+    options = tc.Options(gpu=tc.GpuOptions(tf32=kernel in ROUNDED))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tc.TCWarning)
-        text = tc.emit(kernel.text, zeros, backend="cuda", device=tc.Gpu.named(ARCH))
+        gpu = tc.Gpu.named(ARCH)
+        text = tc.emit(kernel.text, zeros, backend="cuda", device=gpu, options=options)
     assert isinstance(text, LaunchText)
     return text
 

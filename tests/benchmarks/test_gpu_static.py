@@ -156,21 +156,33 @@ def test_counts_are_those_of_a_gpu(name: str) -> None:
 
 
 @pytest.mark.drawn(2)
+@pytest.mark.parametrize(("kind", "share"), [("half", 0.3), ("float", 0.15)])
 @pytest.mark.parametrize(
-    "sizes", [(2048, 2048, 2048), (512, 1024, 768), (1000, 520, 1160)], ids=str
+    ("sizes", "layouts"),
+    [
+        ((2048, 2048, 2048), "A(i,k) * B(k,j)"),
+        ((512, 1024, 768), "A(i,k) * B(j,k)"),
+        ((1000, 520, 1160), "A(k,i) * B(k,j)"),
+    ],
+    ids=str,
 )
-def test_products_of_halves(sizes: tuple[int, int, int]) -> None:
-    """On tensor cores: their share of the loop, lines of tiles in different banks, wide copies."""
+def test_products(sizes: tuple[int, int, int], kind: str, share: float, layouts: str) -> None:
+    """On tensor cores: their share of the loop, lines of tiles in different banks, wide copies.
+    Each float that is read is rounded by two instructions."""
     if not sass.is_installed():
         pytest.skip("nvdisasm is not installed")
-    text = "def mm(half(M,K) A, half(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
-    gpu = tc.Gpu.named("sm_90")
-    made = tc.emit(text, dict(zip("MKN", sizes, strict=True)), backend="cuda", device=gpu)
+    shapes = layouts.upper().translate(str.maketrans("IJ", "MN")).split(" * ")
+    inputs = ", ".join(f"{kind}{shape[1:]} {shape[0]}" for shape in shapes)
+    text = f"def mm({inputs}) -> (C) {{ C(i,j) +=! {layouts} }}"
+    given, gpu = dict(zip("MKN", sizes, strict=True)), tc.Gpu.named("sm_90")
+    schedule = tc.ScheduleOptions(split=False)
+    options = tc.Options(gpu=tc.GpuOptions(tf32=kind == "float"), schedule=schedule)
+    made = tc.emit(text, given, backend="cuda", device=gpu, options=options)
     (row,) = counts_of(made, gpu)
     assert row["spills"] == row["stack"] == 0
-    assert row["share of HMMA"] >= 0.3
+    assert row["share of HMMA"] >= share
     kinds = {name.partition(".")[0] for name in row["hottest loop"]}
-    assert kinds >= {"HMMA", "LDSM"}
+    assert kinds >= {"HMMA", "LDSM" if kind == "half" or "B(j,k)" in layouts else "LDS"}
     assert not kinds & {"LDG", "STS", "FFMA"}
     accesses = row["last block"]["accesses"]
     shared = {name: found for name, found in accesses.items() if name.startswith("shared")}
