@@ -197,8 +197,19 @@ def _tiles(found: MatrixSum) -> Iterator[WarpTile]:
         sizes = (*tile.sizes, steps)
         fits = all(size < 2 * n for size, n in zip(sizes, found.extents, strict=True))
         fits = fits and (stages - 1) * steps < found.extents[2]
-        if prod(tile.warps) <= MOST_WARPS and fits:
+        if prod(tile.warps) <= MOST_WARPS and fits and _has_whole_fragments(tile, found):
             yield tile
+
+
+def _has_whole_fragments(tile: WarpTile, found: MatrixSum) -> bool:
+    """Whether no thread lacks some results of a fragment: where one block has a whole loop, results
+    beyond its end that no warp has are left out of the text."""
+    digits = (LEFT_ROWS, *ROW_DIGITS[1]), (RIGHT_ROWS, *COLUMN_DIGITS[1])
+    sides = zip(tile.sizes, tile.own, found.extents, digits, strict=False)
+    return all(
+        extent > size or extent >= own * rows or (extent - 1) % rows >= step
+        for size, own, extent, (rows, _, step) in sides
+    )
 
 
 def _cost(

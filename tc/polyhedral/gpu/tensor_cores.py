@@ -139,10 +139,11 @@ def moves_with(access: Access, variable: str) -> bool:
 def dimension_of(access: Access, variable: str | None, other: str | None) -> int | None:
     """The dimension along which a variable, and of these two that one alone, counts elements: what
     else moves along it are loops around a tile, or loops of a part of its own."""
-    along = [d for d, form in enumerate(access.subscripts) if form and variable in form.terms]
-    if len(along) != 1:
+    forms = [form.terms if form is not None else {} for form in access.subscripts]
+    along = [d for d, terms in enumerate(forms) if variable in terms]
+    if len(along) != 1 or variable is None:
         return None
-    terms = access.subscripts[along[0]].terms  # type: ignore[union-attr]
+    terms = forms[along[0]]
     return along[0] if terms[variable] == 1 and other not in terms else None
 
 

@@ -54,6 +54,8 @@ class Product:
     def expected(self) -> np.ndarray[Any, Any]:
         """By numpy, in double; small integers, so that nothing is rounded but the result."""
         a, b = (self.arrays[name].astype(np.float64) for name in "AB")
+        if self.epilogue == "window":
+            a = windows(a, self.einsum, b.shape)
         product = np.einsum(self.einsum, a, b)
         if self.epilogue == "relu":
             product = np.maximum(product, 0)
@@ -63,6 +65,15 @@ class Product:
 
 
 KINDS = ("half", "float")
+
+
+def windows(image: np.ndarray[Any, Any], einsum: str, filters: tuple[int, ...]) -> Any:
+    """The windows of an image whose dimensions h and w filters with dimensions p and q move along,
+    with p and q last."""
+    loops, own = einsum.partition("->")[0].split(",")
+    sizes = tuple(filters[own.index(v)] for v in "pq")
+    places = tuple(loops.index(v) for v in "hw")
+    return np.lib.stride_tricks.sliding_window_view(image, sizes, places)
 
 
 def product_of(seed: int, kind: str = "half") -> Product:
@@ -220,6 +231,64 @@ def test_tiles_are_of_loops_and_fit() -> None:
         assert columns < 80
         assert steps < 140
         assert 4 * tile.own[0] * tile.own[1] <= 128
+
+
+# --- windows ----------------------------------------------------------------------------------
+
+
+def window_of(seed: int) -> Product:
+    """A convolution of halves or floats, its tensors in any layout. `plain`: lines in memory are of
+    channels in both operands, or of columns of the image."""
+    rng, kind = random.Random(seed), KINDS[seed % 2]
+    image, filters, out = [*"nchw"], [*"mcpq"], [*"nmhw"]
+    for loops in (image, filters, out):
+        rng.shuffle(loops)
+    if rng.random() < 0.7:
+        filters.remove("c")
+        filters.append("c")
+    if rng.random() < 0.5:
+        image.remove("c")
+        image.append("c")
+    sizes = {"n": rng.randint(1, 3), "c": rng.choice((16, 24, 32, 7)), "m": rng.choice((8, 16, 9))}
+    sizes |= {"h": rng.randint(1, 4), "w": rng.randint(12, 40)}
+    sizes |= {"p": rng.randint(1, 3), "q": rng.randint(1, 3)}
+    moved = {"h": "h+p", "w": "w+q"}
+    extents = {**sizes, "h": sizes["h"] + sizes["p"] - 1, "w": sizes["w"] + sizes["q"] - 1}
+    values, held = np.random.default_rng(seed), {"half": "float16", "float": "float32"}[kind]
+    arrays = {
+        name: values.integers(-3, 4, [long[v] for v in loops]).astype(held)
+        for name, loops, long in (("A", image, extents), ("B", filters, sizes))
+    }
+    shapes = {name: ",".join(f"{name}{v.upper()}" for v in loops)
+              for name, loops in (("A", image), ("B", filters))}  # fmt: skip
+    places = {"A": ",".join(moved.get(v, v) for v in image), "B": ",".join(filters)}
+    text = (
+        f"def f({kind}({shapes['A']}) A, {kind}({shapes['B']}) B) -> (C) {{\n"
+        f"  C({','.join(out)}) +=! A({places['A']}) * B({places['B']})\n}}"
+    )
+    plain = filters[-1] == "c" and image[-1] in "cw" and sizes["w"] >= 16 and sizes["c"] >= 16
+    plain = plain and sizes["m"] >= 8
+    einsum = f"{''.join(image)}pq,{''.join(filters)}->{''.join(out)}"
+    options = tc.Options(gpu=tc.GpuOptions(tf32=kind == "float"))
+    return Product(text, arrays, einsum, "window", held, plain, options)
+
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("seed", range(40))
+def test_windows(seed: int) -> None:
+    """Of convolutions, on the machine of blocks and threads and, of some, on that for PTX."""
+    case = window_of(seed)
+    kernel = lowered(case, {})[1].kernel
+    assert multiplies(kernel) or not case.plain, case.text
+    check(case, kernel)
+    if seed % 4 == 0:
+        inputs = list(case.arrays.values())
+        text = tc.emit(case.text, inputs, backend="cuda", device=H100, options=case.options)
+        assert isinstance(text, LaunchText)
+        failure, found = run_text(text, case.arrays)
+        assert failure is None
+        expected = case.expected()
+        np.testing.assert_array_equal(found["C"].reshape(expected.shape), expected)
 
 
 # --- what is rounded --------------------------------------------------------------------------
