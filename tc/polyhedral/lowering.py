@@ -29,6 +29,7 @@ from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import check_schedule
 from tc.polyhedral.mapping import MappedTree, map_schedule
 from tc.polyhedral.rewrite.coalescing import Strides, coalesce
+from tc.polyhedral.rewrite.dimensions import divide_dimensions
 from tc.polyhedral.rewrite.equal_temporaries import without_equal_temporaries
 from tc.polyhedral.rewrite.factoring import divide_last, factor
 from tc.polyhedral.rewrite.half_sums import accumulate_in_float
@@ -160,6 +161,8 @@ def _rewrite(
     shaped = tile_chains(inline(without_equal_temporaries(shaped), limits), limits)
     shaped = sum_in_place(shaped)
     shaped = linearise(without_lone_terms(shaped), limits)
+    if target.launches:
+        shaped = divide_dimensions(shaped)
     if wanted.factor is not False:
         order = limits.factoring_all().order if wanted.factor else limits.order
         shaped = factor(shaped, order)

@@ -1,5 +1,6 @@
 """Contractions and convolutions with starts and epilogues: sums over one to three loops of products
-of one to three operands, each with any of the loops, in any order, and with windows of them.
+of one to three operands, each with any of the loops, in any order, with windows of them, quotients
+and remainders, and under guards.
 
 What a GPU's default plan decides of a sum (its tiles, copies and registers) shows here more often
 than in the programs of `tests.fuzz.generate`.
@@ -107,10 +108,24 @@ class _Drawing:
         if self.chance(0.2):
             reads.append(rng.choice(reads))
         value = self._combined(reads, op)
+        if self.chance(0.2):
+            value = f"{self._guard(loops)} ? {value} : {0 if op.startswith('+') else 1}"
         if self.adds:
             op = op.removesuffix("!")
         ranges = {v: sizes[v] for v in loops if v not in self.bare or self.chance(0.1)}
         self.lines.append(_statement("C", shape, op, value, ranges))
+
+    def _guard(self, loops: Sequence[str]) -> str:
+        """A comparison of loops, or two: above a diagonal or below one, or in a band."""
+        rng = self.rng
+        tests = []
+        for _ in range(rng.choice((1, 1, 1, 2))):
+            one, other = rng.choice(loops), rng.choice(loops)
+            left = rng.choice((one, one, f"2 * {one}"))
+            tests.append(f"{left} {rng.choice(('<=', '<', '>=', '>', '=='))} {other}")
+            if self.chance(0.4):
+                tests[-1] += f" + {rng.choice((1, 2, 5))}"
+        return " && ".join(tests)
 
     def _combined(self, reads: list[str], op: str) -> str:
         rng = self.rng
@@ -176,6 +191,14 @@ class _Drawing:
                 stride = rng.choice((1, 1, 1, 2, 3))
                 dilation = rng.choice((1, 1, 1, 2, -1))
                 dims.append(([(stride, v), (dilation, steps.pop())], 0))
+        divided: list[tuple[str, int]] = []
+        for v in [v for v in used if self.chance(0.1)]:
+            periods = [n for n in (2, 3, 4) if sizes[v] % n == 0]
+            if periods and any(terms == [(1, v)] for terms, _ in dims):
+                dims = [dim for dim in dims if dim[0] != [(1, v)]]
+                period = rng.choice(periods)
+                divided += [(f"{v}/{period}", sizes[v] // period)] * self.chance(0.8)
+                divided += [(f"{v}%{period}", period)] * (not divided or self.chance(0.4))
         dims += [([(1, v)], 0) for v in steps]
         if used and self.chance(0.04):
             dims.append(([(1, rng.choice(used))], 0))
@@ -197,6 +220,10 @@ class _Drawing:
             text = " + ".join(v if c == 1 else f"{c} * {v}" for c, v in terms)
             sign = "-" if shift < 0 else "+"
             texts.append(f"{text} {sign} {abs(shift)}" if shift else text)
+        for text, length in divided:
+            place = rng.randint(0, len(texts))
+            texts.insert(place, text)
+            shape.insert(place, length)
         name = self._new(shape)
         read = f"{name}({','.join(texts)})" if texts else name
         return f"pad({read}, 0)" if pads and texts else read

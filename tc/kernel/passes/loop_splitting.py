@@ -259,7 +259,7 @@ def _at_edges(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
     tested: set[str] = set()
     for test in deciding_tests(loop.body, stores=False):
         names = names_in(test)
-        if loop.var not in names or not _is_known(test, loop, scope, inner.keys()):
+        if loop.var not in names or not is_decided_before(test, loop, scope, inner.keys()):
             continue
         if any(low != high for low, high in (scope.bounds.get(n, (0, 0)) for n in names)):
             continue  # its ends move with a loop around
@@ -354,7 +354,7 @@ def skip_guarded_terms(kernel: ir.Kernel) -> ir.Kernel:
         for k in i + 1:min(i + 2, 9)
           s[i] = s[i] + (k <= i ? a[i, k] : 0.0f)
     """
-    positive = _never_negative_zero(kernel)
+    positive = never_negative_zero(kernel)
     local = frozenset(b.name for b in kernel.buffers if b.role == "register")
     buffers = {b.name: b for b in kernel.buffers}
     scope = Scope(assigned(kernel))
@@ -404,10 +404,10 @@ class _GuardedTerms:
         inner = inner_loops(loop.body)
         for test in deciding_tests(loop.body):
             is_guard = names_in(test.left) and names_in(test.right)
-            if not is_guard or not _is_known(test, loop, self.scope, inner.keys()):
+            if not is_guard or not is_decided_before(test, loop, self.scope, inner.keys()):
                 continue
             found = guard_range(test, loop, inner, bounds)
-            if found is None or not _adds_nothing(settled(loop.body, test, FALSE), loop.var):
+            if found is None or not adds_nothing(settled(loop.body, test, FALSE), loop.var):
                 continue
             self.deciding.update(*(names_in(e) for e in (*found.certain, *found.possible)))
             whole, one = _within(loop, found.certain, test), integer(1)
@@ -441,7 +441,7 @@ class _GuardedTerms:
                 value is None
                 or names_in(value) & (self.scope.assigned | local | {loop.var})
                 or not all(self._can_read(e, written, bounds) for e in ir.walk(value))
-                or not _adds_nothing(settled(loop.body, test, FALSE))
+                or not adds_nothing(settled(loop.body, test, FALSE))
             ):
                 continue
             own = ir.Var(loop.var, INT64)
@@ -458,10 +458,10 @@ class _GuardedTerms:
         if not all(s.buffer in self.local for s in stores):
             return loop
         for test in deciding_tests(loop.body):
-            if loop.var not in names_in(test) or not _is_known(test, loop, self.scope):
+            if loop.var not in names_in(test) or not is_decided_before(test, loop, self.scope):
                 continue
             found = guard_range(test, loop, {}, bounds)
-            if found is not None and _adds_nothing(settled(loop.body, test, FALSE)):
+            if found is not None and adds_nothing(settled(loop.body, test, FALSE)):
                 loop = _within(loop, found.certain, test)
         return loop
 
@@ -513,7 +513,7 @@ class _GuardedTerms:
         return replace(new, var=name, begin=integer(0), end=count, body=(own_value, *new.body))
 
 
-def _never_negative_zero(kernel: ir.Kernel) -> frozenset[str]:
+def never_negative_zero(kernel: ir.Kernel) -> frozenset[str]:
     """The arrays whose elements start at a constant other than -0, and are added to: none of them
     ever is -0, whatever is added."""
 
@@ -573,7 +573,7 @@ def _reads(block: Stmts, name: str) -> int:
     )
 
 
-def _adds_nothing(block: Stmts, var: str = "", known: Mapping[str, ir.Expr] | None = None) -> bool:
+def adds_nothing(block: Stmts, var: str = "", known: Mapping[str, ir.Expr] | None = None) -> bool:
     """Whether a block does nothing but to add 0 to elements, or multiply them by 1; or whether,
     run for several values of a variable, it does that for one of them: then the elements are the
     same ones for all, and it may also take their minimum or maximum with a constant."""
@@ -583,10 +583,10 @@ def _adds_nothing(block: Stmts, var: str = "", known: Mapping[str, ir.Expr] | No
             case ir.Let(var=name, value=value):
                 values[name] = substitute(value, values, {})
             case ir.For(body=body):
-                if not _adds_nothing(body, var, values):
+                if not adds_nothing(body, var, values):
                     return False
             case ir.If(then=then, otherwise=otherwise) if not var:
-                if not all(_adds_nothing(part, var, values) for part in (then, otherwise)):
+                if not all(adds_nothing(part, var, values) for part in (then, otherwise)):
                     return False
             case ir.Comment():
                 pass
@@ -625,7 +625,7 @@ def _within(loop: ir.For, ends: tuple[ir.Expr, ir.Expr], test: ir.Compare) -> ir
 # --- tests that decide what is evaluated ------------------------------------------------------
 
 
-def _is_known(
+def is_decided_before(
     test: ir.Compare, loop: ir.For, scope: Scope, inner: AbstractSet[str] = frozenset()
 ) -> bool:
     """Whether a test depends on nothing that a loop declares, but for variables of inner loops, and

@@ -15,6 +15,7 @@ from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.copies import copy_by_vectors
 from tc.kernel.passes.dead_code import eliminate_dead_code
 from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
+from tc.kernel.passes.guarded_tiles import skip_guarded_tiles
 from tc.kernel.passes.loads_ahead import load_ahead
 from tc.kernel.passes.loop_splitting import split_loops
 from tc.kernel.passes.pipelining import pipeline
@@ -132,6 +133,11 @@ and where there are loops."""
 _ON_GPUS = ("unrolling", "scalar replacement", "dead code elimination", "value numbering")
 
 GPU_PASSES = (
+    Pass(
+        "guarded tiles",
+        "loops over tiles of sums leave out those in which a guard fails, and test few for it",
+        lambda kernel, context: skip_guarded_tiles(kernel, limit=context.unroll_limit),
+    ),
     Pass(
         "pipelining",
         "tiles are copied to buffers of several stages while those before them are used",

@@ -211,7 +211,7 @@ class _Reader:
     def _clamp(self, variable: str) -> Expr:
         digits = self.tails.get(variable)
         value = of_form(self.values[variable])
-        if digits is None or digits.lane:
+        if digits is None or digits.lane or self.adds_nothing(variable):
             return value
         low, high = digits.base.interval(self.state.bounds)
         begin, end = digits.limits
@@ -346,6 +346,10 @@ def _is_zero(expr: p.Expr, is_outside: Callable[[int], bool]) -> bool:
             return _is_zero(left, is_outside) and _is_zero(right, is_outside)
         case p.Unary(operand=operand) | p.Convert(operand=operand):
             return _is_zero(operand, is_outside)
+        case p.Select(then=then, otherwise=otherwise):
+            return _is_zero(then, is_outside) and _is_zero(otherwise, is_outside)
+        case p.Literal():
+            return p.is_zero(expr)
         case _:
             return False
 

@@ -16,7 +16,12 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from tc.dtypes import INT64
 from tc.kernel.ir import row_major
-from tc.polyhedral.rewrite.rewriting import rewrite, unused_name
+from tc.polyhedral.rewrite.rewriting import (
+    extent_as_number,
+    rewrite,
+    unused_name,
+    with_shapes,
+)
 from tc.semantics import program as p
 
 LIGHT = 8
@@ -242,27 +247,10 @@ def _merged_strides(merges: _Merges, strides: Strides) -> Strides:
 
 
 def _merged_program(merges: _Merges) -> p.ShapedProgram:
-    """What only says where sizes and ranges come from, which is settled, goes with the
-    dimensions."""
-    shaped, program = merges.shaped, merges.shaped.program
-    statements = tuple(_merged_statement(n, merges) for n in range(len(shaped.statements)))
-    merged = replace(
-        program,
-        tensors={
-            name: replace(t, rank=t.rank - len(merges.of(name)), shape=None)
-            for name, t in program.tensors.items()
-        },
-        sizes={name: replace(size, extents=()) for name, size in program.sizes.items()},
-        equalities=(),
-        statements=tuple(s.statement for s in statements),
-    )
-    return replace(
-        shaped,
-        program=merged,
-        shapes={name: _merged_shape(s, merges.of(name)) for name, s in shaped.shapes.items()},
-        symbolic_shapes={},
-        statements=statements,
-    )
+    shaped = merges.shaped
+    shapes = {name: _merged_shape(s, merges.of(name)) for name, s in shaped.shapes.items()}
+    statements = (_merged_statement(n, merges) for n in range(len(shaped.statements)))
+    return with_shapes(shaped, shapes, statements)
 
 
 def _merged_statement(position: int, merges: _Merges) -> p.ShapedStatement:
@@ -286,11 +274,7 @@ def _merged_statement(position: int, merges: _Merges) -> p.ShapedStatement:
         return _without_second(tuple(new), axes)
 
     def settled(node: p.Expr) -> p.Expr:
-        """A number for what was an extent of a merged tensor, whose dimensions are others now."""
-        if isinstance(node, p.Extent) and node.tensor in merges.axes:
-            value = merges.shaped.shapes[node.tensor][node.axis]
-            return p.Literal(value, node.dtype, span=node.span)
-        return node
+        return extent_as_number(node, merges.axes, merges.shaped)
 
     def change(node: p.Expr) -> p.Expr:
         if isinstance(node, p.Read) and node.tensor in merges.axes:

@@ -42,6 +42,40 @@ def rewrite(expr: p.Expr, change: Callable[[p.Expr], p.Expr]) -> p.Expr:
     return change(expr)
 
 
+def extent_as_number(node: p.Expr, names: Container[str], shaped: p.ShapedProgram) -> p.Expr:
+    """A number for an extent of a tensor of one of some names, which the program will not have, or
+    in other dimensions; any other node as it is."""
+    if isinstance(node, p.Extent) and node.tensor in names:
+        return p.Literal(shaped.shapes[node.tensor][node.axis], node.dtype, span=node.span)
+    return node
+
+
+def with_shapes(
+    shaped: p.ShapedProgram,
+    shapes: Mapping[str, tuple[int, ...]],
+    statements: Iterable[p.ShapedStatement],
+) -> p.ShapedProgram:
+    """The program whose tensors have the same elements in other dimensions, with its statements.
+    What only says where sizes and ranges come from, which is settled, goes with the dimensions."""
+    program, made = shaped.program, tuple(statements)
+    return replace(
+        shaped,
+        program=replace(
+            program,
+            tensors={
+                name: replace(tensor, rank=len(shapes[name]), shape=None)
+                for name, tensor in program.tensors.items()
+            },
+            sizes={name: replace(size, extents=()) for name, size in program.sizes.items()},
+            equalities=(),
+            statements=tuple(each.statement for each in made),
+        ),
+        shapes=shapes,
+        symbolic_shapes={},
+        statements=made,
+    )
+
+
 def statement_text(statement: p.Statement) -> str:
     """A statement as it could be written, but for names of temporaries."""
     subscripts = ", ".join(to_text(subscript) for subscript in statement.subscripts)
@@ -55,9 +89,7 @@ def without(names: Container[str], shaped: p.ShapedProgram) -> p.ShapedProgram:
     Their sizes, by which the pieces of a concat begin behind one another, are numbers."""
 
     def number(node: p.Expr) -> p.Expr:
-        if isinstance(node, p.Extent) and node.tensor in names:
-            return p.Literal(shaped.shapes[node.tensor][node.axis], node.dtype, span=node.span)
-        return node
+        return extent_as_number(node, names, shaped)
 
     def placed(statement: p.Statement) -> p.Statement:
         subscripts = tuple(rewrite(s, number) for s in statement.subscripts)
@@ -259,10 +291,7 @@ class Rewriting:
         def other(node: p.Expr) -> p.Expr:
             if isinstance(node, p.Read) and node.tensor in others:
                 return replace(node, tensor=others[node.tensor])
-            if isinstance(node, p.Extent) and node.tensor in others:
-                size = self.shaped.shapes[node.tensor][node.axis]
-                return p.Literal(size, node.dtype, span=node.span)
-            return node
+            return extent_as_number(node, others, self.shaped)
 
         def changed(old: p.ShapedStatement) -> list[p.ShapedStatement] | None:
             statement, rhs = old.statement, rewrite(old.statement.rhs, other)
