@@ -21,6 +21,7 @@ from tc.gpu import Gpu, bytes_in_shared
 from tc.kernel.verify import COPIED_BYTES
 from tc.plan import ASYNC_BYTES, AXES
 from tc.polyhedral.access_info import AccessInfo
+from tc.polyhedral.gpu.shared_banks import Lanes, odd_pitch, places_of, wavefronts
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics import program as p
@@ -42,10 +43,6 @@ class MultiprocessorCosts:
     shared_waiting: float = 30.0
     direct_waiting: float = 250.0
     """From a read of shared memory, or of the second cache, to its first use."""
-
-    across_rows: float = 1.5
-    """How many times longer shared memory takes where a warp reads several rows, which have some
-    banks in common."""
 
     copy_instructions: float = 4.0
     """Instructions with which a thread copies an element: a read, a store, the places of both."""
@@ -157,6 +154,32 @@ class Operand:
     def moves_with(self, loop: int) -> bool:
         return any(dimension[loop] for dimension in self.moves)
 
+    def crosses_rows(self, tile: ThreadTile) -> bool:
+        """Whether neighbours among the threads read other rows."""
+        loops = [n for n, count in enumerate(tile.threads) if count > 1]
+        return any(dimension[loop] for dimension in self.moves[:-1] for loop in loops)
+
+    def held_strides(self, tile: ThreadTile, together: int) -> tuple[int, ...]:
+        """By how many words a step of each loop moves in the buffer of a tile, whose rows have an
+        odd pitch, in groups of elements that are read `together`, where threads cross rows.
+
+        >>> rows = Operand("A", ((1, 0), (0, 1)), (100, 1), 1)  # A(i,k)
+        >>> rows.held_strides(ThreadTile((8,), (1,), (16,)), 4)
+        (20, 1)
+        """
+        counts = (*tile.sizes, *tile.steps)
+        strides, step = [0] * len(counts), self.words
+        for number, dimension in enumerate(reversed(self.moves)):
+            moves = [abs(m) if n > 1 else 0 for m, n in zip(dimension, counts, strict=True)]
+            unit = gcd(*moves) or 1
+            for loop, move in enumerate(moves):
+                strides[loop] += step * (move // unit)
+            held = 1 + sum(m * (n - 1) for m, n in zip(moves, counts, strict=True)) // unit
+            if number == 0 and self.crosses_rows(tile):
+                held = odd_pitch(held, together) or held
+            step *= held
+        return tuple(strides)
+
 
 @dataclass(frozen=True)
 class Reduction:
@@ -238,6 +261,18 @@ class Reduction:
             found = (count, *found)
         return found
 
+    def reads_wide(self, operand: Operand, tile: ThreadTile) -> bool:
+        """Whether a thread reads several steps of an operand at once."""
+        return self.at_once(tile)[-1] % WIDE == 0 and operand.goes_along_last(-1, tile)
+
+    def next_ones(self, tile: ThreadTile) -> tuple[int, ...]:
+        """How far on the next thread along each parallel loop begins."""
+        fours = self.fours(tile)
+        return tuple(
+            own if loop in self.windows else WIDE if loop in fours else 1
+            for loop, own in enumerate(tile.own)
+        )
+
     @cached_property
     def by_stride(self) -> tuple[int, ...]:
         """The parallel loops, first those along which the result has neighbours in memory."""
@@ -256,14 +291,8 @@ class TileOfSums:
 
     def crosses_rows(self, tensor: str) -> bool:
         """Whether neighbours among the threads read other rows of a tensor."""
-        loops = [n for n, count in enumerate(self.tile.threads) if count > 1]
-        return any(
-            dimension[loop]
-            for operand in self.reduction.operands
-            if operand.tensor == tensor
-            for dimension in operand.moves[:-1]
-            for loop in loops
-        )
+        own = (o for o in self.reduction.operands if o.tensor == tensor)
+        return any(operand.crosses_rows(self.tile) for operand in own)
 
     def neighbours(self, member: Member, own: int) -> int:
         """How many of its `own` iterations of a loop a thread has next to each other."""
@@ -276,8 +305,7 @@ class TileOfSums:
     def reads_wide(self, tensor: str) -> bool:
         """Whether a thread reads several steps of a tensor at once."""
         own = (o for o in self.reduction.operands if o.tensor == tensor)
-        is_wide = self.reduction.at_once(self.tile)[-1] % WIDE == 0
-        return is_wide and any(o.goes_along_last(-1, self.tile) for o in own)
+        return any(self.reduction.reads_wide(operand, self.tile) for operand in own)
 
 
 def reduction_of(
@@ -357,7 +385,7 @@ def cost_of(
     costs: MultiprocessorCosts = COSTS,
 ) -> TileCost | None:
     """What a tile costs; None where a block cannot have it."""
-    work = _BlockWork(tile, reduction, gpu, costs)
+    work = _BlockWork(tile, reduction, gpu)
     results = 4 * work.own * reduction.result.words
     if results > most_results or work.registers > gpu.thread_registers or work.shared > gpu.shared:
         return None
@@ -394,9 +422,7 @@ def cycles_of(
 class _BlockWork:
     """What a block does for some steps of a reduction, and how often."""
 
-    def __init__(
-        self, tile: ThreadTile, reduction: Reduction, gpu: Gpu, costs: MultiprocessorCosts
-    ) -> None:
+    def __init__(self, tile: ThreadTile, reduction: Reduction, gpu: Gpu) -> None:
         self.tile, self.reduction, self.gpu = tile, reduction, gpu
         own, steps = tile.own, tile.steps
         self.threads = prod(tile.threads)
@@ -406,8 +432,6 @@ class _BlockWork:
         ones, everything = (1,) * len(steps), (1,) * len(reduction.extents)
         apart = (*reduction.apart(tile), *ones)
         together, fours = reduction.at_once(tile), reduction.fours(tile)
-        x = next((n for n in reduction.by_stride if tile.threads[n] > 1), -1)
-        lanes = self._lanes()
         self.reads = self.wavefronts = self.direct = self.direct_cycles = 0.0
         self.copies = self.copy_cycles = 0.0
         self.copied_words = self.shared = near = 0
@@ -416,17 +440,15 @@ class _BlockWork:
             near += operand.elements((*own, *ones), apart) * operand.words
             held = operand.elements((*tile.sizes, *steps), everything)
             if operand.has_box and 2 * held <= self.threads * each * self.steps:
-                wide = {*fours, -1} if together[-1] % WIDE == 0 else fours
-                width = WIDE if any(operand.goes_along_last(loop, tile) for loop in wide) else 1
+                steps_at_once = WIDE if reduction.reads_wide(operand, tile) else 1
+                strides = operand.held_strides(tile, steps_at_once)
+                wide = {*fours, -1} if steps_at_once > 1 else fours
+                is_wide = any(operand.goes_along_last(loop, tile) for loop in wide)
+                is_wide = is_wide and not any(n % WIDE for n in strides if n > WIDE)
+                width = WIDE if is_wide else operand.words
                 reads = each * operand.words / width
                 self.reads += reads
-                turns = width
-                if width > 1 and not operand.moves_with(x):
-                    turns = width // 2  # neighbours of a warp read the same
-                elif width == 1 and operand.moves_with(x) and x in reduction.windows:
-                    turns = gcd(own[x], gpu.warp)
-                moving = sum(n > 1 and operand.moves_with(loop) for loop, n in enumerate(lanes))
-                self.wavefronts += reads * turns * (costs.across_rows if moving > 1 else 1)
+                self.wavefronts += reads * wavefronts(self._lanes(strides), width, gpu.warp)
                 self.copied_words += held * operand.words
                 self.shared += bytes_in_shared(4 * held * operand.words)
                 copies = -(-held // self.threads) * operand.words
@@ -437,32 +459,24 @@ class _BlockWork:
                 )
             else:
                 self.direct += each * operand.words
-                lines = max(LEAST_READ_CYCLES, self._lines(operand, lanes))
+                lines = max(LEAST_READ_CYCLES, self._lines(operand))
                 self.direct_cycles += each * operand.words * lines
         self.shared *= tile.stages
         self.registers = self.own * reduction.result.words + near + BESIDE_RESULTS
 
-    def _lanes(self) -> list[int]:
-        """How many lanes of a warp there are along each loop."""
-        left = self.gpu.warp
-        lanes = [1] * len(self.reduction.extents)
-        for loop in self.reduction.by_stride:
-            lanes[loop] = min(left, self.tile.threads[loop])
-            left = -(-left // lanes[loop])
-        return lanes
+    def _lanes(self, strides: Sequence[int]) -> Lanes:
+        """The lanes of a warp, where a step of each loop moves by so many words."""
+        far = self.reduction.next_ones(self.tile)
+        return tuple(
+            (self.tile.threads[loop], far[loop] * strides[loop])
+            for loop in self.reduction.by_stride
+            if self.tile.threads[loop] > 1
+        )
 
-    def _lines(self, operand: Operand, lanes: Sequence[int]) -> float:
+    def _lines(self, operand: Operand) -> int:
         """Lines of 128 bytes that a warp touches where each lane accesses an element."""
-        lines = 1.0
-        for loop, count in enumerate(lanes):
-            stride = abs(operand.strides[loop]) * operand.words
-            if loop in self.reduction.windows:
-                stride *= self.tile.own[loop]
-            elif loop in self.reduction.fours(self.tile):
-                stride *= WIDE
-            if stride and count > 1:
-                lines *= max(1.0, count * min(LINE_WORDS, stride) / LINE_WORDS)
-        return lines
+        lanes = self._lanes([abs(stride) * operand.words for stride in operand.strides])
+        return len({at // LINE_WORDS for at in places_of(lanes, self.gpu.warp)})
 
     @property
     def blocks(self) -> tuple[int, int]:
@@ -496,7 +510,7 @@ class _BlockWork:
     def results_cycles(self) -> float:
         """For the results of a block."""
         words = self.own * self.reduction.result.words
-        lines = self._lines(self.reduction.result, self._lanes())
+        lines = self._lines(self.reduction.result)
         return self.warps * words * max(LEAST_READ_CYCLES, lines)
 
 

@@ -30,6 +30,7 @@ from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.footprint import Box
 from tc.polyhedral.gpu.costs import WIDE, TileOfSums, is_copied_async
 from tc.polyhedral.gpu.matrix_tiles import TileOfMatrices
+from tc.polyhedral.gpu.shared_banks import odd_pitch
 from tc.polyhedral.gpu.thread_exchanges import exchanged_bytes
 from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.promotion import Footprint, promotion_fault, touches
@@ -345,18 +346,6 @@ class Promoter:
             for access in s.accesses
             if access.tensor == tensor
         )
-
-
-def odd_pitch(count: int, together: int) -> int | None:
-    """The room for a row of shared memory, of which so many elements are read together, so that
-    columns lie in different banks: an odd number of such groups. None where a row has that already.
-
-    >>> odd_pitch(32, 1), odd_pitch(33, 1), odd_pitch(16, 4), odd_pitch(18, 4)
-    (33, None, 20, 20)
-    """
-    groups = -(-count // together)
-    pitch = (groups + (groups % 2 == 0)) * together
-    return None if pitch == count else pitch
 
 
 # --- what is gathered ---------------------------------------------------------------------------
