@@ -42,6 +42,7 @@ from tc.polyhedral.rewrite.row_blocks import share_rows
 from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
 from tc.polyhedral.rewrite.symmetric_sums import halve
+from tc.polyhedral.rewrite.transposed_operands import transpose_operands
 from tc.polyhedral.schedule import Node, in_order, leaves
 from tc.polyhedral.scop.dependences import Dependences, compute_dependences
 from tc.polyhedral.scop.scop import Scop, build_scop
@@ -153,8 +154,9 @@ def _rewrite(
 ) -> tuple[ShapedProgram, Strides]:
     """The program without temporaries that equal another tensor or are cheaper to compute again
     where they are read, with sums in place of what they become, and without lone terms, factored,
-    one half of symmetric sums computed, sums in the order of what they read, long reductions split,
-    and adjacent dimensions joined; in any case with sums of halves in floats."""
+    one half of symmetric sums computed, sums in the order of what they read, small operands
+    transposed, long reductions split, and adjacent dimensions joined; in any case with sums of
+    halves in floats."""
     if not options.schedule.rewrite:
         return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
@@ -168,6 +170,7 @@ def _rewrite(
         shaped = factor(shaped, order)
     shaped = sum_in_read_order(halve(divide_last(shaped), limits), limits)
     if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
+        shaped = transpose_operands(shaped, limits, strides)
         shaped = share_rows(shaped, limits, strides)
         shaped = split(shaped, limits.splitting_all() if wanted.split else limits)
     shaped, strides = coalesce(shaped, strides, lightly_read=not target.launches)

@@ -45,6 +45,11 @@ PRODUCT_STEPS, ROW_STEPS, COLUMN_STEPS = 128, 16384, 512
 share, of one along columns, which some share."""
 
 
+ACROSS = 1 << 19
+"""Steps of a sum, of all its results, from which on a warp that reads sectors for elements takes
+longer than another launch does: 32 cycles for 32 steps, on over a hundred multiprocessors."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GpuTarget(Target):
     """A GPU; with `at_once`, blocks of a launch wait for each other where they must."""
@@ -105,6 +110,7 @@ def gpu_target(gpu: Gpu) -> GpuTarget:
         lanes=1,
         rewriting=Thresholds(
             pieces=0,
+            across=ACROSS,
             blocks=BlockSplits(
                 products=OF_A_PROCESSOR * gpu.processors,
                 rows=ROWS_OF_A_PROCESSOR * gpu.processors,

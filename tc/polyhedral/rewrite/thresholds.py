@@ -41,12 +41,14 @@ class Thresholds:
     subscripts, a range is cut into at most `pieces` (0: no statement is changed for that), or into
     periods of at least `period`; or a statement becomes up to `classes`, one for each residue by
     periods of at most `residues`. Sums of at most `short` terms may share loops with others. A sum
-    whose indices may be swapped becomes up to `mirrored` strips and copies. `stored` has numbers of
-    bytes, least first, and the operations in the time of which an element among so much data is
-    stored and read again. In a tile, the temporaries of a chain of stencils take at most
-    `tile_bytes` (0: there are no tiles). A register tile reads at most `tile_rows` rows of tensors
-    side by side. A sum of `read_steps` terms or more (0: none) is
-    computed in the order of what it reads, where rows of that have fewer than `read_row` bytes."""
+    whose indices may be swapped becomes up to `mirrored` strips and copies. What a sum of `across`
+    steps or more in all (0: none) reads across its rows is transposed where it is `smaller` by such
+    a factor than what the sum reads along rows. `stored` has numbers of bytes, least first, and the
+    operations in the time of which an element among so much data is stored and read again. In a
+    tile, the temporaries of a chain of stencils take at most `tile_bytes` (0: there are no tiles).
+    A register tile reads at most `tile_rows` rows of tensors side by side. A sum of `read_steps`
+    terms or more (0: none) is computed in the order of what it reads, where rows of that have fewer
+    than `read_row` bytes."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
@@ -65,6 +67,8 @@ class Thresholds:
     classes: int = 32
     short: int = SHORT
     mirrored: int = 0
+    across: int = 0
+    smaller: int = 8
     stored: tuple[tuple[float, float], ...] = ()
     tile_bytes: int = 0
     tile_rows: int = 0

@@ -1,0 +1,121 @@
+"""Small operands that a long sum reads across their rows are stored anew, with these rows.
+
+Threads of a GPU that share `o(i) +=! A(i,j,k) * B(k,j)` along the rows of A read neighbours of A,
+and elements of B that are a row apart: each of these takes a whole sector of memory. Where B is
+small beside A, `t(j,k) = B(k,j)` costs little, and the sum reads neighbours in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite
+from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.semantics.program import (
+    Expr,
+    Index,
+    Read,
+    ShapedProgram,
+    ShapedStatement,
+    index_names,
+    walk,
+)
+
+
+def transpose_operands(
+    shaped: ShapedProgram, limits: Thresholds, strides: Mapping[str, tuple[int, ...]]
+) -> ShapedProgram:
+    """The program with transposed copies of operands, as temporaries named after the target
+    ("o.a0"), where sums of at least `limits.across` steps in all (0: none) read them across their
+    rows, and they are smaller by a factor of `limits.smaller` at least than what is read along
+    rows; the very same where there are none. `strides` has the inputs that are not row-major, which
+    stay. So do the operands of statements with checks.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
+    >>> from tc.source import Source
+    >>> text = "def f(float(N,J,K) A, float(K,J) B) -> (o) { o(i) +=! A(i,j,k) * B(k,j) }"
+    >>> shaped = infer_ranges(check(parse(Source(text))), {"A": (50, 64, 64), "B": (64, 64)}, {})
+    >>> transposed = transpose_operands(shaped, Thresholds(across=100_000), {})
+    >>> [statement.text for statement in transposed.program.statements]
+    ['o.a0(j, k) = B(k, j)', 'o(i) +=! A(i, j, k) * o.a0(j, k)']
+    >>> transpose_operands(shaped, Thresholds(across=1_000_000), {}) is shaped
+    True
+    """
+    rewriting = Rewriting(shaped, "transposed")
+
+    def change(old: ShapedStatement) -> list[ShapedStatement] | None:
+        return _transposed(old, rewriting, limits, strides)
+
+    return rewriting.program(change) if limits.across else shaped
+
+
+def _transposed(
+    old: ShapedStatement,
+    rewriting: Rewriting,
+    limits: Thresholds,
+    strides: Mapping[str, tuple[int, ...]],
+) -> list[ShapedStatement] | None:
+    statement = old.statement
+    if statement.op == "=" or old.checked or old.is_empty or old.walk is not None:
+        return None
+    reads = [node for node in walk(statement.rhs) if isinstance(node, Read) and node.subscripts]
+    near = _near(old, reads)
+    if near is None or prod(r.extent for r in old.ranges.values()) < limits.across:
+        return None
+    along, largest = near
+    made: list[ShapedStatement] = []
+    others: dict[int, Read] = {}
+    for read in reads:
+        names = _bare(read)
+        if along not in names[:-1] or read.tensor in (*strides, statement.target):
+            continue
+        shape = rewriting.shaped.shapes[read.tensor]
+        is_there = all(
+            old.ranges[v].begin == 0 and old.ranges[v].end <= size
+            for v, size in zip(names, shape, strict=True)
+        )
+        if (
+            is_there
+            and len({*names}) == len(names)
+            and _elements(names, old) * limits.smaller <= largest
+        ):
+            outer = (*(v for v in names if v != along), along)
+            copied, others[read.site] = rewriting.store(
+                old, rewriting.again(read), outer, name=f"across{len(made)}", kind="a"
+            )
+            made.append(copied)
+    if not made:
+        return None
+
+    def other(node: Expr) -> Expr:
+        return others.get(node.site, node) if isinstance(node, Read) else node
+
+    rhs = rewrite(statement.rhs, other)
+    return [*made, rewriting.remaining(old, rhs, statement.variables)]
+
+
+def _near(old: ShapedStatement, reads: list[Read]) -> tuple[str, int] | None:
+    """The variable of the reduction along whose values the largest operand has neighbours, of which
+    each element of the target reads its own, and the elements of this operand; None where there is
+    none."""
+    outer = {*old.statement.outer}
+    own = [read for read in reads if _bare(read) and outer.issubset(_bare(read))]
+    if not own or not outer:
+        return None
+    largest = max(own, key=lambda read: _elements(_bare(read), old))
+    along = _bare(largest)[-1]
+    return None if along in outer else (along, _elements(_bare(largest), old))
+
+
+def _bare(read: Read) -> tuple[str, ...]:
+    """The variables that are the subscripts of a read; none where it has others."""
+    if not all(isinstance(subscript, Index) for subscript in read.subscripts):
+        return ()
+    return tuple(name for subscript in read.subscripts for name in index_names(subscript))
+
+
+def _elements(variables: tuple[str, ...], old: ShapedStatement) -> int:
+    return prod(old.ranges[v].extent for v in variables)
