@@ -9,7 +9,7 @@ sinks below reductions, so that operands and accumulators are used again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, product
 from math import prod
@@ -25,9 +25,15 @@ from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.footprint import trips_of
 from tc.polyhedral.gpu.costs import TileOfSums, reduction_of
 from tc.polyhedral.gpu.gpu_promotion import Promoter, register_bytes, shared_bytes
-from tc.polyhedral.gpu.matrix_tiles import TileOfMatrices, best_warp_tile, matrix_sum, warp_tiles
+from tc.polyhedral.gpu.matrix_tiles import (
+    NO_MATRICES,
+    TileOfMatrices,
+    cheapest_sum,
+    matrix_sums,
+    warp_tiles,
+)
 from tc.polyhedral.gpu.row_sums import map_rows, rows_of
-from tc.polyhedral.gpu.tensor_cores import mma_fault
+from tc.polyhedral.gpu.tensor_cores import factors_of, mma_fault
 from tc.polyhedral.gpu.thread_tiles import best_tile
 from tc.polyhedral.gpu.warp_sectors import order_for_lanes
 from tc.polyhedral.launch_legality import grid_barrier_positions
@@ -228,12 +234,15 @@ class _Mapper:
         promoter = self._promoter(around, digits.lanes[1], matrices=found)
         told += promoter.promote(inside, names)
         scop = self.draft.info.scop
-        fits = shared_bytes(self.draft.tree, scop) <= self.gpu.shared
-        if fits and mma_fault(self.draft.tree, scop) is None:
+        reason = mma_fault(self.draft.tree, scop)
+        if shared_bytes(self.draft.tree, scop) > self.gpu.shared:
+            reason = "tensor cores have no operands: they do not fit into shared memory"
+        if reason is None:
             self.draft.notes.append(f"{', '.join(names)}: {found}; {', '.join(told)}.")
             return True
         self.draft.restore(before)
-        self.draft.notes, self.threads = notes, threads
+        self.draft.notes = [*notes, f"{found.sum.statement}: {reason}."]
+        self.threads = threads
         return False
 
     def _matrices(
@@ -244,15 +253,20 @@ class _Mapper:
         info, room = self.draft.info, self.draft.target.room(REGISTER) or 0
         for branch in in_order(inside):
             own = tuple(leaves(branch))
-            if isinstance(branch, Band) and len(own) == 1:
-                found = matrix_sum(info.scop.statement(own[0]), members, branch.members, info)
-                if found is None or found.product.mark not in self.draft.target.roles:
-                    continue
-                tile = best_warp_tile(found, self.gpu, room)
-                if tile and self.draft.decide_whether("tensor cores", names):
-                    others = partial(warp_tiles, found, self.gpu, room)
-                    tile = self.draft.decide("tile of warps", names, tile, others)
-                    return TileOfMatrices(found, tile)
+            if not isinstance(branch, Band) or len(own) > 1:
+                continue
+            statement = info.scop.statement(own[0])
+            factors = factors_of(statement, info.scop)
+            if factors is None or factors.product.mark not in self.draft.target.roles:
+                continue
+            every = matrix_sums(statement, members, branch.members, info)
+            found = cheapest_sum(every, self.gpu, room)
+            if found is None:
+                self.draft.notes.append(f"{own[0]}: {NO_MATRICES}.")
+            elif self.draft.decide_whether("tensor cores", names):
+                others = partial(warp_tiles, found.sum, self.gpu, room)
+                tile = self.draft.decide("tile of warps", names, found.tile, others)
+                return replace(found, tile=tile)
         return None
 
     def _tile_of_sums(self, members: tuple[Member, ...], inside: Node) -> TileOfSums | None:

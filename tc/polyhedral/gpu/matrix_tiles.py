@@ -7,7 +7,7 @@ memory: 16 of halves, 8 of floats.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -21,6 +21,7 @@ from tc.kernel.passes.loads_ahead import MOST_BYTES_AHEAD
 from tc.plan import ASYNC, SHARED, Promote
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
+from tc.polyhedral.footprint import Box
 from tc.polyhedral.gpu.costs import (
     BESIDE_RESULTS,
     COSTS,
@@ -35,11 +36,15 @@ from tc.polyhedral.gpu.tensor_cores import (
     factors_of,
     moves_with,
 )
+from tc.polyhedral.promotion import Footprint
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import Access, ScopStatement
 
 ROW_OF_BANKS = 128
 """Bytes that shared memory serves in a cycle."""
+
+SECTOR_BYTES = 32
+"""Bytes that come from memory together: what lies farther apart is not copied to lines."""
 
 FRAGMENT_CYCLES, COPY_CYCLES = 4, 3
 """For which shared memory is busy with four fragments of 8 lines of a warp, and, with the cache
@@ -59,7 +64,10 @@ class MatrixSum:
     """A statement that adds up products: the `extents` of its loops over rows and columns of
     results and over steps, and the variables of the three loops; how many such sums there are
     (`batch`), and how often the steps run (`outer_steps`). Of each operand, `across` says whether
-    its lines in memory are not of steps."""
+    its lines are not of steps.
+
+    The loops of `windows` run inside of a tile: of them, of which there are `window_steps`
+    iterations, an operand has so many `rows_beside` those of the tile, and so many `planes`."""
 
     statement: str
     extents: tuple[int, int, int]
@@ -68,6 +76,10 @@ class MatrixSum:
     outer_steps: int
     product: MatrixProduct = F16
     across: tuple[bool, bool] = (False, False)
+    windows: tuple[str, ...] = ()
+    window_steps: int = 1
+    rows_beside: tuple[int, int] = (0, 0)
+    planes: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True)
@@ -91,14 +103,24 @@ class WarpTile:
         rows, columns = self.own
         return self.warps[0] * rows * LEFT_ROWS, self.warps[1] * columns * RIGHT_ROWS
 
-    def shared(self, operand: int, product: MatrixProduct) -> int:
+    def shared(self, operand: int, found: MatrixSum) -> int:
         """Bytes of shared memory of the left or the right operand, whichever way it lies."""
-        count = self.sizes[operand]
+        made_of, count = found.product, self.sizes[operand] + found.rows_beside[operand]
         lines = (count, self.steps, False), (self.steps, count, True)
-        return max(
-            product.dtype.bytes * n * pitch_of(length, product, across=across)
+        return found.planes[operand] * max(
+            made_of.dtype.bytes * n * pitch_of(length, made_of, across=across)
             for n, length, across in lines
         )
+
+    def copied(self, found: MatrixSum) -> int:
+        """Bytes that are copied to shared memory for some steps."""
+        rows = sum(
+            planes * (size + beside)
+            for planes, size, beside in zip(
+                found.planes, self.sizes, found.rows_beside, strict=True
+            )
+        )
+        return found.product.dtype.bytes * rows * self.steps
 
 
 def pitch_of(length: int, product: MatrixProduct = F16, *, across: bool = False) -> int:
@@ -124,17 +146,18 @@ def reads_words(product: MatrixProduct, across: bool) -> bool:
     return across and product.dtype.bytes > 2
 
 
-def matrix_sum(
+def matrix_sums(
     statement: ScopStatement, loops: tuple[Member, ...], steps: tuple[Member, ...], info: AccessInfo
-) -> MatrixSum | None:
-    """What a statement in parallel loops and loops of its reduction adds up; None where tensor
-    cores cannot: where an operand has no lines of rows or of steps in memory, or no whole tile."""
+) -> Iterator[MatrixSum]:
+    """What a statement in parallel loops and loops of its reduction adds up, with windows inside of
+    a tile, and without; nothing where tensor cores cannot: where an operand has no lines of rows or
+    of steps in memory, or no whole tile."""
     factors = factors_of(statement, info.scop)
     name = statement.name
     parallel = [m.values[name].variable for m in loops]
     summed = [m.values[name].variable for m in steps]
     if factors is None or None in parallel or None in summed:
-        return None
+        return
     left, right = factors.reads
     rows, columns = (_own(one, other, parallel) for one, other in ((left, right), (right, left)))
     for step, row, column in product(reversed(summed), reversed(rows), reversed(columns)):
@@ -149,10 +172,52 @@ def matrix_sum(
                 continue
             batch = prod(extents[v] for v in parallel if v) // (found[0] * found[1])
             outer = prod(extents[v] for v in summed if v) // found[2]
-            across = info.stride(left, step) != 1, info.stride(right, step) != 1
-            variables = row, column, step
-            return MatrixSum(name, found, variables, batch, outer, factors.product, across)
-    return None
+            plain = MatrixSum(name, found, (row, column, step), batch, outer, factors.product)
+            operands = (left, row), (right, column)
+            windows = [
+                v
+                for v in summed
+                if v and v != step and any(_is_window(a, v, step, parallel) for a, _ in operands)
+            ]
+            for inside in dict.fromkeys((tuple(windows), ())):
+                beside, planes = zip(
+                    *(_grown(a, v, inside, extents) for a, v in operands), strict=True
+                )
+                across = [
+                    _line_dimension(a, v, step, inside) != dimension_of(a, step, v)
+                    for a, v in operands
+                ]
+                yield replace(
+                    plain,
+                    across=(across[0], across[1]),
+                    windows=inside,
+                    window_steps=prod(extents[v] for v in inside),
+                    rows_beside=beside,
+                    planes=planes,
+                )
+            return
+
+
+def _is_window(access: Access, variable: str, step: str, parallel: list[str | None]) -> bool:
+    """Whether a variable moves an access along with one of a parallel loop, and not with steps."""
+    forms = [form.terms for form in access.subscripts if form and variable in form.terms]
+    return any(v in terms for terms in forms for v in parallel) and not any(
+        step in terms for terms in forms
+    )
+
+
+def _grown(
+    access: Access, own: str, inside: tuple[str, ...], extents: Mapping[str, int]
+) -> tuple[int, int]:
+    """How many rows a tile has beside its own, and how many such planes, of loops inside of it."""
+    beside, planes = 0, 1
+    for form in access.subscripts:
+        terms = {v: c for v, c in form.terms.items() if v in inside} if form else {}
+        if form and own in form.terms:
+            beside += sum(abs(c) * (extents[v] - 1) for v, c in terms.items())
+        else:
+            planes *= prod(extents[v] for v in terms)
+    return beside, planes
 
 
 def _own(access: Access, other: Access, parallel: list[str | None]) -> list[str]:
@@ -161,11 +226,24 @@ def _own(access: Access, other: Access, parallel: list[str | None]) -> list[str]
 
 
 def _is_in_lines(access: Access, variable: str, step: str, info: AccessInfo) -> bool:
-    """Whether elements along a variable, or along the steps, are neighbours in memory, and each
-    counts the elements of a dimension that the other does not move along."""
+    """Whether elements along a variable, or along the steps, lie near each other in memory, and
+    each counts the elements of a dimension that the other does not move along."""
     if None in (dimension_of(access, variable, step), dimension_of(access, step, variable)):
         return False
-    return 1 in [info.stride(access, v) for v in (variable, step)]
+    strides = [info.stride(access, v) for v in (variable, step)]
+    near = SECTOR_BYTES // info.scop.dtype(access.tensor).bytes
+    return any(stride is not None and 0 < stride <= near for stride in strides)
+
+
+def _line_dimension(access: Access, variable: str, step: str, inside: tuple[str, ...]) -> int:
+    """The dimension along which lines of a tile lie: the last, or that of the steps where neither
+    moves along the last, or a loop inside of the tile does, so that lines begin anywhere."""
+    last = len(access.subscripts) - 1
+    own, of_steps = dimension_of(access, variable, step), dimension_of(access, step, variable)
+    assert of_steps is not None
+    form = access.subscripts[last]
+    is_moved = form is not None and any(v in form.terms for v in inside)
+    return last if last in (own, of_steps) and not is_moved else of_steps
 
 
 # --- the cheapest ---------------------------------------------------------------------------------
@@ -219,15 +297,15 @@ def _cost(
     warps, (rows, columns) = prod(tile.warps), tile.own
     threads, made_of = warps * gpu.warp, found.product
     results = rows * columns * RESULTS
-    copied = made_of.dtype.bytes * sum(tile.sizes) * tile.steps
+    copied = tile.copied(found)
     groups = copied / LINE_BYTES / threads
     registers = results + 4 * rows + 2 * columns + BESIDE_RESULTS
-    shared = tile.stages * sum(bytes_in_shared(tile.shared(operand, made_of)) for operand in (0, 1))
+    shared = tile.stages * sum(bytes_in_shared(tile.shared(operand, found)) for operand in (0, 1))
     if 4 * results > most_results or registers > gpu.thread_registers:
         return None
     if threads > gpu.threads or shared > gpu.shared:
         return None
-    times = tile.steps // made_of.steps
+    times = tile.steps // made_of.steps * found.window_steps
     fragments = rows, -(-columns // 2)
     loads = sum(
         n * (WORDS_AT_ONCE if reads_words(made_of, across) else 1)
@@ -244,7 +322,7 @@ def _cost(
     blocks = found.batch * prod(
         -(-extent // size) for extent, size in zip(found.extents, tile.sizes, strict=False)
     )
-    turns = found.outer_steps * -(-found.extents[2] // tile.steps)
+    turns = found.outer_steps // found.window_steps * -(-found.extents[2] // tile.steps)
     chain = max(busy, times * (costs.shared_waiting + rows * columns * costs.matrix_cycles))
     if tile.stages == 1:
         chain += copied / costs.fetched_bytes / 2  # the last comes when nothing else is left to do
@@ -313,42 +391,62 @@ class TileOfMatrices:
         """Gives the loops of the reduction to tensor cores, and promotes operands to shared memory.
         Returns notes; none where an operand cannot be promoted."""
         _, _, step = self.sum.variables
-        others = [m for m in steps if m.values[self.sum.statement].variable != step]
-        (loop,) = (m for m in steps if m not in others)
-        draft.order((*others, loop), names)
+        named = {m.values[self.sum.statement].variable: m for m in steps}
+        loop = named.pop(step)
+        inside = [m for v, m in named.items() if v in self.sum.windows]
+        others = [m for m in named.values() if m not in inside]
+        draft.order((*others, loop, *inside), names)
         made_of = self.sum.product
         sizes = tuple(dict.fromkeys((self.tile.steps, made_of.steps)))
-        first, *_, last = draft.tile(loop, sizes, names)
-        draft.order((*others, first), names)
+        first, *middle, last = draft.tile(loop, sizes, names)
+        draft.order((*others, first, *inside, *middle, last), names)
         draft.bind([last], made_of.mark, names)
         told = []
         statement = info.scop.statement(self.sum.statement)
         factors = factors_of(statement, info.scop)
         below = draft.footprint_in(first, names).of(SHARED)
-        for access, across in zip(factors.reads if factors else (), self.sum.across, strict=True):
-            box = below.box(access.tensor, tails=True) or below.box(access.tensor)
-            if box is None:
-                return []
-            padded = info.fill(access.tensor, [statement]) is not None
-            action = Promote(
-                access.tensor,
-                SHARED,
-                padded=padded,
-                pitch=pitch_of(box.counts[-1], made_of, across=across),
-                unroll=True,
-                as_stored=made_of.dtype != FLOAT32,
+        actions = [
+            self._promoted(access, v, across, below, info)
+            for access, v, across in zip(
+                factors.reads if factors else (), self.sum.variables, self.sum.across, strict=False
             )
-            if box.counts[-1] % made_of.line == 0 and not padded:
-                action = replace(action, lanes=made_of.line, through=ASYNC, stages=self.tile.stages)
-            if not draft.promote(action, first, names):
+        ]
+        stages = self.tile.stages if all(a and a.through == ASYNC for a in actions) else 1
+        for action in actions:
+            if action is None or not draft.promote(replace(action, stages=stages), first, names):
                 return []
-            shape = " x ".join(map(str, box.counts))
-            ahead = f", {action.stages - 1} ahead" if action.stages > 1 else ""
+            box = below.box(action.tensor, tails=True) or below.box(action.tensor)
+            shape = " x ".join(map(str, box.counts if box else ()))
+            ahead = f", {stages - 1} ahead" if stages > 1 else ""
             kept = " as it is stored" if action.as_stored else ""
             told.append(
-                f"{access.tensor} in shared memory{kept}, {shape} elements at a time{ahead}"
+                f"{action.tensor} in shared memory{kept}, {shape} elements at a time{ahead}"
             )
         return told
+
+    def _promoted(
+        self, access: Access, own: str, across: bool, below: Footprint, info: AccessInfo
+    ) -> Promote | None:
+        """The tile of an operand in shared memory, with lines last; None where there is none."""
+        made_of, (_, _, step) = self.sum.product, self.sum.variables
+        box = below.box(access.tensor, tails=True) or below.box(access.tensor)
+        if box is None:
+            return None
+        statement = info.scop.statement(self.sum.statement)
+        padded = info.fill(access.tensor, [statement]) is not None
+        line, last = _line_dimension(access, own, step, self.sum.windows), len(box.counts) - 1
+        action = Promote(
+            access.tensor,
+            SHARED,
+            axes=() if line == last else _with_lines_last(box, line),
+            padded=padded,
+            pitch=pitch_of(box.counts[line], made_of, across=across),
+            unroll=True,
+            as_stored=made_of.dtype != FLOAT32,
+        )
+        if box.counts[line] % made_of.line == 0 and not padded and line == last:
+            action = replace(action, lanes=made_of.line, through=ASYNC)
+        return action
 
     def __str__(self) -> str:
         (rows, columns), (own_rows, own_columns) = self.tile.sizes, self.tile.own
@@ -359,3 +457,31 @@ class TileOfMatrices:
             f"{f'{warps} warps' if warps > 1 else 'a warp'} of {own_rows * LEFT_ROWS} x "
             f"{own_columns * RIGHT_ROWS}, for {self.tile.steps} steps at a time"
         )
+
+
+def _with_lines_last(box: Box, line: int) -> tuple[tuple[int, int], ...]:
+    """The axes of a tile of which one dimension comes last."""
+    steps = [step or 1 for step in box.steps]
+    return tuple((d, steps[d]) for d in (*(d for d in range(len(steps)) if d != line), line))
+
+
+def cheapest_sum(every: Iterable[MatrixSum], gpu: Gpu, most_results: int) -> TileOfMatrices | None:
+    """The cheapest of some ways to add up the same; None where a block has room for no tile."""
+    best: tuple[float, TileOfMatrices] | None = None
+    for each in every:
+        tile = best_warp_tile(each, gpu, most_results)
+        if tile is None:
+            continue
+        cost = _cost(tile, each, gpu, most_results, COSTS)
+        if cost is not None and (best is None or cost < best[0]):
+            best = cost, TileOfMatrices(each, tile)
+    return best and best[1]
+
+
+NO_MATRICES = (
+    f"tensor cores do not add up its products, as they take {LEFT_ROWS} rows, {RIGHT_ROWS} columns "
+    "and 16 steps (8 of floats) or more: of loops over elements of one factor, of the other and of "
+    "both, each along a dimension of its own, where those of steps or the others are near each "
+    "other in memory"
+)
+"""What is told of a sum of products of tensors that has no tile."""

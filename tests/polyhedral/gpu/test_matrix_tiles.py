@@ -291,6 +291,39 @@ def test_windows(seed: int) -> None:
         np.testing.assert_array_equal(found["C"].reshape(expected.shape), expected)
 
 
+CONVOLUTION = """def conv(half(N,C,H,W) I, half(M,C,KH,KW) F) -> (O) {
+    O(n,m,h,w) +=! I(n,c,h+kh,w+kw) * F(m,c,kh,kw) }"""
+
+
+def test_tree_of_a_convolution() -> None:
+    """Golden: windows are inside of tiles, whose lines are of channels."""
+    sizes = {"N": 8, "C": 64, "H": 58, "W": 58, "M": 64, "KH": 3, "KW": 3}
+    explanation = tc.explain(CONVOLUTION, sizes, backend="cuda", device=H100)
+    lines = to_text(explanation.trace.lowering.mapped.tree).splitlines()
+    told = [line.strip() for line in lines if any(w in line for w in ("promote", "mma", "block"))]
+    assert told == [
+        "band [n block z *, m div 64 *, h block x *, w div 64 *, w mod 64 div 32 thread z *, "
+        "w mod 8 thread y *, m mod 8 div 2 thread x *] permutable",
+        "promote O.s0 to register O.s0_acc[1x8x2x1x4]",
+        "promote I to shared I_shared[1x3x66x24] (copied in)",
+        "promote F to shared F_shared[64x3x3x24] (copied in)",
+        "band [kh, kw, c mod 16 mma, m mod 64 div 8 unroll *, m mod 2 unroll *, w mod 32 div "
+        "16 unroll *, w mod 16 div 8 unroll *]",
+    ]
+
+
+def test_products_without_tensor_cores_are_told() -> None:
+    text = "def mm(half(M,K) A, half(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+    few = tc.explain(text, {"M": 15, "K": 64, "N": 64}, backend="cuda", device=H100)
+    assert "S0: tensor cores do not add up its products" in " ".join(few.stages["mapping"].split())
+    itself = "def f(half(M,K) A) -> (C) { C(i,j) +=! A(i,k) * A(j,k) }"
+    found = tc.explain(itself, {"M": 64, "K": 64}, backend="cuda", device=H100)
+    said = "S0: tensor cores cannot run the loop k mod 16: A is not in shared memory"
+    assert said in " ".join(found.stages["mapping"].split())
+    many = tc.explain(text, {"M": 64, "K": 64, "N": 64}, backend="cuda", device=H100)
+    assert "do not add up" not in " ".join(many.stages["mapping"].split())
+
+
 # --- what is rounded --------------------------------------------------------------------------
 
 ROUNDED = {
