@@ -18,7 +18,7 @@ from tests.support.rewrites import assert_same_results, changed_of_table, texts
 from tests.support.sizes_of_call import shape
 
 ALWAYS = Thresholds(across=1, smaller=1)
-SIZES = {"N": 9, "J": 4, "K": 5}
+SIZES = {"N": 9, "J": 4, "K": 5, "M": 3}
 HEAD = "def f(float(N,J,K) A, float(K,J) B) -> (o)"
 
 
@@ -38,6 +38,10 @@ CHANGED = {
             "S1.across0: o.a0(j, k) = B(k, j)",
             "S1: o(i) max= A(i, j, k) - o.a0(j, k)",
         ],
+    ),
+    "rows of several dimensions, which are then one": (
+        "def f(float(N,J,M,K) A, float(K,M,J) B) -> (o) { o(i) +=! A(i,j,m,k) * B(k,m,j) }",
+        ["S0.across0: o.a0(j, m, k) = B(k, m, j)", "S0: o(i) +=! A(i, j, m, k) * o.a0(j, m, k)"],
     ),
     "twice, in one of two ways": (
         HEAD + " { o(i) +=! A(i,j,k) * B(k,j) * B(k,j) * B(j,k) where j in 0:4, k in 0:4 }",
@@ -116,3 +120,12 @@ def test_gpus_transpose_for_long_sums(rows: int, copies: int) -> None:
     trace = tc.explain(text, sizes, backend="cuda", device=tc.Gpu.named("sm_90")).trace
     found = [s.name for s in trace.lowering.shaped.program.statements]
     assert sum(name.endswith("across0") for name in found) == copies
+
+
+def test_launches_of_their_own() -> None:
+    """Though the copy and the sum have a loop in common: rows that are split, or that threads share
+    in other ways than the elements of the copy, are no part of its tiles."""
+    sizes = {"A": 22, "G": 483, "E": 7, "B": 104}
+    text = "def f(float(A,G,E) x, float(A,B,E,G) y) -> (o) { o(b,a) +=! x(a,g,e) * y(a,b,e,g) }"
+    code = tc.emit(text, sizes, backend="cuda", device=tc.Gpu.named("sm_90"))
+    assert len(code.launches) == 2

@@ -22,15 +22,26 @@ from tc.semantics.program import (
     walk,
 )
 
+_ACROSS = "across"
+
+
+def is_transposed(statement: str) -> bool:
+    """Whether a statement of that name copies an operand.
+
+    >>> is_transposed("S0.across1"), is_transposed("S0")
+    (True, False)
+    """
+    return statement.rpartition(".")[2].startswith(_ACROSS)
+
 
 def transpose_operands(
     shaped: ShapedProgram, limits: Thresholds, strides: Mapping[str, tuple[int, ...]]
 ) -> ShapedProgram:
-    """The program with transposed copies of operands, as temporaries named after the target
-    ("o.a0"), where sums of at least `limits.across` steps in all (0: none) read them across their
-    rows, and they are smaller by a factor of `limits.smaller` at least than what is read along
-    rows; the very same where there are none. `strides` has the inputs that are not row-major, which
-    stay. So do the operands of statements with checks.
+    """The program with copies of operands in the order of what is read along rows, as temporaries
+    named after the target ("o.a0"), where sums of at least `limits.across` steps in all (0: none)
+    read them across their rows, and they are smaller by a factor of `limits.smaller` at least than
+    what is read along rows; the very same where there are none. `strides` has the inputs that are
+    not row-major, which stay. So do the operands of statements with checks.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -65,7 +76,8 @@ def _transposed(
     near = _near(old, reads)
     if near is None or prod(r.extent for r in old.ranges.values()) < limits.across:
         return None
-    along, largest = near
+    order, largest = near
+    along = order[-1]
     made: list[ShapedStatement] = []
     others: dict[int, Read] = {}
     for read in reads:
@@ -80,11 +92,12 @@ def _transposed(
         if (
             is_there
             and len({*names}) == len(names)
+            and {*names} <= {*order}
             and _elements(names, old) * limits.smaller <= largest
         ):
-            outer = (*(v for v in names if v != along), along)
+            outer = tuple(v for v in order if v in names)
             copied, others[read.site] = rewriting.store(
-                old, rewriting.again(read), outer, name=f"across{len(made)}", kind="a"
+                old, rewriting.again(read), outer, name=f"{_ACROSS}{len(made)}", kind="a"
             )
             made.append(copied)
     if not made:
@@ -97,17 +110,17 @@ def _transposed(
     return [*made, rewriting.remaining(old, rhs, statement.variables)]
 
 
-def _near(old: ShapedStatement, reads: list[Read]) -> tuple[str, int] | None:
-    """The variable of the reduction along whose values the largest operand has neighbours, of which
-    each element of the target reads its own, and the elements of this operand; None where there is
-    none."""
+def _near(old: ShapedStatement, reads: list[Read]) -> tuple[tuple[str, ...], int] | None:
+    """The variables of the largest operand of which each element of the target reads its own, in
+    the order of its dimensions, where neighbours are along one of the reduction; and the elements
+    of this operand; None where there is none."""
     outer = {*old.statement.outer}
     own = [read for read in reads if _bare(read) and outer.issubset(_bare(read))]
     if not own or not outer:
         return None
     largest = max(own, key=lambda read: _elements(_bare(read), old))
-    along = _bare(largest)[-1]
-    return None if along in outer else (along, _elements(_bare(largest), old))
+    order = _bare(largest)
+    return None if order[-1] in outer else (order, _elements(order, old))
 
 
 def _bare(read: Read) -> tuple[str, ...]:

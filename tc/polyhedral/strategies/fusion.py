@@ -10,6 +10,7 @@ from tc.kernel.ir import row_major
 from tc.polyhedral.rewrite.overlapped_tiles import is_of_tile
 from tc.polyhedral.rewrite.splitting import is_partial, name_of_partial
 from tc.polyhedral.rewrite.symmetric_sums import is_mirrored
+from tc.polyhedral.rewrite.transposed_operands import is_transposed
 from tc.polyhedral.rewrite.zero_factors import is_of_zeros
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
@@ -54,7 +55,7 @@ def worthwhile(
     def accept(first: Cluster, second: Cluster, columns: tuple[Column, ...]) -> bool:
         if any(name_of_partial(name) in first.statements for name in second.statements):
             return False
-        if any(map(is_of_zeros, first.statements)):
+        if any(is_of_zeros(name) or is_transposed(name) for name in first.statements):
             return False
         names = (*first.statements, *second.statements)
         if any(map(is_mirrored, names)):
