@@ -272,7 +272,7 @@ def _over_blocks(
             rest = left[cut] % length * (_steps(old) // left[cut])
             number = left[cut] // length * found
             is_long = rest > _MOST_LEFT or number > _MOST_LEFT
-            return made and (_with_rest_apart(made, rewriting) if is_long else made)
+            return made and (_with_rest_apart(made, rewriting, limits) if is_long else made)
         if length == 1 and len(whole) + 1 < len(extents):
             whole = (*whole, cut)
     if whole and len(whole) < len(old.statement.reduction):
@@ -280,12 +280,15 @@ def _over_blocks(
     return None
 
 
-def _with_rest_apart(made: list[ShapedStatement], rewriting: Rewriting) -> list[ShapedStatement]:
+def _with_rest_apart(
+    made: list[ShapedStatement], rewriting: Rewriting, limits: BlockSplits
+) -> list[ShapedStatement]:
     """What strips have left behind as a sum of its own, so that what combines their sums reads no
-    more than sums."""
+    more than sums; in parts itself, where it is long."""
     *others, last = made
     if last.statement.name.endswith(f".{REST}") and last.statement.outer:
-        return [*others, *partials(last, rewriting, last.statement.outer)]
+        rest = _over_blocks(last, rewriting, limits)
+        return [*others, *(rest or partials(last, rewriting, last.statement.outer))]
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -103,8 +104,26 @@ def test_sums_of_several_loops_are_for_all_multiprocessors(name: str) -> None:
     assert max(launch.blocks for launch in launches) >= 80
 
 
+def test_long_rests_of_strips_have_parts_too() -> None:
+    """Of 113 values of h, 16 strips of 7 leave one, which has 16470 terms for each result."""
+    sizes = {"E": 122, "C": 2, "H": 113, "B": 135, "J": 2}
+    text = einsum("echbj", "jehb", "jc")
+    trace = tc.explain(text, sizes, backend="cuda", device=H100).trace
+    shaped_program = trace.lowering.shaped
+    assert [shape for name, shape in shaped_program.shapes.items() if ".p" in name] == [
+        (2, 2, 122, 16),
+        (2, 2, 30),
+        (2, 2),
+    ]
+    elements = [
+        prod(s.ranges[v].extent for v in s.statement.reduction) for s in shaped_program.statements
+    ]
+    assert max(elements) == 122 * 16  # of what adds up the parts
+
+
 DEEP = {
     "products": einsum("dfh", "fad", "ha"),
+    "rests": einsum("dfah", "hdfa", "h"),
     "rows": "def f(float(H,D,F) A_) -> (C_) { C_(h) +=! A_(h,d,f) }",
     "columns": "def f(float(D,F,H) A_) -> (C_) { C_(h) max=! A_(d,f,h) }",
     "all": "def f(float(D,F) A_, float(D,F) B_) -> (C_) { C_ +=! A_(d,f) * B_(d,f) }",
