@@ -201,7 +201,7 @@ def test_targets_are_staged_for_a_loop_that_rows_have_not() -> None:
     ("text", "sizes", "device"),
     [
         (STRIPES, STRIPES_SIZES | {"H": 520}, ZEN4),  # stores are a small part of long sums
-        (STRIPES, STRIPES_SIZES, replace(ZEN4, l2=24 << 10)),  # no room for packs of all c
+        (STRIPES, STRIPES_SIZES, replace(ZEN4, l2=8 << 10)),  # no room for packs of all c
         (STRIPES.replace("A,H) Y", "A,C,H) Y").replace("Y(a,h)", "Y(a,c,h)"),  # both have c
          STRIPES_SIZES, replace(ZEN4, l2=24 << 10)),
     ],
@@ -271,6 +271,23 @@ def test_vectors_are_along_the_lines_of_the_target() -> None:
 def test_lines_that_the_second_cache_holds_are_fetched_once() -> None:
     """With 64 MiB, no line is fetched again."""
     assert "i mod 16 vector" in tree(FAR_APART, replace(ZEN4, l2=64 << 20), **FAR_SIZES)
+
+
+FAR_ROWS = "def f(double(H,A,F,C) X, double(F,H) Y) -> (O) { O(a,c) +=! X(h,a,f,c) * Y(f,h) }"
+DOTS = "def f(double(B,I,J,D) X, double(I,D,J,B) Y) -> (O) { O(j) +=! X(b,i,j,d) * Y(i,d,j,b) }"
+
+
+def test_tiles_along_sums_read_parts_of_lines() -> None:
+    """Vectors along f or h, beside columns of c, would take a line of each row of X at a time, of
+    which there are 28,704."""
+    assert "c mod 8 vector" in tree(FAR_ROWS, A=6, C=273, F=16, H=299)
+
+
+def test_rows_of_a_block_are_loaded_side_by_side() -> None:
+    """Blocks of Y take two lines of each of its rows, which lie apart, and are transposed."""
+    found = tree(DOTS, B=211, D=98, I=175, J=2)
+    assert "promote Y to scratch Y_block" in found
+    assert "d mod 8 vector" in found
 
 
 def test_rows_that_move_a_pack_read_it_anew() -> None:

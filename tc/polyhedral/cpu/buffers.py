@@ -189,15 +189,19 @@ class NestBuffers:
     @cached_property
     def line_slots(self) -> float:
         """The slots of an instance in which lines are fetched. Each thread makes its own packs with
-        the best digits inside; else, for one place of the loops around vectors and rows, or around
-        the staged tile, a piece of each tensor is used. Windows read their lines again soon: where
-        a read has some, nothing is counted. Vectors along a sum read their lines whole."""
+        the best digits inside; else, for one place of the loops around vectors and rows, around the
+        staged tile, or around a tile with vectors along a sum, a piece of each tensor is used.
+        Windows read their lines again soon: where a read has some, nothing is counted."""
         nest, row = self.nest, self.tile.row
         reads = [access for access in nest.main.statement.reads if access.site >= 0]
         if any(s is None or len(s.terms) > 1 for access in reads for s in access.subscripts):
             return 0.0
-        own = nest.members if self.tile.reduced else (self.tile.vector, row)
-        others = [m for m in nest.members if m not in own]
+        if self.tile.reduced:
+            sizes = ((row, self.tile.rows), (self.tile.column, self.tile.columns))
+            own = tuple((member.name, size) for member, size in sizes if member is not None)
+            slots = self._line_slots(reads, nest.members, own, 1)
+            return slots + sum(self._waiting_slots(access, own) for access in reads)
+        others = [m for m in nest.members if m not in (self.tile.vector, row)]
         used = [m for m in others if self.moves_packs(m)]
         in_steps = self.tile.along is None
         digits: Digits = ()
@@ -205,20 +209,16 @@ class NestBuffers:
             used = [m for m in others if m != self.tile.along]
         elif in_steps or self.packs_locally(used):
             digits = self.digits(used, (), in_steps=in_steps)
-        slots = self._line_slots(reads, used, digits, self._steps(digits, in_steps=in_steps))
-        return slots + sum(self._waiting_slots(access, used) for access in reads)
+        return self._line_slots(reads, used, digits, self._steps(digits, in_steps=in_steps))
 
-    def _waiting_slots(self, access: Access, used: Sequence[Member]) -> float:
-        """The slots of an instance in which a tile with its vectors along a sum waits for lines
-        that others fetch while they compute: of several tiles, one after the other, that read the
-        same, only the first one fetches."""
-        if not self.tile.reduced:
-            return 0.0
-        own = ((self.tile.row, self.tile.rows), (self.tile.column, self.tile.columns))
-        sizes = {member.name: size for member, size in own if member is not None}
+    def _waiting_slots(self, access: Access, own: Digits) -> float:
+        """The slots of an instance in which a tile with its vectors along a sum, which has `own`
+        iterations of loops, waits for lines that others fetch while they compute: of several tiles,
+        one after the other, that read the same, only the first one fetches."""
+        sizes = dict(own)
         again = (m for m in self.nest.members if not self.nest.uses(access, m))
         tiles = prod(-(-self.nest.extent(m) // sizes.get(m.name, 1)) for m in again)
-        fetching = self._fetching_cycles(access, used, ())
+        fetching = self._fetching_cycles(access, self.nest.members, own)
         fetching /= self.device.passes(self.device.vector_bits) * self.nest.main.instances
         return min(self.tile.cost, fetching) - min(self.tile.cost / tiles, fetching)
 
@@ -258,7 +258,9 @@ class NestBuffers:
         if held // length * (piece + split) <= device.l2 // 2:
             again = size / piece * (piece + split) - size
             return size / device.read_rate(size) + again / device.l2_bytes_per_cycle
-        lines = (piece + split) / device.line + self.costs.unprefetched_factor - 1
+        lines = (piece + split) / device.line
+        if access not in self.tile.blocked:  # else, the rows of a block are loaded side by side
+            lines += self.costs.unprefetched_factor - 1
         return size / piece * lines * device.line / device.read_rate(size)
 
     def panel_bytes(self, inside: Digits = ()) -> int:
