@@ -23,7 +23,7 @@ from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import MOST_ORDERED, Draft
 from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.footprint import trips_of
-from tc.polyhedral.gpu.costs import TileOfSums, reduction_of
+from tc.polyhedral.gpu.costs import TileOfSums, cost_of, reduction_of
 from tc.polyhedral.gpu.gpu_promotion import Promoter, register_bytes, shared_bytes
 from tc.polyhedral.gpu.matrix_tiles import (
     NO_MATRICES,
@@ -51,7 +51,7 @@ from tc.polyhedral.schedule import (
     sequence_of,
 )
 from tc.polyhedral.scop.dependences import Dependences
-from tc.polyhedral.scop.scop import Scop
+from tc.polyhedral.scop.scop import Scop, ScopStatement
 from tc.polyhedral.target import PartPlan, Target
 
 THREADS, EDGE = 256, 32
@@ -263,11 +263,34 @@ class _Mapper:
             found = cheapest_sum(every, self.gpu, room)
             if found is None:
                 self.draft.notes.append(f"{own[0]}: {NO_MATRICES}.")
-            elif self.draft.decide_whether("tensor cores", names):
+                continue
+            pays = self._pays(found, statement, members, branch.members)
+            if not pays:
+                self.draft.notes.append(
+                    f"{own[0]}: tensor cores would take longer for its products."
+                )
+            if self.draft.decide_whether("tensor cores", names, default=pays):
                 others = partial(warp_tiles, found.sum, self.gpu, room)
                 tile = self.draft.decide("tile of warps", names, found.tile, others)
                 return replace(found, tile=tile)
         return None
+
+    def _pays(
+        self,
+        found: TileOfMatrices,
+        statement: ScopStatement,
+        members: tuple[Member, ...],
+        steps: tuple[Member, ...],
+    ) -> bool:
+        """Whether tensor cores take less time for a sum than threads: they do, unless each tile has
+        few steps, as of a window or of a part of a sum."""
+        if found.sum.outer_steps == 1 and not found.sum.is_part:
+            return True
+        info, room = self.draft.info, self.draft.target.room(REGISTER) or 0
+        reduction = reduction_of(statement, members, steps, info)
+        tile = reduction and best_tile(reduction, self.gpu, room)
+        cost = reduction and tile and cost_of(tile, reduction, self.gpu, room)
+        return not cost or found.cycles < cost.cycles
 
     def _tile_of_sums(self, members: tuple[Member, ...], inside: Node) -> TileOfSums | None:
         """The tile for the statement inside of parallel loops that sums most, where options leave

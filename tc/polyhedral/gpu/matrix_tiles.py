@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 from tc.dtypes import FLOAT32
 from tc.gpu import Gpu, bytes_in_shared
@@ -67,7 +68,9 @@ class MatrixSum:
     its lines are not of steps.
 
     The loops of `windows` run inside of a tile: of them, of which there are `window_steps`
-    iterations, an operand has so many `rows_beside` those of the tile, and so many `planes`."""
+    iterations, an operand has so many `rows_beside` those of the tile, and so many `planes`. Where
+    the steps are a part of a dimension (`is_part`), what lies behind them is of another sum, so
+    that tiles have no steps beyond the last."""
 
     statement: str
     extents: tuple[int, int, int]
@@ -80,6 +83,7 @@ class MatrixSum:
     window_steps: int = 1
     rows_beside: tuple[int, int] = (0, 0)
     planes: tuple[int, int] = (1, 1)
+    is_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,44 +162,69 @@ def matrix_sums(
     summed = [m.values[name].variable for m in steps]
     if factors is None or None in parallel or None in summed:
         return
+    extents = {v: end - begin for v, (begin, end) in statement.ranges.items()}
+    made_of, several = factors.product, prod(extents[v] for v in summed if v)
     left, right = factors.reads
     rows, columns = (_own(one, other, parallel) for one, other in ((left, right), (right, left)))
     for step, row, column in product(reversed(summed), reversed(rows), reversed(columns)):
-        if step and row and column and all(
-            _is_in_lines(access, variable, step, info)
-            for access, variable in ((left, row), (right, column))
-        ):  # fmt: skip
-            extents = {v: end - begin for v, (begin, end) in statement.ranges.items()}
-            found = extents[row], extents[column], extents[step]
-            least = (LEFT_ROWS, RIGHT_ROWS, factors.product.steps)
-            if any(extent < size for extent, size in zip(found, least, strict=True)):
-                continue
-            batch = prod(extents[v] for v in parallel if v) // (found[0] * found[1])
-            outer = prod(extents[v] for v in summed if v) // found[2]
-            plain = MatrixSum(name, found, (row, column, step), batch, outer, factors.product)
-            operands = (left, row), (right, column)
-            windows = [
-                v
-                for v in summed
-                if v and v != step and any(_is_window(a, v, step, parallel) for a, _ in operands)
-            ]
-            for inside in dict.fromkeys((tuple(windows), ())):
-                beside, planes = zip(
-                    *(_grown(a, v, inside, extents) for a, v in operands), strict=True
-                )
-                across = [
-                    _line_dimension(a, v, step, inside) != dimension_of(a, step, v)
-                    for a, v in operands
-                ]
-                yield replace(
-                    plain,
-                    across=(across[0], across[1]),
-                    windows=inside,
-                    window_steps=prod(extents[v] for v in inside),
-                    rows_beside=beside,
-                    planes=planes,
-                )
+        if not step or not row or not column:
+            continue
+        found = extents[row], extents[column], extents[step]
+        least = (LEFT_ROWS, RIGHT_ROWS, made_of.steps)
+        if any(extent < size for extent, size in zip(found, least, strict=True)):
+            continue
+        batch = prod(extents[v] for v in parallel if v) // (found[0] * found[1])
+        plain = MatrixSum(name, found, (row, column, step), batch, several // found[2], made_of)
+        operands = (left, row), (right, column)
+        ways = [
+            way
+            for inside in dict.fromkeys((_windows(operands, summed, step, parallel), ()))
+            if (way := _with_windows(plain, operands, inside, extents, info)) is not None
+        ]
+        yield from ways
+        if ways:
             return
+
+
+_Operands: TypeAlias = "tuple[tuple[Access, str], tuple[Access, str]]"
+"""Both factors, each with the variable of its rows or columns."""
+
+
+def _windows(
+    operands: _Operands, summed: list[str | None], step: str, parallel: list[str | None]
+) -> tuple[str, ...]:
+    """The variables of loops of a sum that move an operand along with a parallel loop."""
+    return tuple(
+        v
+        for v in summed
+        if v and v != step and any(_is_window(access, v, step, parallel) for access, _ in operands)
+    )
+
+
+def _with_windows(
+    plain: MatrixSum,
+    operands: _Operands,
+    inside: tuple[str, ...],
+    extents: Mapping[str, int],
+    info: AccessInfo,
+) -> MatrixSum | None:
+    """The sum with some loops inside of its tiles; None where an operand lies in no lines."""
+    _, _, step = plain.variables
+    beside, planes = zip(*(_grown(a, v, inside, extents) for a, v in operands), strict=True)
+    for (access, variable), count in zip(operands, planes, strict=True):
+        if not _is_in_lines(access, variable, step, count, info):
+            return None
+    across = [_line_dimension(a, v, step, inside) != dimension_of(a, step, v) for a, v in operands]
+    forms = (a.subscripts[dimension_of(a, step, v) or 0] for a, v in operands)
+    return replace(
+        plain,
+        across=(across[0], across[1]),
+        windows=inside,
+        window_steps=prod(extents[v] for v in inside),
+        rows_beside=beside,
+        planes=planes,
+        is_part=any(form is not None and len(form.terms) > 1 for form in forms),
+    )
 
 
 def _is_window(access: Access, variable: str, step: str, parallel: list[str | None]) -> bool:
@@ -225,14 +254,15 @@ def _own(access: Access, other: Access, parallel: list[str | None]) -> list[str]
     return [v for v in parallel if v and moves_with(access, v) and not moves_with(other, v)]
 
 
-def _is_in_lines(access: Access, variable: str, step: str, info: AccessInfo) -> bool:
-    """Whether elements along a variable, or along the steps, lie near each other in memory, and
-    each counts the elements of a dimension that the other does not move along."""
+def _is_in_lines(access: Access, variable: str, step: str, planes: int, info: AccessInfo) -> bool:
+    """Whether elements along a variable, or along the steps, lie near each other in memory, or with
+    nothing between them but the elements of other planes, and each counts the elements of a
+    dimension that the other does not move along."""
     if None in (dimension_of(access, variable, step), dimension_of(access, step, variable)):
         return False
     strides = [info.stride(access, v) for v in (variable, step)]
     near = SECTOR_BYTES // info.scop.dtype(access.tensor).bytes
-    return any(stride is not None and 0 < stride <= near for stride in strides)
+    return any(stride is not None and 0 < stride <= max(near, planes) for stride in strides)
 
 
 def _line_dimension(access: Access, variable: str, step: str, inside: tuple[str, ...]) -> int:
@@ -275,6 +305,7 @@ def _tiles(found: MatrixSum) -> Iterator[WarpTile]:
         sizes = (*tile.sizes, steps)
         fits = all(size < 2 * n for size, n in zip(sizes, found.extents, strict=True))
         fits = fits and (stages - 1) * steps < found.extents[2]
+        fits = fits and not (found.is_part and found.extents[2] % steps)
         if prod(tile.warps) <= MOST_WARPS and fits and _has_whole_fragments(tile, found):
             yield tile
 
@@ -348,10 +379,12 @@ class MatrixDigits:
 
 @dataclass(frozen=True)
 class TileOfMatrices:
-    """The tile of a part whose sum of products tensor cores compute."""
+    """The tile of a part whose sum of products tensor cores compute, in so many `cycles` of a
+    multiprocessor."""
 
     sum: MatrixSum
     tile: WarpTile
+    cycles: float
 
     def digits(
         self, loops: tuple[Member, ...], names: tuple[str, ...], draft: Draft
@@ -467,15 +500,13 @@ def _with_lines_last(box: Box, line: int) -> tuple[tuple[int, int], ...]:
 
 def cheapest_sum(every: Iterable[MatrixSum], gpu: Gpu, most_results: int) -> TileOfMatrices | None:
     """The cheapest of some ways to add up the same; None where a block has room for no tile."""
-    best: tuple[float, TileOfMatrices] | None = None
+    found = []
     for each in every:
         tile = best_warp_tile(each, gpu, most_results)
-        if tile is None:
-            continue
-        cost = _cost(tile, each, gpu, most_results, COSTS)
-        if cost is not None and (best is None or cost < best[0]):
-            best = cost, TileOfMatrices(each, tile)
-    return best and best[1]
+        cost = None if tile is None else _cost(tile, each, gpu, most_results, COSTS)
+        if tile is not None and cost is not None:
+            found.append(TileOfMatrices(each, tile, cost))
+    return min(found, key=lambda tile: tile.cycles, default=None)
 
 
 NO_MATRICES = (

@@ -276,14 +276,18 @@ def window_of(seed: int) -> Product:
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_windows(seed: int) -> None:
-    """Of convolutions, on the machine of blocks and threads and, of some, on that for PTX."""
+    """Of convolutions, on the machine of blocks and threads and, of some, on that for PTX; on
+    tensor cores also where these take longer."""
     case = window_of(seed)
-    kernel = lowered(case, {})[1].kernel
-    assert multiplies(kernel) or not case.plain, case.text
-    check(case, kernel)
+    asked = lowered(case, {"none": "0"})[0].asked
+    wanted = {name: "True" for name in asked if "tensor cores" in name}
+    lowering = lowered(case, {"none": "0", **wanted})[1]
+    assert multiplies(lowering.kernel) or not case.plain, case.text
+    check(case, lowering.kernel)
     if seed % 4 == 0:
         inputs = list(case.arrays.values())
-        text = tc.emit(case.text, inputs, backend="cuda", device=H100, options=case.options)
+        options = replace(case.options, plan=lowering.mapped.plan)
+        text = tc.emit(case.text, inputs, backend="cuda", device=H100, options=options)
         assert isinstance(text, LaunchText)
         failure, found = run_text(text, case.arrays)
         assert failure is None
