@@ -73,6 +73,10 @@ def choose(
         parts = tuple(_of_one_block(parts, info.scop))
     for part in parts:
         mapper = _mapped(part, Draft(part, info, target), options, dependences)
+        room, taken = mapper.gpu.shared, shared_bytes(mapper.draft.tree, info.scop)
+        if taken > room and not mapper.no_rows:
+            told = f"{taken} bytes of shared memory for sums of threads, where a block has {room}"
+            mapper = _mapped(part, Draft(part, info, target), options, dependences, no_rows=told)
         if options.single_kernel and mapper.gpu.cooperative:
             mapper = _at_once(part, mapper, dependences)
         yield mapper.draft.chosen()
@@ -100,8 +104,11 @@ def _mapped(
     options: GpuOptions,
     dependences: Dependences,
     limits: Mapping[str, int] | None = None,
+    no_rows: str = "",
 ) -> _Mapper:
-    mapper = _Mapper(draft, options, dependences, limits or {})
+    mapper = _Mapper(draft, options, dependences, limits or {}, no_rows)
+    if no_rows:
+        draft.notes.append(f"{', '.join(leaves(part))}: threads share no rows: {no_rows}.")
     mapper.map(part)
     return mapper
 
@@ -116,7 +123,7 @@ def _at_once(part: Node, first: _Mapper, dependences: Dependences) -> _Mapper:
         room = found[1] if room is None else min(found[1], room - 1)
         limits = fewer_blocks(first.draft.tree, info.scop, room)
         draft = Draft(part, info, first.draft.target)
-        mapper = _mapped(part, draft, first.options, dependences, limits)
+        mapper = _mapped(part, draft, first.options, dependences, limits, first.no_rows)
     if waiting := mapper.waiting(dependences):
         names = "; ".join(", ".join(leaves(child)) for child in waiting)
         mapper.draft.notes.append(f"All blocks wait for each other before: {names}.")
@@ -135,13 +142,14 @@ def has_coincident(node: Node, scop: Scop) -> bool:
 
 @dataclass
 class _Mapper:
-    """Maps one part to no more blocks along an axis than `limits` say. The part has so many
-    `threads` along each axis so far."""
+    """Maps one part to no more blocks along an axis than `limits` say; threads share rows, unless
+    `no_rows` tells why not. The part has so many `threads` along each axis so far."""
 
     draft: Draft
     options: GpuOptions
     dependences: Dependences
     limits: Mapping[str, int]
+    no_rows: str
     threads: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AXES, 1))
 
     @property
@@ -351,7 +359,8 @@ class _Mapper:
         are such rows."""
         given = (self.options.tile, self.options.blocks, self.options.threads)
         rows = None
-        if given == (None, None, None) and self.options.private is not False:
+        is_free = given == (None, None, None) and self.options.private is not False
+        if is_free and not self.no_rows:
             rows = rows_of(members, inside, self.draft, self.gpu, self.threads)
         if rows is None or not self.draft.decide_whether("rows by threads", names):
             return False

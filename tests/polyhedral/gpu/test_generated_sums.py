@@ -85,6 +85,15 @@ def test_default_plans(seed: int) -> None:
     check(case, lowering)
 
 
+def test_threads_share_no_rows_where_their_sums_have_no_room() -> None:
+    """Of S1, 5 threads along y run w, and so the 16 threads along x that share a row of S0 need
+    space for 5 times as many sums."""
+    case, gpu = contraction(1490, 3000), drawn_gpu(random.Random(1490))
+    _, lowering = lowered(case, gpu, {}, options_of(single_kernel=True))
+    assert any("threads share no rows: 320 bytes" in note for note in lowering.mapped.notes)
+    check(case, lowering)
+
+
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", range(1000, 1012))
 def test_machine_code(seed: int) -> None:
