@@ -680,6 +680,8 @@ def settled(block: Stmts, test: ir.Compare, value: ir.Const) -> Stmts:
         new = map_expressions(stmt, replaced)
         if isinstance(new, ir.If) and isinstance(new.condition, ir.Const):
             return new.then if new.condition.value else new.otherwise
+        if isinstance(new, ir.Set) and isinstance(new.value, ir.Var):
+            return () if new.value.name == new.var else (new,)  # the term of a sum was 0
         return (new,)
 
     return map_each(block, each)

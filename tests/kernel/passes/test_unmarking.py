@@ -12,7 +12,22 @@ from hypothesis import strategies as st
 from tc.dtypes import BOOL, FLOAT32, INT64
 from tc.errors import InternalError
 from tc.kernel.folding import binary
-from tc.kernel.ir import Binary, Buffer, Const, For, If, Kernel, Let, Load, Reduce, Set, Store, Var
+from tc.kernel.ir import (
+    Binary,
+    Buffer,
+    Compare,
+    Const,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Reduce,
+    Select,
+    Set,
+    Store,
+    Var,
+)
 from tc.kernel.pass_manager import Pass, PassContext, run_passes, trace_passes
 from tc.kernel.passes.pass_list import PASSES
 from tests.kernel.marked import (
@@ -247,6 +262,21 @@ def test_sums_of_loops_without_vectors_may_have_locals() -> None:
     buffers = (Buffer("a", INT64, (5,), (1,), "input"), Buffer("o", INT64, (1,), (1,), "output"))
     kernel = Kernel("sums", buffers, ((Let("x", zero), loop, Store("o", (zero,), x)),))
     assert_same(kernel, partial(finish, lanes_bits=0))
+
+
+def test_terms_that_a_guard_makes_0_are_gone() -> None:
+    """To set a local to itself is no sum of the lanes of a vector."""
+    zero, i, x = Const(0, INT64), Var("i", INT64), Var("x", INT64)
+    term = Select(Compare("<", i, Const(3, INT64), BOOL), zero, i, INT64)
+    lanes = For("l", zero, Const(1, INT64), (Set("x", Binary("+", x, term, INT64)),), mark="vector")
+    loop = For("c", zero, Const(3, INT64), (lanes,))
+    body = (Let("x", zero), loop, Store("o", (i,), x))
+    kernel = Kernel(
+        "sums",
+        (Buffer("o", INT64, (4,), (1,), "output"),),
+        ((For("i", zero, Const(4, INT64), body),),),
+    )
+    assert_same(kernel, partial(finish, lanes_bits=128))
 
 
 @pytest.mark.slow
