@@ -30,7 +30,14 @@ from tc.kernel.rebuild import (
     map_statements,
     substitute,
 )
-from tc.kernel.walk import iterations, loaded_in, loads_in, stored_in, visible_across_barrier
+from tc.kernel.walk import (
+    iterations,
+    loaded_in,
+    loads_in,
+    names_in,
+    stored_in,
+    visible_across_barrier,
+)
 
 
 def pipeline(kernel: ir.Kernel) -> ir.Kernel:
@@ -143,6 +150,10 @@ class _Pipelining:
             return None
         if uses and uses[-1] == ir.Barrier():
             uses = uses[:-1]
+        own_expressions = (e for s in ir.statements(uses) for e in ir.own_expressions(s))
+        named = set().union(*map(names_in, own_expressions))
+        places = (s for s in copies if isinstance(s, ir.Let) and s.var in named)
+        uses = (*places, *uses)  # copies run ahead, with places of their own
         return _Step(buffers, stages.pop(), copies, uses, is_async)
 
     def ahead(self, loop: ir.For, step: _Step) -> Iterator[ir.Stmt]:
@@ -186,8 +197,12 @@ class _Pipelining:
         yield changed(loop, body=body)
 
     def copied(self, step: _Step, var: str, tile: ir.Expr, stage: ir.Expr) -> Stmts:
-        """The copies of a tile to a stage."""
-        values = {var: tile}
+        """The copies of a tile to a stage, whose locals are others than those of the uses."""
+        named = {s.var for s in step.uses if isinstance(s, ir.Let)}
+        lets = [s for s in step.copies if isinstance(s, ir.Let) and s.var in named]
+        names = {let.var: self.names.fresh(let.var) for let in lets}
+        values: dict[str, ir.Expr] = {var: tile}
+        values |= {let.var: ir.Var(names[let.var], let.value.dtype) for let in lets}
 
         def moved(expr: ir.Expr) -> ir.Expr:
             return substitute(expr, values, {})
@@ -197,6 +212,8 @@ class _Pipelining:
             new = map_expressions(inside, moved)
             if isinstance(new, ir.Store | ir.CopyAsync) and new.buffer in step.buffers:
                 return replace(new, indices=(stage, *new.indices[1:]))
+            if isinstance(new, ir.Let):
+                return replace(new, var=names.get(new.var, new.var))
             return new
 
         return tuple(map(each, step.copies))

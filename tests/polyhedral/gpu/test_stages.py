@@ -374,6 +374,26 @@ def test_refused(name: str) -> None:
     assert found["o"].tolist() == [12.0] * 8
 
 
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("through", ["async", "registers"])
+def test_turns_of_threads(through: str, stages: int) -> None:
+    """In each turn, what thread runs which tile is a local, that copies and uses have of their
+    own."""
+    text = "def f(float(M) g, float(N) x) -> (o) { o(i,m) = g(i) + x(m) }"
+    inputs = {"g": np.arange(3, dtype=np.float32), "x": np.arange(27, dtype=np.float32)}
+    wanted = options(
+        ["S0"],
+        {"tile": "m", "sizes": [2]},
+        shared("g", "m div 2", stages=stages, through=through, unroll=True),
+        {"tile": "m div 2", "sizes": [5]},
+        bind("m mod 10 div 2", "thread", "y") | {"count": 2},
+    )
+    found = evaluate_kernel(text, inputs, device=GPU, options=wanted)
+    np.testing.assert_array_equal(found["o"], np.add.outer(inputs["g"], inputs["x"]))
+    _, found = run_text(emitted(text, inputs, wanted), inputs)
+    np.testing.assert_array_equal(found["o"], np.add.outer(inputs["g"], inputs["x"]))
+
+
 def test_what_is_gathered_is_not_copied_async() -> None:
     inputs = {"t": np.ones((4, 12), np.float32), "x": np.zeros(8, np.int32)}
     wanted = options(ONE, *ROWS, shared("t(x(d0), d1)", "k div 6", through="async"))
