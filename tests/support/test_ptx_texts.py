@@ -65,7 +65,7 @@ CHANGES = {
     "a mask too wide": (r"(if \(|&& )(t[xy]) < (\d+)", r"\1\2 <= \3"),
     "another thread's element": (r"(= .*\[.*)\btx\b", r"\1(tx ^ 1)"),
     "a pitch too short": (r"(__shared__ .*\[\d+\])\[(\d\d)\];", r"\1[\2 / 2];"),
-    "another row": (r"(= [^;\n]*)\* (\d+) \+", r"\1* (\2 - 1) +"),
+    "another row": (r"(= [^;\n]*)\* (\d+) \+", r"\1* (\2 + 1) +"),
     "an index by one": (r"(= .*\w\[)", r"\g<1>1 + "),
 }
 """What of a text is changed, at each place where it matches. (A turn more of a loop that copies, or

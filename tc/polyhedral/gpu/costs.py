@@ -60,7 +60,7 @@ BESIDE_RESULTS = 40
 """Registers of a thread beside its results and the operands of a step."""
 
 SCHEDULERS = 4
-LINE_WORDS = 32
+LINE_WORDS, SECTOR_WORDS = 32, 8
 LEAST_READ_CYCLES = 2
 """Words of a line of the first cache, and the cycles that a read of it takes at least."""
 
@@ -265,6 +265,20 @@ class Reduction:
         """Whether a thread reads several steps of an operand at once."""
         return self.at_once(tile)[-1] % WIDE == 0 and operand.goes_along_last(-1, tile)
 
+    def reads_of(self, operand: Operand, tile: ThreadTile) -> tuple[float, int]:
+        """How many elements of an operand a thread reads for a step, and how many of them all
+        threads read for the steps of a tile."""
+        together, ones = self.at_once(tile), (1,) * len(tile.steps)
+        own = operand.elements((*tile.own, *together), (*self.apart(tile), *ones))
+        held = operand.elements((*tile.sizes, *tile.steps), (1,) * len(self.extents))
+        return own / prod(together), held
+
+    def is_held(self, operand: Operand, tile: ThreadTile) -> bool:
+        """Whether a block holds the elements of an operand in shared memory: where half of what its
+        threads read, or more, others have read, too."""
+        own, held = self.reads_of(operand, tile)
+        return operand.has_box and 2 * held <= prod(tile.threads) * prod(tile.steps) * own
+
     def next_ones(self, tile: ThreadTile) -> tuple[int, ...]:
         """How far on the next thread along each parallel loop begins."""
         fours = self.fours(tile)
@@ -293,6 +307,12 @@ class TileOfSums:
         """Whether neighbours among the threads read other rows of a tensor."""
         own = (o for o in self.reduction.operands if o.tensor == tensor)
         return any(operand.crosses_rows(self.tile) for operand in own)
+
+    def is_held(self, tensor: str) -> bool | None:
+        """Whether a block holds elements of a tensor in shared memory; None of what is no operand
+        of the sum."""
+        own = [o for o in self.reduction.operands if o.tensor == tensor]
+        return any(self.reduction.is_held(o, self.tile) for o in own) if own else None
 
     def neighbours(self, member: Member, own: int) -> int:
         """How many of its `own` iterations of a loop a thread has next to each other."""
@@ -429,17 +449,16 @@ class _BlockWork:
         self.warps = -(-self.threads // gpu.warp)
         self.steps = prod(steps)
         self.own = prod(own)
-        ones, everything = (1,) * len(steps), (1,) * len(reduction.extents)
+        ones = (1,) * len(steps)
         apart = (*reduction.apart(tile), *ones)
-        together, fours = reduction.at_once(tile), reduction.fours(tile)
+        fours = reduction.fours(tile)
         self.reads = self.wavefronts = self.direct = self.direct_cycles = 0.0
         self.copies = self.copy_cycles = 0.0
         self.copied_words = self.shared = near = 0
         for operand in reduction.operands:
-            each = operand.elements((*own, *together), apart) / prod(together)
+            each, held = reduction.reads_of(operand, tile)
             near += operand.elements((*own, *ones), apart) * operand.words
-            held = operand.elements((*tile.sizes, *steps), everything)
-            if operand.has_box and 2 * held <= self.threads * each * self.steps:
+            if reduction.is_held(operand, tile):
                 steps_at_once = WIDE if reduction.reads_wide(operand, tile) else 1
                 strides = operand.held_strides(tile, steps_at_once)
                 wide = {*fours, -1} if steps_at_once > 1 else fours
@@ -475,8 +494,12 @@ class _BlockWork:
 
     def _lines(self, operand: Operand) -> int:
         """Lines of 128 bytes that a warp touches where each lane accesses an element."""
+        return self._parts(operand, LINE_WORDS)
+
+    def _parts(self, operand: Operand, words: int) -> int:
+        """Parts of so many words that a warp touches where each lane accesses an element."""
         lanes = self._lanes([abs(stride) * operand.words for stride in operand.strides])
-        return len({at // LINE_WORDS for at in places_of(lanes, self.gpu.warp)})
+        return len({at // words for at in places_of(lanes, self.gpu.warp)})
 
     @property
     def blocks(self) -> tuple[int, int]:
@@ -508,10 +531,12 @@ class _BlockWork:
 
     @property
     def results_cycles(self) -> float:
-        """For the results of a block."""
-        words = self.own * self.reduction.result.words
-        lines = self._lines(self.reduction.result)
-        return self.warps * words * max(LEAST_READ_CYCLES, lines)
+        """For the results of a block: neighbours that a thread has are stored at once."""
+        result = self.reduction.result
+        sent = self._parts(result, SECTOR_WORDS) * 4 * SECTOR_WORDS / COSTS.fetched_bytes
+        cycles = max(LEAST_READ_CYCLES, self._lines(result), sent)
+        at_once = any(abs(result.strides[n]) == 1 for n in self.reduction.fours(self.tile))
+        return self.warps * self.own * result.words * cycles / (WIDE if at_once else 1)
 
 
 def _together(one: float, other: float) -> float:

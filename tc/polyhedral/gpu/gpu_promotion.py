@@ -3,7 +3,8 @@
 A tensor is promoted to shared memory where its tile has a fixed size, elements are used again, and
 some access is not coalesced: the next thread along x does not touch the next element of memory.
 What only one thread touches goes to registers. In a tile that was made for a sum (`TileOfSums`) an
-operand is promoted where half of its reads, or more, are of what others have read, too.
+operand is promoted where half of what threads read, or more, is what others have read, too, as the
+costs of the tile count it.
 
 A thread that gathers waits for the place, then for the element; all threads together fetch many of
 both at once. So all threads of a block fill tiles of what is gathered, T(I(i,k), j): where elements
@@ -263,8 +264,11 @@ class Promoter:
             if found is None or tensor in held:
                 continue
             reads, copied = sum(map(below.instances, users)), prod(found.counts)
-            is_shared = self._is_found(names) and 2 * copied <= reads
-            counted = reads if is_shared or not self._is_coalesced(tensor, users) else 0
+            own = self.found if self._is_found(names) else None
+            is_shared = None if own is None else own.is_held(tensor)
+            if is_shared is None:
+                is_shared = not self._is_coalesced(tensor, users)
+            counted = reads if is_shared else 0
             if copied < reads:
                 yield self._move(
                     tensor, below, counted, copied, statements, is_repeated=is_repeated

@@ -150,6 +150,29 @@ def test_tiles_without_room_have_no_cost() -> None:
     assert cost_of(ThreadTile((16, 16), (8, 8), (1024,)), reduction, H100, ROOM) is None
 
 
+@pytest.mark.parametrize(("stride", "more"), [(1, 0), (3, 8), (16, 28)])
+def test_results_cost_the_sectors_that_are_stored(stride: int, more: int) -> None:
+    """A warp stores 32 results in 4 sectors of 32 bytes, or in more, which go to the second
+    cache."""
+    found = matrices(64, 64, 64)
+    along = Operand("C", found.result.moves, (64, 1, 0), 1)
+    across = Operand("C", found.result.moves, (64 * stride, stride, 0), 1)
+    tile = ThreadTile((1, 32), (2, 1), (8,))
+    costs = [cost_of(tile, replace(found, result=result), H100, ROOM) for result in (along, across)]
+    assert costs[0] is not None
+    assert costs[1] is not None
+    taken = 2 * more * 32 / COSTS.fetched_bytes
+    assert costs[1].cycles - costs[0].cycles == pytest.approx(taken)
+
+
+def test_what_no_other_thread_reads_is_read_from_memory() -> None:
+    """As by each thread of a batch for itself, whose results read the same again in registers."""
+    text = "def f(float(N,K,B) X, float(K,M,B) Y) -> (Z) { Z(i,j,b) +=! X(i,k,b) * Y(k,j,b) }"
+    sizes = {"N": 58, "K": 32, "B": 4863, "M": 7}
+    tree = tc.explain(text, sizes, backend="cuda", device=H100).trace.lowering.mapped.tree
+    assert {tile.tensor: tile.scope for tile in tiles(tree)} == {"Z": "register"}
+
+
 def test_large_products_have_square_tiles_of_threads() -> None:
     """Each thread has a tile in both dimensions; all multiprocessors have work."""
     tile = best_tile(REDUCTIONS[0], H100, ROOM)
