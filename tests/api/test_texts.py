@@ -200,7 +200,7 @@ def test_options() -> None:
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_texts_are_for_the_device_of_the_arrays(number: int, stand_in: StandInDriver) -> None:
     """Unless another is asked for; shapes and sizes are for the first."""
-    stand_in.gpus = tuple(tc.Gpu(threads=n, warp=n) for n in (256, 64, 16))
+    stand_in.gpus = tuple(tc.Gpu(threads=n, warp=n) for n in (256, 32, 16))
     a, b = (DeviceVector(np.ones((64, 64), np.float32), device=number) for _ in range(2))
     sizes = {"M": 64, "K": 64, "N": 64}
 
