@@ -416,7 +416,9 @@ def cost_of(
     chain, fetched = max(busy, work.chain(costs)), 4 * work.copied_words
     turns = work.turns * serial
     cycles = turns * cycles_of(each, fitting, busy, chain, fetched, tile.stages, costs)
-    return TileCost(cycles + each * work.results_cycles * serial, work.registers, work.shared)
+    return TileCost(
+        cycles + each * work.results_cycles(costs) * serial, work.registers, work.shared
+    )
 
 
 def cycles_of(
@@ -529,11 +531,10 @@ class _BlockWork:
         waits += costs.direct_waiting * bool(self.direct)
         return self.steps * (begun + waits)
 
-    @property
-    def results_cycles(self) -> float:
+    def results_cycles(self, costs: MultiprocessorCosts) -> float:
         """For the results of a block: neighbours that a thread has are stored at once."""
         result = self.reduction.result
-        sent = self._parts(result, SECTOR_WORDS) * 4 * SECTOR_WORDS / COSTS.fetched_bytes
+        sent = self._parts(result, SECTOR_WORDS) * 4 * SECTOR_WORDS / costs.fetched_bytes
         cycles = max(LEAST_READ_CYCLES, self._lines(result), sent)
         at_once = any(abs(result.strides[n]) == 1 for n in self.reduction.fours(self.tile))
         return self.warps * self.own * result.words * cycles / (WIDE if at_once else 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import prod
 
-from tc.polyhedral.rewrite.rewriting import Rewriting
+from tc.polyhedral.rewrite.rewriting import Rewriting, bare_variables
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import Index, Read, ShapedProgram, ShapedStatement, walk
 
@@ -59,10 +59,10 @@ def _read_order(old: ShapedStatement, limits: Thresholds) -> tuple[str, ...] | N
         return None
     written = [s.name for s in statement.subscripts if isinstance(s, Index)]
     for read in (node for node in walk(statement.rhs) if isinstance(node, Read)):
-        found = [s.name for s in read.subscripts if isinstance(s, Index)]
-        if len(found) != len(read.subscripts) or {*found} != {*statement.variables}:
+        found = bare_variables(read.subscripts)
+        if found is None or {*found} != {*statement.variables}:
             continue
-        order = tuple(v for v in dict.fromkeys(found) if v in statement.outer)
+        order = tuple(v for v in found if v in statement.outer)
         is_row = len(found) > 1 and {*found[-2:]} <= {*order}
         is_short = is_row and old.ranges[found[-1]].extent * read.dtype.bytes < limits.read_row
         if is_short and (found[-2], found[-1]) not in pairwise(written):

@@ -76,6 +76,12 @@ def with_shapes(
     )
 
 
+def bare_variables(subscripts: Sequence[object]) -> tuple[str, ...] | None:
+    """The variables that subscripts are, each another one; None where they are something else."""
+    names = tuple(s.name for s in subscripts if isinstance(s, p.Index))
+    return names if len({*names}) == len(subscripts) else None
+
+
 def statement_text(statement: p.Statement) -> str:
     """A statement as it could be written, but for names of temporaries."""
     subscripts = ", ".join(to_text(subscript) for subscript in statement.subscripts)

@@ -14,7 +14,7 @@ from itertools import takewhile
 from math import prod
 
 from tc.affine.forms import Form
-from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
+from tc.polyhedral.rewrite.rewriting import Rewriting, bare_variables, unused_name
 from tc.polyhedral.rewrite.simplifying import substituted
 from tc.polyhedral.rewrite.splitting import partials, partials_first
 from tc.polyhedral.rewrite.thresholds import Thresholds
@@ -255,7 +255,7 @@ def _walk(old: ShapedStatement, tensor: str, shaped: ShapedProgram) -> _Walk | N
         if isinstance(node, Read) and node.tensor == tensor
     ]
     touched += [statement.subscripts] if statement.target == tensor else []
-    names = [_names(subscripts) for subscripts in touched]
+    names = [bare_variables(subscripts) for subscripts in touched]
     if not names or any(n is None or n != names[0] for n in names):
         return None
     variables = names[0]
@@ -272,13 +272,6 @@ def _walk(old: ShapedStatement, tensor: str, shaped: ShapedProgram) -> _Walk | N
     if {*rows} != {*statement.reduction} or is_rounded:
         return None
     return _Walk(old, tensor, rows, variables[len(rows) :], others)
-
-
-def _names(subscripts: Iterable[object]) -> tuple[str, ...] | None:
-    """The variables that subscripts are, each another one; None where they are something else."""
-    names = [s.name for s in subscripts if isinstance(s, Index)]
-    subscripts = tuple(subscripts)
-    return tuple(names) if len({*names}) == len(subscripts) else None
 
 
 def _in_blocks(each: _Walk, rewriting: Rewriting) -> list[ShapedStatement] | None:

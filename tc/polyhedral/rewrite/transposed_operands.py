@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from tc.polyhedral.rewrite.rewriting import Rewriting, rewrite
+from tc.polyhedral.rewrite.rewriting import Rewriting, bare_variables, rewrite
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import (
     Expr,
-    Index,
     Read,
     ShapedProgram,
     ShapedStatement,
-    index_names,
     walk,
 )
 
@@ -81,7 +79,7 @@ def _transposed(
     made: list[ShapedStatement] = []
     others: dict[int, Read] = {}
     for read in reads:
-        names = _bare(read)
+        names = bare_variables(read.subscripts) or ()
         if along not in names[:-1] or read.tensor in (*strides, statement.target):
             continue
         shape = rewriting.shaped.shapes[read.tensor]
@@ -89,12 +87,7 @@ def _transposed(
             old.ranges[v].begin == 0 and old.ranges[v].end <= size
             for v, size in zip(names, shape, strict=True)
         )
-        if (
-            is_there
-            and len({*names}) == len(names)
-            and {*names} <= {*order}
-            and _elements(names, old) * limits.smaller <= largest
-        ):
+        if is_there and {*names} <= {*order} and _elements(names, old) * limits.smaller <= largest:
             outer = tuple(v for v in order if v in names)
             copied, others[read.site] = rewriting.store(
                 old, rewriting.again(read), outer, name=f"{_ACROSS}{len(made)}", kind="a"
@@ -115,19 +108,12 @@ def _near(old: ShapedStatement, reads: list[Read]) -> tuple[tuple[str, ...], int
     the order of its dimensions, where neighbours are along one of the reduction; and the elements
     of this operand; None where there is none."""
     outer = {*old.statement.outer}
-    own = [read for read in reads if _bare(read) and outer.issubset(_bare(read))]
+    found = (bare_variables(read.subscripts) for read in reads)
+    own = [names for names in found if names and outer.issubset(names)]
     if not own or not outer:
         return None
-    largest = max(own, key=lambda read: _elements(_bare(read), old))
-    order = _bare(largest)
+    order = max(own, key=lambda names: _elements(names, old))
     return None if order[-1] in outer else (order, _elements(order, old))
-
-
-def _bare(read: Read) -> tuple[str, ...]:
-    """The variables that are the subscripts of a read; none where it has others."""
-    if not all(isinstance(subscript, Index) for subscript in read.subscripts):
-        return ()
-    return tuple(name for subscript in read.subscripts for name in index_names(subscript))
 
 
 def _elements(variables: tuple[str, ...], old: ShapedStatement) -> int:
