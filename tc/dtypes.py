@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -10,6 +11,54 @@ import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, Any]
 """An array of numpy, of any type and rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """The finite numbers of a float type: `digits` of the significand, with the first, and the
+    exponents of the least and of the largest normal numbers, `least` and `most`. `steps` is by how
+    many steps the largest number is less than 2**(most + 1).
+
+    >>> FLOAT16.format.largest, FLOAT16.format.smallest_normal == 2.0**-14
+    (65504.0, True)
+    """
+
+    digits: int
+    least: int
+    most: int
+    steps: int = 1
+
+    @property
+    def largest(self) -> float:
+        return (2.0 - self.steps * self.epsilon) * 2.0**self.most
+
+    @property
+    def rounded_up(self) -> int:
+        """The least number that is rounded beyond the largest: half a step more than that. No
+        double holds that of doubles."""
+        step = 1 << (self.most - self.digits + 1)
+        return (1 << (self.most + 1)) - self.steps * step + step // 2
+
+    @property
+    def epsilon(self) -> float:
+        """The distance from 1 to the next number."""
+        return 2.0 ** (1 - self.digits)
+
+    @property
+    def smallest_normal(self) -> float:
+        return math.ldexp(1.0, self.least)
+
+    @property
+    def smallest_subnormal(self) -> float:
+        return math.ldexp(1.0, self.least + 1 - self.digits)
+
+
+FORMATS = {
+    "float16": FloatFormat(11, -14, 15),
+    "float32": FloatFormat(24, -126, 127),
+    "float64": FloatFormat(53, -1022, 1023),
+}
+"""The formats of the float types, by their names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +110,31 @@ class DType:
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
+
+    @property
+    def is_storage(self) -> bool:
+        """Whether memory holds the type, and nothing is computed in it (Y8): of such floats,
+        values are computed in float32, and rounded where they are stored.
+
+        >>> FLOAT16.is_storage, FLOAT32.is_storage, INT8.is_storage
+        (True, False, False)
+        """
+        return self.bits < 32 and self.kind == "float"
+
+    @property
+    def computed(self) -> DType:
+        """The type in which values of the type are computed: half in float32 (Y8)."""
+        return FLOAT32.vector(self.lanes) if self.is_storage else self
+
+    @property
+    def unsigned(self) -> DType:
+        """The unsigned integers of the same width, and of as many lanes."""
+        return dtype_of(f"uint{self.bits}", "uint", self.bits, self.lanes)
+
+    @property
+    def format(self) -> FloatFormat:
+        """Of a float type."""
+        return FORMATS[self.name]
 
 
 _MADE: dict[tuple[str, str, int, int], DType] = {}
@@ -144,17 +218,6 @@ def is_lossy_mix(left: Type, right: Type) -> bool:
     )
 
 
-def compute_dtype(dtype: DType) -> DType:
-    """The type in which values of a type are computed: half in float32 (Y8)."""
-    return FLOAT32 if dtype == FLOAT16 else dtype
-
-
-_ROUNDED_UP = {"float16": 2**16 - 2**4, "float32": 2**128 - 2**103, "float64": 2**1024 - 2**970}
-"""The least numbers that round to infinity: half a step beyond the largest ones."""
-
-_LARGEST_VALUE = {name: float(np.finfo(name).max) for name in _ROUNDED_UP}
-
-
 def limits(dtype: DType) -> tuple[int, int]:
     """The smallest and largest value of bool or an integer type.
 
@@ -187,8 +250,8 @@ def fits(value: float, dtype: DType) -> bool:
     """
     if dtype.is_float:
         if isinstance(value, int):
-            return abs(value) <= _LARGEST_VALUE[dtype.name]
-        return abs(value) < _ROUNDED_UP[dtype.name]
+            return abs(value) <= dtype.format.largest
+        return abs(value) < dtype.format.rounded_up
     if dtype == BOOL:
         return True
     low, high = limits(dtype)

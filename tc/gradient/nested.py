@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.builtins.derivatives import DERIVATIVES
-from tc.dtypes import compute_dtype
 from tc.gradient import terms as e
 from tc.gradient.adjoints import ARGUMENTS, carries, parsed_derivative
 from tc.gradient.call_free_def import CallFreeDef, PairedRanges
@@ -89,9 +88,7 @@ class Parts:
                 own |= {e.index(v): e.total(e.index(v), self.begins[v]), places[v]: e.index(v)}
         made = Comprehension(name, indices, "=", e.rebuilt(expr, own.get))
         self.made.append(made)
-        return p.Read(
-            name, tuple(places.values()), compute_dtype(made.rhs.dtype), -1, span=e.NO_SPAN
-        )
+        return p.Read(name, tuple(places.values()), made.rhs.dtype.computed, -1, span=e.NO_SPAN)
 
     def _is_opened(self, expr: p.Expr) -> bool:
         """Whether a pad is to be a choice by the conditions that the pad stands for, so that its
@@ -296,7 +293,7 @@ def in_parts(program: CallFreeDef) -> CallFreeDef:
         parts = Parts(line.variables, clauses, terms.begins, fresh, indices)
         rhs = line.rhs if terms.waits else parts.of(line.rhs)
         for made in parts.made:
-            dtypes[made.target] = compute_dtype(made.rhs.dtype)
+            dtypes[made.target] = made.rhs.dtype.computed
             ranks[made.target] = len(made.indices)
             if program.found is None:
                 made = paired.ranged(whole, made)

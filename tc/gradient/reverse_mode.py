@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import FLOAT16, FLOAT64, DType, compute_dtype
+from tc.dtypes import FLOAT64, DType
 from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution, branches, check_derived, contributions, merged
@@ -151,7 +151,7 @@ class _Reverse:
             if sources & self.active and not is_constant:
                 self.active.add(step.version)
         outputs = self._floating_outputs if self.save != "none" else ()
-        exact = (o for o in outputs if types[o] != FLOAT16)  # halves are rounded
+        exact = (o for o in outputs if not types[o].is_storage)  # halves are rounded
         self.stored = StoredValues(steps, frozenset(exact))
         self.redone = [*steps]
 
@@ -254,7 +254,7 @@ class _Reverse:
     def _is_stored(self, step: VersionStep) -> bool:
         """Whether a version holds just the value of its statement's right side."""
         alone = not any(other.joins and other.version == step.version for other in self.steps)
-        return alone and self.cotangents.types[step.version] != FLOAT16
+        return alone and not self.cotangents.types[step.version].is_storage
 
     def _read(self, tensor: str, line: Comprehension) -> p.Read:
         """A read of the element of a tensor at the place that a statement writes."""
@@ -322,7 +322,7 @@ class _Reverse:
         """A new name for products of the terms of a statement, which have the type of its product:
         the type of the terms, of integers or of narrower floats, may not hold them."""
         name = self.names.fresh(f"{kind}_{step.version}")
-        self.terms[name] = compute_dtype(self.cotangents.types[step.version])
+        self.terms[name] = self.cotangents.types[step.version].computed
         return name
 
     def _before_and_after(self, step: VersionStep) -> tuple[p.Read, p.Read]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tc.dtypes import FLOAT16, FLOAT64
+from tc.dtypes import FLOAT64
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution
 from tc.gradient.def_text import Comprehension, ExprBounds
@@ -99,7 +99,7 @@ class StoredValues:
     ) -> tuple[Mapping[str, ExprBounds], Contribution] | None:
         """The contribution of a statement to a read, by the value that the statement has stored,
         and the ranges of its variables, which are not those of the statement's sum."""
-        if not self.is_right_side_alone(step) or version.dtype == FLOAT16:
+        if not self.is_right_side_alone(step) or version.dtype.is_storage:
             return None
         line = step.line
         term = Product.of(line.rhs)

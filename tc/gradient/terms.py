@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypeGuard
 
-from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, INT64
+from tc.dtypes import FLOAT32, FLOAT64, INT64
 from tc.semantics import program as p
 from tc.semantics.ranges import polynomials
 from tc.semantics.ranges.polynomials import (
@@ -269,7 +269,7 @@ def sum_of(left: p.Expr, right: p.Expr) -> p.Expr | None:
     """The sum of two right sides; None where their conditions are different."""
     match left, right:
         case p.Convert(dtype=one, written=True), p.Convert(dtype=other, written=True) if (
-            one == other and one != FLOAT16
+            one == other and not one.is_storage
         ):
             inner = sum_of(left.operand, right.operand)
             return None if inner is None else replace(left, operand=inner)

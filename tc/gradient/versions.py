@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, DType, compute_dtype
+from tc.dtypes import FLOAT32, FLOAT64, DType
 from tc.gradient import terms as e
 from tc.gradient.call_free_def import CallFreeDef
 from tc.gradient.def_text import Comprehension, ExprBounds, FreshNames, Joined
@@ -152,7 +152,7 @@ class Cotangents:
         self.names[tensor] = name
         self.returned.add(name)
         self._declare(name, tensor)
-        if self.types[tensor] == FLOAT16:
+        if self.types[tensor].is_storage:
             self.names[tensor] = self.new_names.fresh(f"b_{tensor}")
             self._declare(self.names[tensor], tensor, FLOAT32)
             self.rounded[tensor] = (name, self.names[tensor])
@@ -228,7 +228,7 @@ class Cotangents:
         if name is None:
             name = self.names[version] = self.new_names.fresh(f"d_{version}")
             dtype = self.types[version]
-            self._declare(name, version, compute_dtype(dtype))
+            self._declare(name, version, dtype.computed)
         elif name in self.given:
             self.copy(version, name)
             name = self.names[version]
@@ -238,7 +238,7 @@ class Cotangents:
         """Begins the cotangent of a version as a copy of another."""
         name = self.names[version] = self.new_names.fresh(f"b_{version}")
         dtype = self.types[source]
-        self._declare(name, version, compute_dtype(dtype))
+        self._declare(name, version, dtype.computed)
         indices = self.indices(version)
         value = self.read(source, tuple(map(e.index, indices)))
         self.started.add(name)
@@ -268,7 +268,10 @@ class Cotangents:
         for tensor, (name, total) in self.rounded.items():
             indices = self.indices(tensor)
             value = p.Convert(
-                e.read(total, tuple(map(e.index, indices))), FLOAT16, True, span=e.NO_SPAN
+                e.read(total, tuple(map(e.index, indices))),
+                self.types[tensor],
+                True,
+                span=e.NO_SPAN,
             )
             where = self.whole(tensor, indices)
             self.written.append(Comprehension(name, indices, "=", value, where))
@@ -288,7 +291,7 @@ class Cotangents:
         return e.rebuilt(rhs, change)
 
     def _is_half(self, tensor: str) -> bool:
-        return self.types.get(tensor) == FLOAT16
+        return (dtype := self.types.get(tensor)) is not None and dtype.is_storage
 
 
 def _last_of(target: str, written: Sequence[Comprehension]) -> int | None:

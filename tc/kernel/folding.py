@@ -15,7 +15,7 @@ import numpy as np
 from tc.affine import intervals
 from tc.affine.forms import Form, assembled
 from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, MIRRORED
-from tc.dtypes import BOOL, FLOAT16, INT64, UINT16, DType, fits, wrap
+from tc.dtypes import BOOL, INT64, DType, fits, wrap
 from tc.kernel import ir
 from tc.kernel.intervals import Bounds, interval
 
@@ -26,7 +26,7 @@ _BOUNDED = ("min", "max", "/", "%")
 
 
 def constant(value: float, dtype: DType) -> ir.Const:
-    """A constant of a type other than half: integers wrap around, floats are rounded.
+    """A constant of a type that is computed in: integers wrap around, floats are rounded.
 
     >>> from tc.dtypes import UINT8
     >>> constant(300, UINT8).value, constant(2, BOOL).value
@@ -99,13 +99,13 @@ def negation(operand: ir.Expr) -> ir.Expr:
 
 
 def cast(operand: ir.Expr, dtype: DType) -> ir.Expr:
-    """The operand in another type; a cast to half stays as it is, as it rounds."""
+    """The operand in another type; a cast to a type of storage stays as it is."""
     if operand.dtype == dtype:
         return operand
     match operand:
         case ir.Broadcast(operand=scalar):
             return broadcast(cast(scalar, dtype.scalar), dtype.lanes)
-        case ir.Const(value=value) if dtype.scalar != FLOAT16 and _converts(value, dtype):
+        case ir.Const(value=value) if not dtype.is_storage and _converts(value, dtype):
             exact = operand.dtype.numpy.type(value)
             with np.errstate(over="ignore"):
                 return constant(exact.astype(dtype.numpy).item(), dtype)
@@ -114,20 +114,21 @@ def cast(operand: ir.Expr, dtype: DType) -> ir.Expr:
 
 
 def bits_of(value: ir.Expr) -> ir.Expr:
-    """What a local can hold of a value: that itself, or the bits of half.
+    """What a local can hold of a value: that itself, or the bits of a type of storage.
 
+    >>> from tc.dtypes import FLOAT16
     >>> from tc.kernel.printer import expression_text
     >>> expression_text(bits_of(ir.Load("a", (integer(0),), FLOAT16)))
     'uint16.bits(a[0])'
     """
-    if value.dtype != FLOAT16:
+    if not value.dtype.is_storage:
         return value
-    return value.operand if isinstance(value, ir.Bits) else ir.Bits(value, UINT16)
+    return value.operand if isinstance(value, ir.Bits) else ir.Bits(value, value.dtype.unsigned)
 
 
 def of_bits(value: ir.Expr, dtype: DType) -> ir.Expr:
     """The value of which `bits_of` was made, whose type is `dtype`."""
-    return ir.Bits(value, FLOAT16) if dtype == FLOAT16 else value
+    return ir.Bits(value, dtype) if dtype.is_storage else value
 
 
 def of_form(form: Form[Any, int]) -> ir.Expr:
@@ -148,7 +149,7 @@ def of_form(form: Form[Any, int]) -> ir.Expr:
 
 
 def broadcast(operand: ir.Expr, lanes: int) -> ir.Expr:
-    """The vector of a scalar in all lanes; a half is made of its float32.
+    """The vector of a scalar in all lanes; a type of storage is made of its float32.
 
     >>> broadcast(integer(1), 4)
     Const(value=1, dtype=DType(name='int64', kind='int', bits=64))
@@ -159,7 +160,7 @@ def broadcast(operand: ir.Expr, lanes: int) -> ir.Expr:
             return operand
         case ir.Const(value=value):
             return ir.Const(value, dtype)
-        case ir.Cast(operand=whole) if dtype.scalar == FLOAT16:
+        case ir.Cast(operand=whole) if dtype.is_storage:
             return ir.Cast(broadcast(whole, lanes), dtype)
         case _:
             return ir.Broadcast(operand, dtype)

@@ -54,8 +54,9 @@ class Var:
 class Load:
     """The element of a buffer at int64 indices, one per dimension, all in bounds.
 
-    `dtype` is the buffer's. A FLOAT16 load occurs only directly below Cast(FLOAT32), below
-    Bits(UINT16), which moves it, or as a tile of a WarpMultiply.
+    `dtype` is the buffer's. A load of a type of storage (`DType.is_storage`), as half is,
+    occurs only directly below Cast(FLOAT32), below Bits of unsigned integers, which moves it, or as
+    a tile of a WarpMultiply.
 
     As a vector, lane l reads the element at the l-th lanes of the indices; scalar indices count
     for all lanes. Lanes where `mask` (BOOL, of as many lanes; a scalar has none) is false read
@@ -135,8 +136,9 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class Cast:
     """The operand in another type: to bool nonzero is true; float to integer truncates, out of
-    range or NaN is unspecified but never traps; integers wrap around; to FLOAT16 rounds to
-    nearest even, and stands only directly below Cast(FLOAT32) or as the value of a Store."""
+    range or NaN is unspecified but never traps; integers wrap around; to a type of
+    storage rounds to nearest even, and stands only directly below Cast(FLOAT32) or as the value of
+    a Store."""
 
     operand: Expr
     dtype: DType
@@ -144,8 +146,8 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """The bits of the operand, read as another type of the same width (and lanes). Bits(FLOAT16) is
-    the value of a Store."""
+    """The bits of the operand, read as another type of the same width (and lanes). Those read
+    as a type of storage are the value of a Store."""
 
     operand: Expr
     dtype: DType
@@ -276,8 +278,8 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Writes an element; the value has the buffer's dtype (FLOAT16: a Cast(FLOAT16),
-    or Bits(FLOAT16)).
+    """Writes an element; the value has the buffer's dtype (a type of storage: a
+    Cast to it, or Bits read as it).
 
     As a vector, as Load: the lanes write different elements, and those where `mask` is false
     write nothing. `non_temporal` is a hint, which may be ignored: the elements are not used again

@@ -18,7 +18,7 @@ from operator import is_
 from typing import Any, TypeAlias, TypeVar
 
 from tc.affine.intervals import Interval
-from tc.dtypes import FLOAT16, INT64, DType
+from tc.dtypes import INT64, DType
 from tc.kernel import ir
 from tc.kernel.folding import (
     binary,
@@ -468,7 +468,7 @@ def masked_load(
         if dtype.lanes == 1 or any(place.dtype.lanes > 1 for place in places):
             return ir.Load(buffer, indices, dtype)
         return broadcast(ir.Load(buffer, places, dtype.scalar), dtype.lanes)
-    if is_constant(mask, False) and dtype.scalar != FLOAT16:
+    if is_constant(mask, False) and not dtype.is_storage:
         return constant(0, dtype)
     return ir.Load(buffer, indices, dtype, mask)
 

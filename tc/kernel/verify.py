@@ -14,7 +14,7 @@ import numpy as np
 
 from tc.builtins import BUILTINS
 from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS
-from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, DType, fits
+from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType, fits
 from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
@@ -27,7 +27,7 @@ Rules: TypeAlias = "Iterable[tuple[Any, ...]]"
 """What must hold, the text for where it does not, and what stands in the braces of the text."""
 
 _ROLES = {"input": 0, "output": 1, "temporary": 2, **dict.fromkeys(ir.PRIVATE, 3)}
-_HALF = "float16 stands only directly below a cast to float32, or is the cast of a store"
+_STORED = "{} stands only directly below a cast to float32, or is the cast of a store"
 _MARKS = ("", "unroll", "vector", "transpose", "lines", *PRODUCT_OF_MARK)
 _NO_WHOLE_WARPS = f"the threads of a block are no whole warps of {ir.WARP}"
 _NO_LOCAL = "what threads exchange is not the whole value of a local"
@@ -178,10 +178,10 @@ def _check_block(block: tuple[ir.Stmt, ...], scope: _Scope) -> None:
         for stmt in block:
             _check(scope.kernel, stmt, _statement_rules(stmt, scope))
             for expr in ir.own_expressions(stmt):
-                half = isinstance(stmt, ir.Store) and expr is stmt.value
-                half = half and isinstance(expr, ir.Cast | ir.Bits)
-                half = half or isinstance(stmt, ir.WarpMultiply)
-                for var in _variables(expr, scope, half=half):
+                stored = isinstance(stmt, ir.Store) and expr is stmt.value
+                stored = stored and isinstance(expr, ir.Cast | ir.Bits)
+                stored = stored or isinstance(stmt, ir.WarpMultiply)
+                for var in _variables(expr, scope, stored=stored):
                     if scope.dtypes.get(var.name) != var.dtype:
                         _check(scope.kernel, var, _variable_rules(var, scope))
             for inner in ir.blocks(stmt):
@@ -192,21 +192,21 @@ def _check_block(block: tuple[ir.Stmt, ...], scope: _Scope) -> None:
     scope.says = before | scope.says
 
 
-def _variables(expr: ir.Expr, scope: _Scope, *, half: bool = False) -> tuple[ir.Var, ...]:
-    """The variables of an expression that is well formed but for these. `half`: it stands where a
-    FLOAT16 is allowed. Expressions share their parts; each is looked at once."""
+def _variables(expr: ir.Expr, scope: _Scope, *, stored: bool = False) -> tuple[ir.Var, ...]:
+    """The variables of an expression that is well formed but for these. `stored`: it stands where
+    types of storage are allowed. Expressions share their parts; each is looked at once."""
     known = scope.verified.expressions.get(id(expr))
     if known is not None:
         return known[1]
-    _check(scope.kernel, expr, _expression_rules(expr, scope, half=half))
+    _check(scope.kernel, expr, _expression_rules(expr, scope, stored=stored))
     widens = isinstance(expr, ir.Cast) and expr.dtype.scalar == FLOAT32
-    moves = isinstance(expr, ir.Bits) and expr.dtype == UINT16
+    moves = isinstance(expr, ir.Bits) and expr.dtype.kind == "uint"
     found = {expr.name: expr} if isinstance(expr, ir.Var) else {}
     for child in ir.children(expr):
         for var in _variables(
             child,
             scope,
-            half=(widens and isinstance(child, ir.Load | ir.Cast))
+            stored=(widens and isinstance(child, ir.Load | ir.Cast))
             or (moves and isinstance(child, ir.Load | ir.Cast)),
         ):
             other = found.setdefault(var.name, var)
@@ -214,7 +214,7 @@ def _variables(expr: ir.Expr, scope: _Scope, *, half: bool = False) -> tuple[ir.
                 rule = False, "'{}' is {} and {}", var.name, other.dtype, var.dtype
                 _check(scope.kernel, expr, [rule])
     variables = tuple(found.values())
-    if not half:
+    if not stored:
         scope.verified.expressions[id(expr)] = expr, variables
     return variables
 
@@ -229,8 +229,8 @@ def _buffer_rules(buffer: ir.Buffer, names: list[str]) -> Rules:
     yield names.count(buffer.name) == 1, "two buffers have this name"
     yield buffer.role in _ROLES, "unknown role '{}'", buffer.role
     yield buffer.dtype.lanes == 1, "its elements are vectors"
-    local = buffer.role == "register" and buffer.dtype == FLOAT16
-    yield not local, "registers hold no float16, as locals do not"
+    local = buffer.role == "register" and buffer.dtype.is_storage
+    yield not local, "registers hold no {}, as locals do not", buffer.dtype
     yield len(buffer.shape) == len(buffer.strides), "the strides are not one per dimension"
     yield all(extent >= 0 for extent in buffer.shape), "an extent is negative"
     staged = buffer.stages == 1 or (buffer.role == "shared" and len(buffer.shape) > 0)
@@ -412,8 +412,8 @@ def _is_counted(loop: ir.For) -> bool:
     return isinstance(loop.begin, ir.Const) and isinstance(loop.end, ir.Const)
 
 
-def _expression_rules(expr: ir.Expr, scope: _Scope, *, half: bool) -> Rules:
-    """Of an expression but for its operands; `half` allows FLOAT16."""
+def _expression_rules(expr: ir.Expr, scope: _Scope, *, stored: bool) -> Rules:
+    """Of an expression but for its operands; `stored` allows types of storage."""
     dtype = expr.dtype
     lanes, scalar = dtype.lanes, dtype.scalar
     yield lanes >= 1, "{} lanes", lanes
@@ -481,7 +481,7 @@ def _expression_rules(expr: ir.Expr, scope: _Scope, *, half: bool) -> Rules:
             yield from _same_types((operand,), dtype)
         case _:
             raise ir.unknown_node(expr)
-    yield half or scalar != FLOAT16, _HALF
+    yield stored or not scalar.is_storage, _STORED, scalar
     inner = any(isinstance(operand, ir.WarpReduce) for operand in ir.children(expr))
     yield not inner, _NO_LOCAL
 
@@ -572,7 +572,7 @@ def _is_representable(value: float, dtype: DType) -> bool:
         return isinstance(value, bool)
     if dtype.is_integer:
         return type(value) is int and fits(value, dtype)
-    if dtype == FLOAT16 or type(value) is not float:
+    if dtype.is_storage or type(value) is not float:
         return False
     with np.errstate(over="ignore"):
         return value != value or dtype == FLOAT64 or float(np.float32(value)) == value

@@ -15,7 +15,6 @@ from itertools import takewhile
 from math import prod
 
 from tc.affine.forms import Form, constant_form
-from tc.dtypes import compute_dtype
 from tc.plan import ASYNC, BLOCK, PARALLEL, REGISTER, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.thread_sums import Axes, Replicas, replicas_of
@@ -257,7 +256,7 @@ def is_rounded_between(tensor: str, users: Iterable[ScopStatement], scop: Scop) 
     """Whether statements of the program give each other values that are rounded on the way (Y8),
     which a buffer in the type of computation would not do."""
     dtype = scop.dtype(tensor)
-    return dtype != compute_dtype(dtype) and len({s.position for s in users}) > 1
+    return dtype.is_storage and len({s.position for s in users}) > 1
 
 
 def _common(bounds: HalfOpen, begin: int, size: int) -> HalfOpen:
@@ -461,8 +460,8 @@ def _fault_of_lines(tile: ArrayTile, exact: Box, below: Footprint) -> str | None
         return "a single element has no cache lines"
     if as_tensor != [(d, 1) for d in range(len(tile.sizes))] or tile.sizes != exact.sizes:
         return "cache lines are written from a buffer that is laid out as the tensor is"
-    if dtype != compute_dtype(dtype):
-        return f"cache lines of {dtype} are not written from a buffer of {compute_dtype(dtype)}"
+    if dtype.is_storage:
+        return f"cache lines of {dtype} are not written from a buffer of {dtype.computed}"
     if tile.limits is not None:
         return "cache lines are not written where only some of the tensor is touched"
     return None

@@ -21,7 +21,7 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
-from tc.dtypes import DType, compute_dtype
+from tc.dtypes import DType
 from tc.errors import InternalError
 from tc.kernel.ir import BLOCK
 from tc.plan import ASYNC, PACKED, REGISTERS, SERIAL, THREAD
@@ -155,7 +155,7 @@ class ArrayTile:
 
     def held_type(self, dtype: DType) -> DType:
         """The type of what the buffer holds, where that of the tensor is `dtype`."""
-        return dtype if self.as_stored else compute_dtype(dtype)
+        return dtype if self.as_stored else dtype.computed
 
     @property
     def shape(self) -> tuple[int, ...]:

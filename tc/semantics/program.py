@@ -11,9 +11,10 @@ lowering, explain) reads these two and never the syntax tree.
 
 What a node means stands at its definition. Each expression has a `dtype`, the type it is
 *computed* in; operands of an operation have been converted to one type by explicit `Convert`
-nodes, so no later stage knows the promotion rules. FLOAT16 occurs only as the dtype of a `Read`
-of a half tensor and of a `Convert` that rounds to half, each directly below a
-`Convert(FLOAT32)`: all arithmetic on half is in float32 (Y8).
+nodes, so no later stage knows the promotion rules. A type of storage
+(`DType.is_storage`), as half is, occurs only as the dtype of a `Read` of a tensor of that type and
+of a `Convert` that rounds to it, each directly below a `Convert(FLOAT32)`: all arithmetic on halves
+is in float32 (Y8).
 """
 
 from __future__ import annotations

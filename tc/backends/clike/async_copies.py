@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from tc.backends.clike.dialect import CHOICE, Context
 from tc.backends.clike.scalars import at_least, element, text_of
 from tc.backends.geometry import wide_bytes
-from tc.dtypes import FLOAT16, UINT16
 from tc.kernel import ir
 from tc.kernel.folding import binary, constant, integer
 from tc.kernel.verify import COPIED_BYTES
@@ -34,7 +33,7 @@ def copy_lines(copy: ir.CopyAsync, context: Context) -> Iterator[str]:
             yield f"{to} = {of};"
         else:
             test = at_least(copy.condition, CHOICE + 1, context)
-            bits = UINT16 if source.dtype == FLOAT16 else source.dtype
+            bits = source.dtype.unsigned if source.dtype.is_storage else source.dtype
             zero = text_of(constant(0, bits), context)
             yield f"{to} = {test} ? {of} : {zero};"
 

@@ -230,7 +230,7 @@ def function_name(expr: ir.Call, context: Context) -> str:
 
 def _bits(expr: ir.Bits, context: Context) -> Printed:
     source, target = expr.operand.dtype, expr.dtype
-    if FLOAT16 in (source, target):  # which is stored as its bits
+    if source.is_storage or target.is_storage:  # the text knows the bits
         return _expression(expr.operand, context)
     if source.is_float != target.is_float:
         return _apply(f"tc_bits_{target}_of_{source}", (expr.operand,), context)
@@ -287,7 +287,7 @@ def element(buffer: str, indices: tuple[ir.Expr, ...], context: Context) -> str:
         name = context.names.buffers[buffer]
         return name + "".join(f"[{bare(index, context)}]" for index in indices)
     found = context.buffers[buffer]
-    if context.dialect.aligned and found.dtype == FLOAT16:
+    if context.dialect.aligned and found.dtype.is_storage:
         return f"{context.names.buffers[buffer]}[{_in_groups(indices, found.strides, context)}]"
     return element_text(buffer, indices, found.strides, context)
 

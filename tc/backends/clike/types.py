@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tc.dtypes import BOOL, DTYPES, FLOAT16, UINT8, UINT16, DType
+from tc.dtypes import BOOL, DTYPES, UINT8, DType
 from tc.errors import BackendError
 
 C_TYPES: Mapping[DType, str] = {
-    dtype: {"bool": "bool", "float32": "float", "float64": "double", "float16": "uint16_t"}.get(
-        name, f"{name}_t"
+    dtype: {"bool": "bool", "float32": "float", "float64": "double"}.get(
+        name, f"{dtype.unsigned if dtype.is_storage else name}_t"
     )
     for name, dtype in DTYPES.items()
 }
-"""Element types in C; half is kept as its bits."""
+"""Element types in C; a type of storage is kept as its bits."""
 
 MAX_COMPARED_BYTES = 64
 """The bytes of vectors up to which GCC compares them well; larger vectors are taken apart lane by
@@ -30,6 +30,7 @@ def c_type(dtype: DType) -> str:
     """The type of a local; vectors of bool are those of `mask_type`.
 
     >>> from tc.dtypes import FLOAT32
+    >>> from tc.dtypes import FLOAT16
     >>> c_type(FLOAT32), c_type(FLOAT32.vector(16)), c_type(FLOAT16.vector(8))
     ('float', 'float32x16', 'uint16x8')
     """
@@ -51,9 +52,10 @@ def mask_type(bits: int, lanes: int) -> DType:
 
 
 def memory_type(dtype: DType) -> DType:
-    """The numbers by which elements are kept in memory: 0 is false; bits of half."""
-    numbers = {BOOL: UINT8, FLOAT16: UINT16}
-    return numbers.get(dtype.scalar, dtype).vector(dtype.lanes)
+    """The numbers by which elements are kept in memory: 0 is false; bits of a type of storage."""
+    if dtype.scalar == BOOL:
+        return UINT8.vector(dtype.lanes)
+    return dtype.unsigned if dtype.is_storage else dtype
 
 
 def vector_type(name: str) -> DType | None:

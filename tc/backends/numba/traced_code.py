@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tc.dtypes import BOOL, FLOAT16, UINT8, DType
+from tc.dtypes import BOOL, UINT8, DType
 
 ARGUMENTS = ("arguments", "failure", "part", "parts")
 """The parameters of a region, all int64; see `tc.backends.numba.tracing`."""
@@ -33,13 +33,13 @@ _FLOATS = {32: "float", 64: "double"}
 
 
 def llvm_type(dtype: DType) -> str:
-    """The type of a value; a half is its 16 bits.
+    """The type of a value; a type of storage is its bits.
 
-    >>> from tc.dtypes import FLOAT32, INT64
+    >>> from tc.dtypes import FLOAT16, FLOAT32, INT64
     >>> llvm_type(INT64), llvm_type(FLOAT32.vector(16)), llvm_type(FLOAT16)
     ('i64', '<16 x float>', 'i16')
     """
-    plain = dtype.is_float and dtype.bits != FLOAT16.bits
+    plain = dtype.is_float and not dtype.is_storage
     element = _FLOATS[dtype.bits] if plain else f"i{dtype.bits}"
     return element if dtype.lanes == 1 else f"<{dtype.lanes} x {element}>"
 
@@ -52,7 +52,7 @@ def memory_type(dtype: DType) -> str:
 def suffix(dtype: DType) -> str:
     """The type in the name of an intrinsic, such as v16f32."""
     vector = "" if dtype.lanes == 1 else f"v{dtype.lanes}"
-    letter = "f" if dtype.is_float and dtype.bits != FLOAT16.bits else "i"
+    letter = "f" if dtype.is_float and not dtype.is_storage else "i"
     return f"{vector}{letter}{dtype.bits}"
 
 

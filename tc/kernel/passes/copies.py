@@ -17,7 +17,7 @@ from functools import reduce
 from math import prod
 
 from tc.device import LINE_BYTES
-from tc.dtypes import BOOL, FLOAT16, INT64, UINT8, DType
+from tc.dtypes import BOOL, INT64, UINT8, DType
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, cast, constant, integer, is_constant, of_form, ramp, times
@@ -171,7 +171,8 @@ def _first_offset(
 ) -> ir.Expr | None:
     """The offset of the first element that an access touches, if it goes on one by one."""
     buffer = kernel.buffer(access.buffer)
-    if buffer.strides != ir.row_major(buffer.shape) or buffer.dtype in (BOOL, FLOAT16):
+    dtype, is_plain = buffer.dtype, buffer.strides == ir.row_major(buffer.shape)
+    if not is_plain or dtype == BOOL or dtype.is_storage:
         return None
     place = lane_offsets(access.indices, buffer.strides, 1, {})
     first = place.scalars
@@ -372,7 +373,7 @@ def _copy_of(loop: ir.For) -> _Copy | None:
     if stmt.buffer in set[str]().union(*read):
         return None
     value = stmt.value
-    if isinstance(value, ir.Cast) and value.dtype == FLOAT16:
+    if isinstance(value, ir.Cast) and value.dtype.is_storage:
         value = value.operand
     value = cast(value, UINT8) if value.dtype == BOOL else value
     return _Copy(axes[0], axes[1], tuple(conditions), stmt, value, value.dtype)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tc.affine.intervals import Interval
-from tc.dtypes import BOOL, FLOAT16, INT64, DType
+from tc.dtypes import BOOL, INT64, DType
 from tc.kernel import ir, rebuild
 from tc.kernel.folding import (
     cast,
@@ -129,8 +129,8 @@ class Lanes:
                 return self.values.get(name, expr)
             case ir.Load():
                 return self.load(expr, active, out)
-            case ir.Cast(operand=ir.Load(dtype=dtype) as half, dtype=wide) if dtype == FLOAT16:
-                return self.load(half, active, out, cast_to=wide)
+            case ir.Cast(operand=ir.Load(dtype=dtype) as stored, dtype=wide) if dtype.is_storage:
+                return self.load(stored, active, out, cast_to=wide)
             case ir.Logical(op="&&" | "||" as op, operands=(left, right)) if self.varies(expr):
                 first = self.expr(left, active, out)
                 if reads(right):
@@ -178,7 +178,7 @@ class Lanes:
     def load(
         self, expr: ir.Load, active: ActiveLanes, out: list[ir.Stmt], cast_to: DType | None = None
     ) -> ir.Expr:
-        """A load, or the cast of one: loads of half have no constant 0."""
+        """A load, or the cast of one: loads of types of storage have no constant 0."""
         new = (self.expr(index, active, out) for index in expr.indices)
         indices = tuple(map(rebuild.uniform, new))
         lanes = max((index.dtype.lanes for index in indices), default=1)

@@ -19,7 +19,7 @@ from itertools import pairwise
 from math import gcd, inf, prod
 
 from tc.device import LINE_BYTES
-from tc.dtypes import BOOL, FLOAT16, INT64
+from tc.dtypes import BOOL, INT64
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import LaneOffsets, divisor, lane_offsets
 from tc.kernel.folding import binary, cast, constant, integer, ramp
@@ -235,7 +235,7 @@ class _Stores:
         behind: list[ir.Stmt] = []
         for part in group:
             value = part.store.value
-            if isinstance(value, ir.Cast) and value.dtype.scalar == FLOAT16:
+            if isinstance(value, ir.Cast) and value.dtype.is_storage:
                 value = value.operand
             if not isinstance(value, ir.Var) or value.name in self.scope.assigned:
                 let = ir.Let(self.names.fresh("part"), value)

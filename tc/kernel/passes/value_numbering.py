@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tc.dtypes import FLOAT16
 from tc.kernel import ir, rebuild
 from tc.kernel.rebuild import LocalNames
 from tc.kernel.walk import (
@@ -361,9 +360,9 @@ class _Sharing:
 def _is_costly(expr: ir.Expr) -> bool:
     match expr:
         case ir.Load(dtype=dtype):
-            return dtype.scalar != FLOAT16
+            return not dtype.is_storage
         case ir.Broadcast(operand=operand) | ir.Cast(operand=operand):
-            return isinstance(operand, ir.Load) and expr.dtype.scalar != FLOAT16
+            return isinstance(operand, ir.Load) and not expr.dtype.is_storage
         case ir.Call():
             return True
         case ir.Compare(dtype=dtype):

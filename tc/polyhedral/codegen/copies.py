@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from tc.affine.forms import Form, LinearForm, constant_form
-from tc.dtypes import FLOAT16, INT64, UINT16, compute_dtype
+from tc.dtypes import FLOAT16, INT64, UINT16
 from tc.kernel import ir
 from tc.kernel.folding import (
     binary,
@@ -68,7 +68,7 @@ def fetch(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:
     ) -> tuple[Stmt, ...]:
         tile = placed.tile
         around = inner.outside(placed)
-        dtype = compute_dtype(inner.kernel.dtype(tile.tensor))
+        dtype = inner.kernel.dtype(tile.tensor).computed
         before, value = _source(tile.tensor, element, around)
         value = cast(value, dtype)
         tests = list(around.within(element, tile.tensor, _limits(tile, around)))
@@ -207,7 +207,7 @@ def write_back(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:
     ) -> tuple[Stmt, ...]:
         tile = placed.tile
         around = inner.outside(placed)
-        value: Expr = Load(tile.buffer, indices, compute_dtype(inner.kernel.dtype(tile.tensor)))
+        value: Expr = Load(tile.buffer, indices, inner.kernel.dtype(tile.tensor).computed)
         value = cast(value, around.element_dtype(tile.tensor))
         store = Store(*around.place(tile.tensor, element), value)
         return guarded(around.within(element, tile.tensor, tile.limits), (store,))

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tc.affine.intervals import Interval
-from tc.dtypes import BOOL, FLOAT16, FLOAT32, DType, compute_dtype
+from tc.dtypes import BOOL, DType
 from tc.kernel import ir
 from tc.kernel.folding import (
     FALSE,
@@ -147,8 +147,8 @@ def _lower(expr: p.Expr, block: StatementBuilder) -> ir.Expr:
             return ir.Call(function, lowered, dtype)
         case p.Convert(operand=operand, dtype=dtype):
             inner = lower_expression(operand, block)
-            if dtype == FLOAT16:
-                return ir.Cast(cast(inner, FLOAT16), FLOAT32)
+            if dtype.is_storage:
+                return ir.Cast(cast(inner, dtype), dtype.computed)
             return cast(inner, dtype)
         case _:
             raise unknown_node(expr)
@@ -192,7 +192,7 @@ def _read(read: p.Read, block: StatementBuilder) -> ir.Expr:
     }
     no_test: ir.Expr = TRUE
     is_inside = reduce(logical_and, tests.values(), no_test)
-    fail = _failure("read", read.site, places, compute_dtype(read.dtype))
+    fail = _failure("read", read.site, places, read.dtype.computed)
     if 0 in shape or isinstance(is_inside, Const):
         return _choose(is_inside, lambda _: _masked_load(scope, read, places), fail, block)
     # what a call that fails computes does not matter: any element will do, without a branch
@@ -215,7 +215,7 @@ def _is_certain(read: p.Read, axis: int, scope: Scope) -> bool:
 
 def _masked_load(scope: Scope, read: p.Read, indices: tuple[ir.Expr, ...]) -> ir.Expr:
     dtype = scope.shaped.program.tensors[read.tensor].dtype
-    value = cast(ir.Load(read.tensor, indices, dtype), compute_dtype(dtype))
+    value = cast(ir.Load(read.tensor, indices, dtype), dtype.computed)
     mask = scope.mask(read)
     return value if mask is None else select(mask, value, constant(0, value.dtype))
 

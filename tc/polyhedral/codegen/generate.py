@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tc.affine.forms import Form, LinearForm, constant_form
-from tc.dtypes import INT64, compute_dtype
+from tc.dtypes import INT64
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, integer, of_form
 from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
@@ -492,7 +492,7 @@ def _expand(node: Expansion, state: EmitScope) -> tuple[Stmt, ...]:
     statement = kernel.scop.statement(node.statement)
     found = box([(statement.write, state.positions[statement.name])])
     assert found is not None  # the subscripts of what is written are linear
-    dtype = compute_dtype(kernel.dtype(statement.write.tensor))
+    dtype = kernel.dtype(statement.write.tensor).computed
     axes = combined_axes(node) if kernel.launch is not None else frozenset()
     run = {(m.name, m.step) for m in thread_digits(node)} if axes else set()
     digits = tuple(d for d in node.digits if (d.name, d.step) not in run)
@@ -522,7 +522,7 @@ def _combined(
     and in pairs, so that few wait for each other; then the lanes with the target. Of digits that
     threads run, each thread has combined its own lanes before the threads combine theirs."""
     kernel, found, op, target = state.kernel, expanded.box, statement.op, statement.write.tensor
-    dtype = compute_dtype(kernel.dtype(target))
+    dtype = kernel.dtype(target).computed
     outer = [kernel.names.fresh("c0", INT64) for _ in found.axes]
     extents = [axis.size for axis in found.axes]
     cell = tuple(map(_index, outer, extents))

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import reduce
 
 from tc.affine.forms import Form, LinearForm
-from tc.dtypes import compute_dtype
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
 from tc.kernel.ir import Expr, Load, Stmt, Store
@@ -135,7 +134,7 @@ def _instance(
     state: EmitScope,
 ) -> tuple[Stmt, ...]:
     target = statement.write.tensor
-    dtype = compute_dtype(state.kernel.dtype(target))
+    dtype = state.kernel.dtype(target).computed
     if statement.kind != "update":
         op = statement.op if statement.kind == "init" else "+"
         return (_store(target, element, identity(op, dtype), state),)
@@ -300,7 +299,7 @@ class _Reader:
         self, tensor: str, element: tuple[LinearForm, ...], state: EmitScope | None = None
     ) -> Expr:
         value = (state or self.state).load(tensor, element)
-        return cast(value, compute_dtype(value.dtype))
+        return cast(value, value.dtype.computed)
 
     def _local(
         self, variable: str, block: StatementBuilder, state: EmitScope

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from tc.dtypes import compute_dtype
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SCRATCH, Promote
 from tc.polyhedral.access_info import AccessInfo
@@ -228,7 +227,7 @@ class _Chooser:
             if not users or len(users) < len(everywhere):
                 continue
             move = held_target(f"{tensor} in a buffer", Promote(tensor, SCRATCH), below)
-            element = compute_dtype(program.tensors[tensor].dtype).bytes
+            element = program.tensors[tensor].dtype.computed.bytes
             if (
                 move is not None
                 and move.after == 0  # nothing is copied
@@ -306,7 +305,7 @@ class _Chooser:
             if sum(any(touches(s, t) for s in part) for part in parts) > 1
         ]
         shape = self.info.scop.shape
-        sizes = (prod(shape(t)) * compute_dtype(program.tensors[t].dtype).bytes for t in kept)
+        sizes = (prod(shape(t)) * program.tensors[t].dtype.computed.bytes for t in kept)
         held = 0 if reuses else sum(sizes) // (around * size)
         points, least = (NEST_ROWS, 4) if reuses else (NEST_WIDTH, lanes)
         while points > least and (

@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from itertools import takewhile
 from math import prod
 
-from tc.dtypes import compute_dtype
 from tc.errors import InternalError
 from tc.options import MappingOptions
 from tc.plan import PARALLEL, SERIAL, UNROLL, VECTOR, Promote, Split
@@ -250,7 +249,7 @@ class NestPlanner:
             return False
         target = self.nest.main.statement.write.tensor
         dtype = self.nest.info.scop.shaped.program.tensors[target].dtype
-        return dtype == compute_dtype(dtype) and not self._staged
+        return not dtype.is_storage and not self._staged
 
     def _reduction_steps(self) -> ReductionSteps | None:
         """Tiles a reduction, so that accumulators are loaded and stored after so many steps: where

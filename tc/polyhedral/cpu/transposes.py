@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tc.device import Device
-from tc.dtypes import BOOL, compute_dtype
+from tc.dtypes import BOOL
 from tc.kernel.passes.stores import MIN_VECTOR_BYTES, PART_OF_CACHES
 from tc.polyhedral.cpu.analysis import ParallelNest
 from tc.polyhedral.cpu.register_tiles import RegisterTile
@@ -59,7 +59,7 @@ def _is_large(nest: ParallelNest, device: Device) -> bool:
     names = (*program.inputs, *program.outputs)
     total = sum(prod(shapes[name]) * program.tensors[name].dtype.bytes for name in names)
     is_alone = len(nest.items) == 1 and len(scop.statements) == 1
-    is_plain = target.dtype != BOOL and target.dtype == compute_dtype(target.dtype)
+    is_plain = target.dtype != BOOL and not target.dtype.is_storage
     own = target.role == "output" and is_plain and _is_whole(nest)
     fills_lines = device.vector_bits >= 8 * MIN_VECTOR_BYTES
     return fills_lines and is_alone and own and 0 < PART_OF_CACHES * device.shared_cache < total

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
 
-from tc.dtypes import DType, compute_dtype
+from tc.dtypes import DType
 from tc.gpu import Gpu, bytes_in_shared
 from tc.kernel.verify import COPIED_BYTES
 from tc.plan import ASYNC_BYTES, AXES
@@ -369,11 +369,11 @@ def is_copied_async(dtype: DType) -> bool:
     >>> [is_copied_async(dtype) for dtype in (FLOAT32, FLOAT16, INT8)]
     [True, False, False]
     """
-    return compute_dtype(dtype) == dtype and min(COPIED_BYTES) <= dtype.bytes <= max(ASYNC_BYTES)
+    return not dtype.is_storage and min(COPIED_BYTES) <= dtype.bytes <= max(ASYNC_BYTES)
 
 
 def _operand(access: Access, variables: Sequence[str | None], info: AccessInfo) -> Operand:
-    dtype = compute_dtype(info.scop.dtype(access.tensor))
+    dtype = info.scop.dtype(access.tensor).computed
     return Operand(
         access.tensor,
         tuple(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tc.dtypes import compute_dtype
 from tc.gpu import bytes_in_shared
 from tc.plan import AXES, THREAD
 from tc.polyhedral.codegen.launches import launch_sizes
@@ -21,7 +20,7 @@ def exchanged_bytes(part: Node, scop: Scop) -> int:
         if axes := combined_axes(node):
             exchange = exchange_of(axes, threads)
             if exchange.partials > 1:
-                dtype = compute_dtype(scop.dtype(scop.statement(node.statement).write.tensor))
+                dtype = scop.dtype(scop.statement(node.statement).write.tensor).computed
                 held = elements * exchange.partials * exchange.groups * dtype.bytes
                 total += bytes_in_shared(held)
     return total

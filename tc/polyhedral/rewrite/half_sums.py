@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tc.dtypes import compute_dtype
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics.program import ShapedProgram, ShapedStatement
 
@@ -30,7 +29,7 @@ def accumulate_in_float(shaped: ShapedProgram) -> ShapedProgram:
         dtype = shaped.program.tensors[statement.target].dtype
         if statement.op not in ("+", "*") or not statement.reduction:
             return None
-        if dtype == compute_dtype(dtype):
+        if not dtype.is_storage:
             return None
         total, read = rewriting.store(
             old, statement.rhs, statement.outer, statement.reduction, name="sum", kind="s"

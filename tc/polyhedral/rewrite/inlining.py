@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from tc.dtypes import FLOAT16
 from tc.polyhedral.rewrite.rewriting import Rewriting, operations_of, rewrite, without, writes_all
 from tc.polyhedral.rewrite.simplifying import linear_expression
 from tc.polyhedral.rewrite.thresholds import Thresholds
@@ -109,7 +108,7 @@ class _Inlining:
         statement = each.statement
         if statement.op != "=" or statement.reduction or not writes_all(each, self._shaped):
             return False
-        if statement.rhs.dtype != dtype or dtype == FLOAT16 or not statement.outer:
+        if statement.rhs.dtype != dtype or dtype.is_storage or not statement.outer:
             return False
         sources = _tensors(statement.rhs)
         return not any(place < n <= last for tensor in sources for n in self._writers[tensor])

@@ -13,7 +13,6 @@ import numpy as np
 
 from tc.dtypes import (
     BOOL,
-    FLOAT16,
     FLOAT32,
     FLOAT64,
     INT32,
@@ -124,12 +123,13 @@ def joined(types: Iterable[ElementType]) -> ElementType:
 def computed_in(dtype: Type) -> np.dtype[np.generic]:
     """The numpy type that holds elements of a type while they are computed.
 
+    >>> from tc.dtypes import FLOAT16
     >>> computed_in(FLOAT16), computed_in(Weak.SIZE)
     (dtype('float32'), dtype('int64'))
     """
     if isinstance(dtype, Weak):
         return np.dtype(np.float64 if dtype is Weak.FLOAT else np.int64)
-    return FLOAT32.numpy if dtype == FLOAT16 else dtype.numpy
+    return dtype.computed.numpy
 
 
 def check_fit(found: ElementType, target: Type) -> None:

@@ -19,7 +19,7 @@ from typing import Generic, NoReturn, TypeVar
 
 import numpy as np
 
-from tc.dtypes import FLOAT16, Array, DType, compute_dtype
+from tc.dtypes import Array, DType
 from tc.errors import AccessError, InternalError
 from tc.semantics import program as p
 from tc.semantics.factors import redistributed
@@ -303,8 +303,8 @@ def _run(
             start = None
             if continues:
                 start = arithmetic.read(tensors[statement.target], pick, (), None)
-                start = arithmetic.convert(start, dtype, compute_dtype(dtype))
-            reduction = arithmetic.start(statement.op, start, outer.shape, compute_dtype(dtype))
+                start = arithmetic.convert(start, dtype, dtype.computed)
+            reduction = arithmetic.start(statement.op, start, outer.shape, dtype.computed)
             for inner in tiles(statement.reduction, shaped_statement, extents):
                 block = outer + inner
                 term = evaluate_block(over(block))
@@ -313,6 +313,6 @@ def _run(
                     values = (evaluate(factor, over(block), None) for factor in factors)
                     reduction = arithmetic.redistribute(reduction, values, term, block.shape)
             value = arithmetic.finish(reduction)
-        if dtype == FLOAT16:  # computed in float32 over the whole statement, rounded once (Y8)
-            value = arithmetic.convert(value, compute_dtype(dtype), dtype)
+        if dtype.is_storage:  # computed in float32 over the whole statement, rounded once (Y8)
+            value = arithmetic.convert(value, dtype.computed, dtype)
         tensors[statement.target] = arithmetic.write(tensors[statement.target], pick, value)

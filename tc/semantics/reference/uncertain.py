@@ -20,15 +20,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tc.dtypes import BOOL, FLOAT16, Array, DType
+from tc.dtypes import BOOL, Array, DType
 from tc.semantics.reference.arithmetic import PLAIN
 
 ZERO: Array = np.zeros(())
 """The error of what is exact everywhere; known errors of 0 here and there are no ZERO."""
 
 SLACK = 2.0**-20  # relative; above all roundings that computing a bound itself makes
-
-_DIGITS = {"float16": 11, "float32": 24, "float64": 53}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +63,21 @@ class Uncertain:
 
 def roundoff(dtype: DType) -> float:
     """Twice the unit roundoff of a float type: the interpreter rounds, and a backend does."""
-    return math.ldexp(1.0, 1 - _DIGITS[dtype.name]) * (1 + SLACK)
+    return math.ldexp(1.0, 1 - dtype.format.digits) * (1 + SLACK)
 
 
 def largest(dtype: DType) -> float:
-    return float(np.finfo(dtype.name).max)
+    return dtype.format.largest
 
 
 def tiny(dtype: DType) -> float:
     """The spacing of subnormal numbers: what two roundings near 0 differ by at most."""
-    return float(np.finfo(dtype.name).smallest_subnormal)
+    return dtype.format.smallest_subnormal
 
 
 def ulp(magnitude: Array, dtype: DType) -> Array:
     """The spacing of a float type's numbers at (float64) magnitudes; NaN counts as infinite."""
-    exponent = np.frexp(np.maximum(magnitude, tiny(dtype)))[1] - _DIGITS[dtype.name]
+    exponent = np.frexp(np.maximum(magnitude, tiny(dtype)))[1] - dtype.format.digits
     spacing = np.maximum(np.ldexp(1.0, exponent), tiny(dtype))
     return np.where(np.isfinite(magnitude), spacing, np.inf)
 
@@ -123,7 +121,7 @@ def represents_exactly(dtype: DType, grid: DyadicGrid) -> bool:
     """Whether a type represents all values of a grid, so that computing them rounds nothing."""
     if not dtype.is_float:
         return True
-    digits = _DIGITS[dtype.name]
+    digits = dtype.format.digits
     finest = int(math.log2(tiny(dtype)))
     return (
         grid.exponent >= finest
@@ -273,7 +271,7 @@ def _to_float(operand: Uncertain, value: Array, source: DType, target: DType) ->
         return Uncertain(value, operand.error, operand.grid)
     if (source.is_float and source.bits < target.bits) or source == BOOL:
         return Uncertain(value, operand.error, operand.grid)
-    is_double_rounded = target == FLOAT16 and source.bits > 11 and source.name != "float32"
+    is_double_rounded = target.is_storage and source.bits > 11 and source.name != "float32"
     if operand.is_exact and not is_double_rounded:
         return Uncertain(value)
     exact = widened(operand.value)

@@ -270,7 +270,7 @@ def call(function: str, args: Sequence[Uncertain], dtype: DType) -> Uncertain:
     # nextafter is exact, but its steps in the type are longer than those its spread is told in
     ulps = 1.0 if function == "nextafter" and not exact else builtin.ulps
     if ulps:
-        absolute = builtin.absolute * float(np.finfo(dtype.name).eps)
+        absolute = builtin.absolute * dtype.format.epsilon
         rounding = 2 * (1 + SLACK) * (ulps * uncertain.ulp(reach, dtype) + absolute)
     error = uncertain.result_error(value, spread + rounding, dtype, relative=0.0, certain=certain)
     return Uncertain(value, error, grid)

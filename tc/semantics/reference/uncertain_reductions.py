@@ -167,7 +167,7 @@ def _redistributed(
         least = least * np.where(magnitude == 0, 1.0, np.minimum(magnitude, 1.0))
         count += 1
     reach = np.where(np.isnan(reach), np.inf, reach)
-    smallest = float(np.finfo(dtype.name).smallest_normal)
+    smallest = dtype.format.smallest_normal
     loses = (least < smallest) & ~is_zero if count > 1 else np.zeros((), np.bool_)
     lost = np.where(loses, count * step * reach, 0.0)
     felt = np.where(np.abs(widened(term.value)) >= smallest, lost, 0.0)
@@ -281,7 +281,7 @@ def _product_error(reduction: Reduction) -> Array:
     # where the product vanishes or underflows, all of what it may be is its error
     whole = reduction.magnitude * (1 + roundings) * (1 + SLACK)
     underflow = reduction.count * tiny(dtype) * reduction.greatest * (1 + SLACK)
-    vanishes = product <= np.maximum(2 * underflow, np.finfo(dtype.name).smallest_normal)
+    vanishes = product <= np.maximum(2 * underflow, dtype.format.smallest_normal)
     error = np.where(vanishes, product + whole, by_ratio) + underflow
     error = np.where(np.isnan(error), np.inf, error)
     return np.where(reduction.greatest * (1 + roundings) <= uncertain.largest(dtype), error, np.inf)

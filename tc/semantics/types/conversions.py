@@ -14,14 +14,12 @@ from functools import cache
 from tc.dtypes import (
     BOOL,
     DTYPES,
-    FLOAT16,
     FLOAT32,
     FLOAT64,
     INT64,
     DType,
     Type,
     Weak,
-    compute_dtype,
     fits,
     is_lossy_mix,
     join,
@@ -101,7 +99,7 @@ def own_dtype(found: Type, mode: Mode) -> DType:
         return mode.weak_float
     if isinstance(found, Weak) or (mode.index and found.is_integer):
         return INT64
-    return compute_dtype(found)
+    return found.computed
 
 
 def convert(expr: p.Expr, dtype: DType) -> p.Expr:
@@ -133,7 +131,7 @@ def literal(value: int | float, dtype: DType, span: Span, mode: Mode) -> p.Expr:
             paste=paste,
             repair=None if paste else "write a number of at most 9223372036854775807",
         )
-    return p.Literal(float(value) if dtype.is_float else value, compute_dtype(dtype), span=span)
+    return p.Literal(float(value) if dtype.is_float else value, dtype.computed, span=span)
 
 
 def _roomier(value: int | float, span: Span, mode: Mode) -> str | None:
@@ -297,7 +295,7 @@ def lower_to(expr: p.Expr, want: Type, mode: Mode, cx: LoweringContext) -> p.Exp
     if mode.index and want.is_integer:
         return convert(lower(expr, mode, cx), INT64)
     if not isinstance(found, Weak):
-        return convert(lower(expr, mode, cx), compute_dtype(want))
+        return convert(lower(expr, mode, cx), want.computed)
     value = folded(expr, cx)
     if value is not None:
         return literal(value, want, expr.span, mode)
@@ -307,7 +305,7 @@ def lower_to(expr: p.Expr, want: Type, mode: Mode, cx: LoweringContext) -> p.Exp
                 condition(expr.condition, mode, cx),
                 lower_to(expr.then, want, mode, cx),
                 lower_to(expr.otherwise, want, mode, cx),
-                compute_dtype(want),
+                want.computed,
                 span=expr.span,
             )
         case p.Unary(operand=bound) if is_use(expr):
@@ -315,8 +313,8 @@ def lower_to(expr: p.Expr, want: Type, mode: Mode, cx: LoweringContext) -> p.Exp
         case _:
             if want.is_float:
                 warn_of_share(expr, cx)
-            weak_mode = mode.with_weak_float(FLOAT32 if want == FLOAT16 else FLOAT64)
-            return convert(lower(expr, weak_mode, cx), compute_dtype(want))
+            weak_mode = mode.with_weak_float(FLOAT32 if want.is_storage else FLOAT64)
+            return convert(lower(expr, weak_mode, cx), want.computed)
 
 
 def lower_index(expr: p.Expr, mode: Mode, cx: LoweringContext, what: str) -> p.Expr:
@@ -462,7 +460,7 @@ def _cast(expr: p.Convert, mode: Mode, cx: LoweringContext) -> p.Expr:
     dtype = expr.dtype
     value = folded(expr.operand, cx)
     if isinstance(value, int) and not fits(value, INT64):
-        cast: p.Expr = p.Literal(wrapped(value, dtype), compute_dtype(dtype), span=expr.span)
+        cast: p.Expr = p.Literal(wrapped(value, dtype), dtype.computed, span=expr.span)
     else:
         operand = lower(expr.operand, mode.with_weak_float(FLOAT64), cx)
         cast = operand

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from tc import builtins
-from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, compute_dtype, fits
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, fits
 from tc.errors import CheckError, TCError
 from tc.frontend import ast
 from tc.frontend.parser import parse
@@ -128,7 +128,7 @@ def assert_contract(program: Program) -> None:
         assert statement.name == f"S{position}"
         target = program.tensors[statement.target]
         assert target.role != "input"
-        assert statement.rhs.dtype == compute_dtype(target.dtype)
+        assert statement.rhs.dtype == target.dtype.computed
         assert len(statement.subscripts) == target.rank
         assert statement.variables[: len(statement.outer)] == statement.outer
         assert set(statement.variable_spans) == set(statement.variables)
