@@ -33,6 +33,9 @@ OPERATORS = {
     "*": "multiplies",
     "min": "takes the minimum",
     "max": "takes the maximum",
+    "&": "keeps what all have of the bits",
+    "|": "joins the bits",
+    "^": "takes the exclusive or",
 }
 SUMMARY = ("ranges", "rewrite", "schedule", "mapping", "estimate")
 """The stages that are shown where no stage is asked for."""

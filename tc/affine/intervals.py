@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias, TypeVar
 
+MAX_SHIFT = 128
+"""The most bits by which bounds are shifted."""
+
 Interval: TypeAlias = tuple[int, int]
 """The least and the greatest value that an integer may have."""
 
@@ -88,13 +91,34 @@ def operation(op: str, left: Interval, right: Interval) -> Interval | None:
             return min(a, c), min(b, d)
         case "max":
             return max(a, c), max(b, d)
-        case ">>" if c == d >= 0:
-            return a >> c, b >> c
-        case "&":
-            ends = [high for low, high in (left, right) if low >= 0]
-            return (0, min(ends)) if ends else None
+        case "&" | "|" | "^":
+            return _bitwise(op, left, right)
+        case "<<" if c >= 0 and d <= MAX_SHIFT:
+            return min(a << c, a << d), max(b << c, b << d)
+        case ">>" if c >= 0 and d <= MAX_SHIFT:
+            return min(a >> c, a >> d), max(b >> c, b >> d)
+        case ">>":  # what is shifted out leaves 0 or -1
+            return min(a, 0), max(b, -1 if b < 0 else 0)
         case _:
             return None
+
+
+def _bitwise(op: str, left: Interval, right: Interval) -> Interval:
+    """Bounds on `& | ^` of two integers in two's complement."""
+    (a, b), (c, d) = left, right
+    bits = max((~v if v < 0 else v).bit_length() for v in (a, b, c, d))
+    least, most = -(1 << bits), (1 << bits) - 1
+    if op == "&":
+        ends = [high for low, high in (left, right) if low >= 0]
+        return (0, min(ends)) if ends else (least, max(b, d))
+    if op == "|":
+        if b < 0 or d < 0:
+            return max(low for low, high in (left, right) if high < 0), -1
+        return (max(a, c) if a >= 0 and c >= 0 else min(a, c)), most
+    signs = {(low < 0, high < 0) for low, high in (left, right)}
+    if signs <= {(True, True), (False, False)}:  # both signs are known
+        return (least, -1) if len(signs) == 2 else (0, most)
+    return least, most
 
 
 def compared(op: str, left: Interval, right: Interval) -> bool | None:

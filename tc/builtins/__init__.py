@@ -26,14 +26,16 @@ from tc.builtins.formulas import (
     scipy_special,
     sign_of_second,
 )
-from tc.dtypes import BOOL, Array, DType
+from tc.builtins.operators import BITWISE
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, Array, DType, wrap
 
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
     """A built-in function.
 
-    `rule` is "float" (computes in float32 or float64) or "keep" (any type, gives the same).
+    `rule` is "float" (computes in float32 or float64), "keep" (any type, gives the same) or
+    "bits" (of integers; what it gives fits each of their types).
     `numpy` is the reference: arrays or numpy scalars of one type to the same type, no warnings.
     `c` names the function of C's <math.h>, in double, or one of `tc.backends.clike.helpers`.
     `tc.backends.numba.math` has them by their own names, but for instructions of LLVM, which are in
@@ -173,10 +175,45 @@ _TABLE = (
 )
 
 BUILTINS: dict[str, Builtin] = {b.name: b for b in _TABLE}
-"""The functions by canonical name."""
+"""The functions of numbers by canonical name."""
+
+BIT_FUNCTIONS: dict[str, Builtin] = {
+    b.name: b
+    for b in (
+        Builtin(
+            "popc", f.set_bits, spreads.unbounded, "the bits of x that are 1", ulps=0, rule="bits"
+        ),
+        Builtin(
+            "clz",
+            f.leading_zeros,
+            spreads.unbounded,
+            "the 0s above x's highest 1",
+            ulps=0,
+            rule="bits",
+        ),
+    )
+}
+"""The functions of integers, whose results are int32 (Y12); in kernels they keep the type."""
+
+FUNCTIONS: dict[str, Builtin] = {**BUILTINS, **BIT_FUNCTIONS}
+
+REINTERPRETED: dict[str, DType | None] = {
+    "bits": None,
+    "half_of": FLOAT16,
+    "float32_of": FLOAT32,
+    "float64_of": FLOAT64,
+}
+"""The functions that read the bits of a value as one of another type, by their names (Y12): the
+floating type that they give, None for the unsigned integer as wide as the operand."""
 
 ALIASES: dict[str, str] = {f"{name}f": name for name in BUILTINS if name != "abs"}
 """CUDA's single-precision spellings (Y5): "expf" is "exp"."""
+
+
+def name_of_bits(dtype: DType) -> str:
+    """The function that reads bits as a value of a type."""
+    names = {given: name for name, given in REINTERPRETED.items() if given is not None}
+    return names.get(dtype, "bits")
 
 
 def lookup(name: str) -> Builtin | None:
@@ -185,16 +222,21 @@ def lookup(name: str) -> Builtin | None:
     >>> lookup("fmaxf").name, lookup("fmaxx")
     ('fmax', None)
     """
-    return BUILTINS.get(ALIASES.get(name, name))
+    return FUNCTIONS.get(ALIASES.get(name, name))
 
 
 def identity(op: str, dtype: DType) -> int | float | bool:
-    """The start value of a reduction with `op`, one of + * min max (R2).
+    """The start value of a reduction with `op`, one of + * min max & | ^ (R2).
 
     >>> from tc.dtypes import FLOAT32, INT8
     >>> identity("+", INT8), identity("min", INT8), identity("max", FLOAT32), identity("max", BOOL)
     (0, 127, -inf, False)
+    >>> identity("&", INT8), identity("^", BOOL)
+    (-1, False)
     """
+    if op in BITWISE and not dtype.is_float:
+        number = wrap(-1 if op == "&" else 0, dtype)
+        return bool(number) if dtype == BOOL else number
     if op in ("+", "*"):
         one = int(op == "*")
         return float(one) if dtype.is_float else bool(one) if dtype == BOOL else one

@@ -289,6 +289,36 @@ cyl_bessel_i0, cyl_bessel_i1 = _modified_bessel(0), _modified_bessel(1)
 
 
 Args: TypeAlias = tuple[Array, ...]
+
+
+def _bit_pattern(x: Array) -> Array:
+    """The bits of integers as uint64."""
+    x = np.asarray(x)
+    return x.astype(f"u{x.dtype.itemsize}").astype(np.uint64)
+
+
+def set_bits(x: Array) -> Array:
+    """How many bits of integers are 1, by sums of neighbours (Warren, "Hacker's Delight", 5-1)."""
+    bits = _bit_pattern(x)
+    for distance, mask in _NEIGHBOURS:
+        bits = (bits & mask) + (bits >> distance & mask)
+    return bits.astype(np.asarray(x).dtype)
+
+
+_NEIGHBOURS = tuple(
+    (np.uint64(d), np.uint64((2**64 - 1) // (2**d + 1))) for d in (1, 2, 4, 8, 16, 32)
+)
+
+
+def leading_zeros(x: Array) -> Array:
+    """How many bits above the highest 1 of integers are 0: all, of a 0."""
+    bits = _bit_pattern(x)
+    for distance, _ in _NEIGHBOURS:
+        bits = bits | bits >> distance
+    dtype = np.asarray(x).dtype
+    return np.asarray(np.uint64(8 * dtype.itemsize) - set_bits(bits), dtype)
+
+
 Spread: TypeAlias = Callable[[Callable[..., Array], Args, Args], Array]
 
 _ROUNDING = 16 * 2.0**-53  # of evaluating f itself at the corners
@@ -426,6 +456,11 @@ def _convex(least: float) -> Spread:
 
 
 gamma, log_gamma = _convex(0.8856031944), _convex(-0.1214862906)
+
+
+def unbounded(_f: Callable[..., Array], _args: Args, errors: Args) -> Array:
+    """For functions that may jump anywhere."""
+    return _unknown(errors)
 
 
 def _unknown(errors: Args) -> Array:

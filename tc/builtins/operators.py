@@ -8,6 +8,21 @@ from typing import Any
 
 import numpy as np
 
+BITWISE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+}
+"""On integers of any size, in two's complement, and on bools (Y11)."""
+
+SHIFTS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+}
+"""Shifts by less than the bits of a type; `shifted` has all of the language (Y11)."""
+
+ON_BITS: Mapping[str, Callable[[Any, Any], Any]] = {**BITWISE, **SHIFTS}
+
 ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -18,15 +33,6 @@ ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "max": max,
 }
 """On integers of any size; `/` and `%` round toward minus infinity (Y4)."""
-
-BITWISE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-}
-"""Of kernels alone."""
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -50,8 +56,35 @@ UFUNCS: Mapping[str, np.ufunc] = {
     "%": np.remainder,  # rounds toward minus infinity, as integer / does (Y4)
     "min": np.minimum,  # NaN where either operand is (Y5)
     "max": np.maximum,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
 }
 """On arrays; integers are divided by `np.floor_divide`."""
+
+
+def shifted(op: str, value: int, count: int, bits: int) -> int:
+    """`value << count` or `value >> count` of a type with so many bits, before it wraps around: a
+    count that is negative, or as many as the bits or more, shifts everything out (Y11).
+
+    >>> shifted("<<", 3, 4, 32), shifted("<<", 3, 32, 32), shifted(">>", -5, -1, 32)
+    (48, 0, -1)
+    """
+    if 0 <= count < bits:
+        return int(SHIFTS[op](value, count))
+    return -1 if op == ">>" and value < 0 else 0
+
+
+def shifted_arrays(op: str, value: np.ndarray[Any, Any], count: np.ndarray[Any, Any]) -> Any:
+    """The same on arrays of integers, in the type of `value`."""
+    bits = 8 * value.dtype.itemsize
+    inside = (count >= 0) & (count < bits)
+    places = np.where(inside, count, 0).astype(value.dtype)
+    if op == "<<":
+        return np.where(inside, np.left_shift(value, places), 0).astype(value.dtype)
+    rest = np.right_shift(value, np.where(inside, places, bits - 1).astype(value.dtype))
+    return rest if value.dtype.kind == "i" else np.where(inside, rest, 0).astype(value.dtype)
+
 
 _LOOSEST_FIRST = (
     ("?:",),

@@ -65,7 +65,7 @@ class Cast(Node):
 
 @dataclass(frozen=True, slots=True)
 class Unary(Node):
-    """`op` is "-", "+" or "!"."""
+    """`op` is "-", "+", "!" or "~"."""
 
     op: str
     operand: Expr
@@ -73,7 +73,7 @@ class Unary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Node):
-    """`op` is one of + - * / % == != < <= > >= && ||."""
+    """`op` is one of + - * / % == != < <= > >= && || & | ^ << >>."""
 
     op: str
     left: Expr
@@ -154,8 +154,9 @@ class Comprehension(Node):
     """`target(indices) op rhs where clauses`.
 
     `indices` is None where the target has no parentheses; `o() = x` has `()`. `op` is as
-    written: "=", "+=", "*=", "min=", "max=" or one of the last four with "!". A call of another
-    def by one plain target, `O1 = MLP1(I, W)`, looks like this too, and only the checker knows.
+    written: "=", "+=", "*=", "min=", "max=", "&=", "|=", "^=", or a reduction with "!". A call of
+    another def by one plain target, `O1 = MLP1(I, W)`, looks like this too, and only the checker
+    knows.
     """
 
     target: Name

@@ -15,7 +15,7 @@ from tc.frontend.ast import Name, TensorType
 from tc.frontend.cursor import Cursor
 from tc.frontend.expression_parser import parse_part, starts_call_targets
 from tc.frontend.repairs import PYTHON_WORDS, from_python, one_line
-from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
+from tc.frontend.tokens import ASSIGNMENTS, REDUCTION_SIGNS, Kind, Token
 from tc.source import Edit
 from tc.wording import closest
 
@@ -105,6 +105,7 @@ def _return(cursor: Cursor) -> ParseError:
 
 _REDUCTIONS = {
     **dict.fromkeys(("sum", "add", "plus"), "+"),
+    "xor": "^",
     **dict.fromkeys(("prod", "product", "mul"), "*"),
     **dict.fromkeys(("maximum", "maxi", "amax", "fmax"), "max"),
     **dict.fromkeys(("minimum", "mini", "amin", "fmin"), "min"),
@@ -131,7 +132,7 @@ def _reduction_word(cursor: Cursor) -> ParseError | None:
     if not marked and word not in (*_REDUCTIONS, *_OF_SEVERAL):
         return None
     span = cursor.span(token.start, token.end + written.end())
-    cause = f"there is no reduction '{one_line(span.text)}'; the operators are += *= min= max="
+    cause = f"there is no reduction '{one_line(span.text)}'; the operators are {REDUCTION_SIGNS}"
     if word in _OF_SEVERAL:
         return cursor.error(cause, span=span, idiom=_OF_SEVERAL[word])
     meant = _REDUCTIONS.get(word) or closest(word, ("min", "max"), cutoff=0.75)
@@ -160,12 +161,6 @@ def operator_word(cursor: Cursor, target: Name, start: int) -> ParseError | None
         )
     if token.kind is Kind.NAME and (word := _reduction_word(cursor)) is not None:
         return word
-    if joined in ("&=", "|=", "^="):
-        return cursor.error(
-            f"there is no reduction '{joined}'; the operators are += *= min= max=",
-            idiom="all(i) min=! A(i, j) > 0, whether all hold; any(i) max=! A(i, j) > 0, whether "
-            "one does",
-        )
     if target.text in ("mod", "div") and target.span.start == start:
         sign = {"mod": "%", "div": "/"}[target.text]
         return cursor.error(

@@ -14,7 +14,6 @@ from tc.frontend.operator_parser import MAX_HEIGHT, OperatorParser, Pending
 from tc.frontend.rejections import choice_text, matrix_product, reject_brackets, reject_slice
 from tc.frontend.token_cursor import Parsed
 from tc.frontend.tokens import (
-    BITS,
     COMPARISONS,
     FOREIGN,
     PRECEDENCE,
@@ -52,8 +51,6 @@ class _Expressions(OperatorParser[Cursor, Expr]):
             if token.text == "where" and cursor.ahead(1).text == "(":
                 raise _choice_as_function(cursor, nesting)
             raise cursor.no_name("a value")
-        if token.kind is Kind.SIGN and token.text == "~":
-            raise _complement(cursor, nesting)
         if token.kind is Kind.SIGN and token.text == "|":
             raise _magnitude(cursor, nesting)
         raise cursor.missing("an expression", repair="write a number, a name or '(' here")
@@ -68,6 +65,9 @@ class _Expressions(OperatorParser[Cursor, Expr]):
         span = condition.span.to(otherwise.span)
         return Conditional(condition.expr, then.expr, otherwise.expr, span=span)
 
+    def is_another(self, cursor: Cursor, left: ParsedExpr) -> bool:
+        return cursor.token.text == "^" and _is_power(cursor, left)
+
     def foreign_operator(
         self,
         cursor: Cursor,
@@ -75,7 +75,7 @@ class _Expressions(OperatorParser[Cursor, Expr]):
         pending: list[Pending[Expr]],
         nesting: int,
     ) -> ParseError | None:
-        if cursor.token.text not in FOREIGN:
+        if cursor.token.text not in FOREIGN and not self.is_another(cursor, operands[-1]):
             return None
         return _foreign_operator(cursor, operands, pending, nesting)
 
@@ -191,24 +191,19 @@ def _nested(cursor: Cursor, nesting: int) -> int:
 # --- operators of other languages ---------------------------------------------------------------
 
 _ARITHMETIC = PRECEDENCE["+"]
-_COMPARED = PRECEDENCE["=="]
 
 
 def _foreign_operator(
     cursor: Cursor, operands: list[ParsedExpr], pending: list[Pending[Expr]], nesting: int
 ) -> ParseError:
     token = cursor.token
-    if token.text == "**" or (token.text == "^" and _is_power(cursor, operands[-1])):
+    if token.text in ("**", "^"):
         return _power(cursor, operands[-1], nesting)
     if token.text == "//" and not _is_division(cursor):
         return cursor.unexpected("an operator")
     if token.text in ("//", "@"):
         _EXPRESSIONS.reduce(cursor, operands, pending, PRECEDENCE["*"])
         return _quotient(cursor, operands[-1], nesting)
-    if token.text in BITS:
-        _EXPRESSIONS.reduce(cursor, operands, pending, _ARITHMETIC)
-        compares = bool(pending) and _COMPARED <= pending[-1].binding < _ARITHMETIC
-        return _bit_operator(cursor, operands[-1], compares, nesting)
     if token.text in COMPARISONS:
         return cursor.error(FOREIGN[token.text][0], paste=COMPARISONS[token.text])
     return cursor.unexpected("an operator")
@@ -280,38 +275,6 @@ def _quotient(cursor: Cursor, left: ParsedExpr, nesting: int) -> ParseError:
     return cursor.error(cause, rule="T2", span=span, paste=paste, idiom=idiom)
 
 
-def _bit_operator(cursor: Cursor, left: ParsedExpr, compares: bool, nesting: int) -> ParseError:
-    """The error for `& | ^ << >>`; `compares` where the left one is the end of a comparison."""
-    token = cursor.step()
-    cause = f"there is no operator '{token.text}'"
-    try:
-        right = parse_part(cursor, nesting, _ARITHMETIC)
-    except ParseError:
-        span = cursor.span(left.start, token.end)
-        return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
-    follows = cursor.token.kind is Kind.SIGN and cursor.token.text in PRECEDENCE
-    strength = PRECEDENCE[cursor.token.text] if follows else 0
-    if compares and token.text in ("&", "|") and strength >= _COMPARED:  # a > 0 & b < 1
-        return cursor.error(
-            cause + f"; conditions are joined by '{token.text * 2}'",
-            span=cursor.span_of(token),
-            paste=token.text * 2,
-        )
-    span = left.span.to(right.span)
-    if compares and not isinstance(right.expr, Number):
-        return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
-    paste, idiom = foreign.bits(token.text, left, right, cursor.names)
-    return cursor.error(cause, span=span, paste=paste, idiom=idiom)
-
-
-def _complement(cursor: Cursor, nesting: int) -> ParseError:
-    start = cursor.step().start
-    operand = parse_part(cursor, _nested(cursor, nesting), PREFIX_PRECEDENCE)
-    paste, idiom = foreign.complement(operand, cursor.names)
-    span = cursor.span(start, operand.end)
-    return cursor.error("there is no operator '~'", span=span, paste=paste, idiom=idiom)
-
-
 def _choice_as_function(cursor: Cursor, nesting: int) -> ParseError:
     """The error for numpy's `where(c, a, b)`, from its `where` on."""
     start = cursor.step().start
@@ -355,7 +318,7 @@ def _choice_in_words(cursor: Cursor) -> ParseError | None:
 def _magnitude(cursor: Cursor, nesting: int) -> ParseError:
     """The error for `|x|`, from its first `|` on."""
     start = cursor.step().start
-    cause = "there is no operator '|': the absolute value of x is abs(x)"
+    cause = "'|' stands between two operands: the absolute value of x is abs(x)"
     inside = parse_part(cursor, _nested(cursor, nesting), _ARITHMETIC)
     if not cursor.accept("|"):
         return cursor.error(cause, span=cursor.span(start, inside.end), idiom="abs(x)")

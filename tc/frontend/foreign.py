@@ -14,7 +14,6 @@ from tc.dtypes import SPELLINGS
 from tc.frontend import ast
 from tc.frontend.cursor import DeclaredNames, ParsedExpr
 
-NO_BITS = "there are no operators on bits"
 _LOGICAL = frozenset(("&&", "||"))
 _MAX_REPEATED_CHARACTERS = 40
 """The longest text that a repair writes twice, as in x * x."""
@@ -41,6 +40,8 @@ def kind_of(expr: ast.Expr, names: DeclaredNames) -> str | None:
             return None if text in names.written else "int"
         case ast.Unary(op=op, operand=operand):
             return "bool" if op == "!" else kind_of(operand, names)
+        case ast.Binary(op="<<" | ">>"):
+            return "int"
         case ast.Binary(op=op, left=left, right=right):
             if op in COMPARISONS or op in _LOGICAL:
                 return "bool"
@@ -88,43 +89,6 @@ def power(base: ParsedExpr, exponent: ParsedExpr, names: DeclaredNames) -> str:
         case ast.Number(value=0.5):
             return f"sqrt({base.expr.span.line})"
     return f"pow({base.expr.span.line}, {exponent.expr.span.line})"
-
-
-def bits(op: str, left: ParsedExpr, right: ParsedExpr, names: DeclaredNames) -> Meant:
-    """`& | ^ << >>` of two operands."""
-    kind = kind_of(left.expr, names)
-    if op in _CONDITIONS and kind == kind_of(right.expr, names) == "bool":
-        return f"{left.span.line} {_CONDITIONS[op]} {right.span.line}", None
-    operand = _operand(left)
-    value = right.expr.value if isinstance(right.expr, ast.Number) else None
-    if isinstance(value, int) and kind != "float":
-        if op == "&" and value > 0 and value & (value + 1) == 0:
-            return f"{operand} % {value + 1}", None
-        if op in ("<<", ">>") and 0 <= value < 63:
-            return f"{operand} {'*' if op == '<<' else '/'} {2**value}", None
-    return None, _BIT_IDIOMS[op].format(left=operand)
-
-
-_CONDITIONS = {"&": "&&", "|": "||", "^": "!="}
-_BIT_IDIOMS = {
-    "&": NO_BITS + ": conditions are joined by '&&', the lowest four bits of an integer are "
-    "{left} % 16",
-    "|": NO_BITS + ": conditions are joined by '||', and integers without common bits are added",
-    "^": "a power is written pow(x, 2), or x * x, which keeps integers; that just one of two "
-    "conditions holds is (a > 0) != (b > 0), and of the bits of integers there is no '^'",
-    "<<": NO_BITS + ": a << 4 is a * 16, and 1 << k is int(exp2(k))",
-    ">>": NO_BITS + ": a >> 4 is a / 16, which rounds down, and a >> k is a / int(exp2(k))",
-}
-
-
-def complement(operand: ParsedExpr, names: DeclaredNames) -> Meant:
-    """`~x`."""
-    match kind_of(operand.expr, names):
-        case "bool":
-            return f"!{_operand(operand)}", None
-        case "int":
-            return f"(-{_operand(operand)} - 1)", None
-    return None, f"{NO_BITS}: a condition is negated by '!', and of an integer it is -x - 1"
 
 
 MATRIX_PRODUCTS = {

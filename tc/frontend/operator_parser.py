@@ -63,6 +63,10 @@ class OperatorParser(ABC, Generic[C, E]):
     def conditional(self, condition: Parsed[E], then: Parsed[E], otherwise: Parsed[E]) -> E:
         """The node of `condition ? then : otherwise`."""
 
+    def is_another(self, _cursor: C, _left: Parsed[E], /) -> bool:
+        """Whether the operator behind an operand can only be meant as one of another notation."""
+        return False
+
     @abstractmethod
     def foreign_operator(
         self, cursor: C, operands: list[Parsed[E]], pending: list[Pending[E]], nesting: int
@@ -91,7 +95,7 @@ class OperatorParser(ABC, Generic[C, E]):
             strength = self.STRENGTH.get(token.text, self.TERNARY_STRENGTH)
             if token.kind is not Kind.SIGN or strength < least:
                 break
-            if token.text in self.STRENGTH:
+            if token.text in self.STRENGTH and not self.is_another(cursor, operands[-1]):
                 self.reduce(cursor, operands, pending, strength)
                 pending.append(Pending(cursor.step(), strength))
             elif token.text == "?":

@@ -29,7 +29,7 @@ from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written
 from tc.frontend.scanning import Scan
 from tc.frontend.signatures import parse_params, parse_returns
 from tc.frontend.token_cursor import describe
-from tc.frontend.tokens import ASSIGNMENTS, FOREIGN, Kind, Token
+from tc.frontend.tokens import ASSIGNMENTS, FOREIGN, REDUCTION_SIGNS, Kind, Token
 from tc.frontend.trailers import parse_trailers
 from tc.source import Edit, Source
 
@@ -184,7 +184,7 @@ def _assignment(
     before = cursor.source.text[:start].rstrip(" \t")
     previous = next(t for t in reversed(cursor.tokens[: cursor.index]) if t.end <= start)
     cause = (
-        f"expected '=' or a reduction (+= *= min= max=, with ! to initialise) after '{left}', "
+        f"expected '=' or a reduction ({REDUCTION_SIGNS}, with ! to initialise) after '{left}', "
         f"found {describe(token)}"
     )
     span = cursor.span(start, cursor.previous_end)
@@ -266,7 +266,7 @@ def _no_reduction(cursor: Cursor, names: tuple[ast.Name, ...], start: int) -> Pa
     fresh = cursor.at("!") and cursor.token.start == token.end
     mark = cursor.step().text if fresh else ""
     span = cursor.span(token.start, cursor.previous_end)
-    cause = f"there is no reduction '{token.text}{mark}'; the operators are += *= min= max="
+    cause = f"there is no reduction '{token.text}{mark}'; the operators are {REDUCTION_SIGNS}"
     begin = cursor.token.start
     try:
         part = parse_part(cursor)

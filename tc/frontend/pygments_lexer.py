@@ -31,7 +31,7 @@ from pygments.token import (
     Whitespace,
 )
 
-from tc.builtins import lookup
+from tc.builtins import REINTERPRETED, lookup
 from tc.dtypes import SPELLINGS
 from tc.frontend.lexer import scan
 from tc.frontend.scanning import Scan
@@ -43,7 +43,7 @@ Coloured: TypeAlias = tuple[int, Any, str]
 
 _DEF = re.compile(r"\bdef\s+\w+\s*\([^{]*->\s*\([^{]*\{")
 _PUNCTUATION = frozenset("(){},?:")
-_FORMS = frozenset(("concat", "pad"))
+_FORMS = frozenset(("concat", "pad", *REINTERPRETED))
 
 
 class TcLexer(Lexer):  # type: ignore[misc]  # Pygments has no types

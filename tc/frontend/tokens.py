@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from tc.builtins.operators import LEVEL, UNARY_LEVEL
 from tc.dtypes import SPELLINGS
 
 
@@ -34,31 +33,42 @@ class Token(NamedTuple):
 RESERVED = frozenset({"def", "where", "exists", *SPELLINGS})
 """The words that name nothing (T2)."""
 
-ASSIGNMENTS = frozenset({"=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!"})
+REDUCTIONS = ("+", "*", "min", "max", "&", "|", "^")
+"""The operators of reductions, each written with `=` or `=!` behind it (R2)."""
 
-PRECEDENCE = {
-    op: LEVEL[op] for op in ("||", "&&", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%")
-}
-"""How strongly each binary operator binds, as in C (T4); all are left associative."""
+ASSIGNMENTS = frozenset({"=", *(f"{op}={mark}" for op in REDUCTIONS for mark in ("", "!"))})
 
-TERNARY_PRECEDENCE = LEVEL["?:"]
-PREFIX_PRECEDENCE = UNARY_LEVEL
-PREFIXES = frozenset("-+!")
+REDUCTION_SIGNS = " ".join(f"{op}=" for op in REDUCTIONS)
+"""The operators of reductions, as messages list them."""
+
+_LOOSEST_FIRST = (
+    ("||",),
+    ("&&",),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("==", "!="),
+    ("<", "<=", ">", ">="),
+    ("<<", ">>"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+PRECEDENCE = {op: level for level, ops in enumerate(_LOOSEST_FIRST, 1) for op in ops}
+"""How strongly each binary operator binds, as in C (T4); all are left associative. Texts of kernels
+have another order (`tc.builtins.operators.LEVEL`)."""
+
+TERNARY_PRECEDENCE = 0
+PREFIX_PRECEDENCE = len(_LOOSEST_FIRST) + 1
+PREFIXES = frozenset("-+!~")
 
 FOREIGN = {
     ";": ("statements are separated by white space only", ""),
     "-=": ("there is no reduction '-='", "C(i) += -(...)"),
     "/=": ("there is no reduction '/='", "C(i) = C(i) / (...)"),
     "%=": ("there is no reduction '%='", "C(i) = C(i) % (...)"),
-    "^": ("there is no operator '^'", "pow(x, y)"),
     "**": ("there is no operator '**'", "pow(x, y)"),
     "//": ("comments begin with '#', and '/' of integers already rounds down", ""),
     "/*": ("comments begin with '#' and run to the end of the line", ""),
-    "&": ("there is no operator '&'", "conditions are joined by '&&'"),
-    "|": ("there is no operator '|'", "conditions are joined by '||'"),
-    "~": ("there is no operator '~'", "conditions are negated by '!'"),
-    "<<": ("there is no operator '<<'", "a * 16, for a << 4"),
-    ">>": ("there is no operator '>>'", "a / 16, for a >> 4"),
     "@": ("there is no operator '@'", "C(i,j) +=! A(i,k) * B(k,j)"),
     "<>": ("there is no operator '<>'; it is written '!='", "a != b"),
     "=>": ("there is no operator '=>'; it is written '>='", "a >= b"),
@@ -72,8 +82,6 @@ FOREIGN = {
 
 COMPARISONS = {"<>": "!=", "=>": ">=", "=<": "<=", "===": "==", "!==": "!="}
 """Comparisons of other languages, with their spellings in this language."""
-
-BITS = frozenset(("&", "|", "^", "<<", ">>"))
 
 PI = "3.14159265358979"
 _INFINITY = "(1.0 / 0.0)"
@@ -99,7 +107,8 @@ CONSTANTS = {
 
 SIGNS = tuple(
     sorted(
-        {*PRECEDENCE, *FOREIGN, *"=?:,(){}!", "->", "<=>", "+=", "*=", "+=!", "*=!"},
+        {*PRECEDENCE, *FOREIGN, *PREFIXES, *"=?:,(){}", "->", "<=>"}
+        | {sign for sign in ASSIGNMENTS if sign[0] != "m"},
         key=lambda sign: (-len(sign), sign),
     )
 )

@@ -32,13 +32,20 @@ class Contribution:
     read: p.Read
     adjoint: p.Expr
     conditions: tuple[p.Expr, ...]
-    underived: p.Call | None = None
+    underived: p.Call | p.Bits | None = None
 
 
 def check_derived(found: Contribution) -> None:
     """Raises GradError for a contribution that needs the derivative of a function without one
     (D10)."""
     if found.underived is not None:
+        if isinstance(found.underived, p.Bits):
+            raise GradError(
+                f"the bits of '{found.read.tensor}' have no derivative: they jump where it moves",
+                rule="D10",
+                span=found.underived.span,
+                repair=f"leave '{found.read.tensor}' out of wrt, or pass the bits as an input",
+            )
         function = found.underived.function
         cause = f"{function} has no derivative among the built-in functions"
         raise GradError(cause, rule="D10", span=found.underived.span)
@@ -75,6 +82,8 @@ def contributions(
     match expr:
         case p.Read():
             yield Contribution(expr, adjoint, conditions)
+        case p.Convert(operand=operand) | p.Bits(operand=operand) if not operand.dtype.is_float:
+            yield from through_bits(operand, adjoint, conditions)
         case p.Convert(operand=operand):
             yield from contributions(operand, adjoint, conditions)
         case p.Unary(operand=operand):
@@ -99,6 +108,24 @@ def contributions(
                     if function in ("fmin", "fmax") and not all(map(carries, args)):
                         against = _strict(expr, operand, adjoint, held)
                     yield from contributions(operand, against, conditions)
+
+
+def through_bits(
+    expr: p.Expr, adjoint: p.Expr, conditions: tuple[p.Expr, ...]
+) -> Iterator[Contribution]:
+    """The contributions to the floating reads whose bits an integer is made of: none is derived.
+    Integers that are rounded floats are constant almost everywhere."""
+    match expr:
+        case p.Bits(operand=operand):
+            for each in contributions(operand, adjoint, conditions):
+                yield replace(each, underived=expr)
+        case p.Select(then=then, otherwise=otherwise):
+            yield from through_bits(then, adjoint, conditions)
+            yield from through_bits(otherwise, adjoint, conditions)
+        case p.Unary() | p.Binary() | p.Call() | p.Convert():
+            for operand in p.children(expr):
+                if not operand.dtype.is_float:
+                    yield from through_bits(operand, adjoint, conditions)
 
 
 def carries(expr: p.Expr) -> bool:

@@ -153,7 +153,7 @@ def gradient_length(expr: p.Expr) -> int:
 
 
 def _growth(expr: p.Expr) -> _Growth:
-    if not expr.dtype.is_float or not carries(expr):
+    if not expr.dtype.is_float or not carries(expr) or isinstance(expr, p.Bits):
         return _Growth()
     if isinstance(expr, p.Read):
         return _Growth(1, 0, 1)
@@ -256,8 +256,9 @@ def _opened(pad: p.Expr) -> p.Expr:
 
 
 def _is_leaf(expr: p.Expr) -> bool:
-    """Whether an expression has no parts: a read, or a pad, which is evaluated as a whole."""
-    return isinstance(expr, p.Read) or (isinstance(expr, p.Select) and expr.padded)
+    """Whether an expression has no parts: a read, the float of some bits, or a pad, which is
+    evaluated as a whole."""
+    return isinstance(expr, p.Read | p.Bits) or (isinstance(expr, p.Select) and expr.padded)
 
 
 def _is_short(expr: p.Expr) -> bool:

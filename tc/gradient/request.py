@@ -12,7 +12,7 @@ from tc.errors import GradError
 from tc.frontend.given_text import Text, given_source
 from tc.frontend.parser import parse
 from tc.gradient import terms as e
-from tc.gradient.adjoints import contributions
+from tc.gradient.adjoints import contributions, through_bits
 from tc.semantics import program as p
 from tc.semantics.check.checker import check
 from tc.source import Span
@@ -180,8 +180,11 @@ def _around(
 
 def inputs_without_derivatives(program: p.Program) -> list[str]:
     """The floating inputs on which functions depend that have no derivative (D10)."""
-    nodes = (node for statement in program.statements for node in p.walk(statement.rhs))
-    calls = [n for n in nodes if isinstance(n, p.Call) and DERIVATIVES.get(n.function, ()) is None]
+    nodes = [node for statement in program.statements for node in p.walk(statement.rhs)]
+    calls: list[p.Expr] = [
+        n for n in nodes if isinstance(n, p.Call) and DERIVATIVES.get(n.function, ()) is None
+    ]
+    calls += [n for n in nodes if isinstance(n, p.Bits) and n.operand.dtype.is_float]
     reached = {name for call in calls for name in _reached(program, call, frozenset())}
     return [name for name in program.inputs if name in reached]
 
@@ -192,7 +195,8 @@ def _reached(program: p.Program, expr: p.Expr, constant: frozenset[str]) -> list
     found: list[str] = []
     new = [expr]
     for each in new:
-        for read in (c.read.tensor for c in contributions(each, e.ZERO)):
+        flowing = contributions if each.dtype.is_float else through_bits
+        for read in (c.read.tensor for c in flowing(each, e.ZERO, ())):
             if read not in found and read not in constant:
                 found.append(read)
                 new += [s.rhs for s in program.statements if s.target == read]

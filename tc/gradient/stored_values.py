@@ -157,7 +157,7 @@ def _is_real(expr: p.Expr) -> bool:
     """Whether an expression is computed as a real number whatever it is multiplied with. Numbers,
     sizes, indices and integers are not: a product of these alone is an integer."""
     match expr:
-        case p.Read(dtype=dtype) | p.Call(dtype=dtype):
+        case p.Read(dtype=dtype) | p.Call(dtype=dtype) | p.Bits(dtype=dtype):
             return dtype.is_float
         case p.Convert(operand=operand, dtype=dtype, written=written):
             return dtype.is_float and (written or _is_real(operand))

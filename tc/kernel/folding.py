@@ -14,14 +14,14 @@ import numpy as np
 
 from tc.affine import intervals
 from tc.affine.forms import Form, assembled
-from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, MIRRORED
+from tc.builtins.operators import ARITHMETIC, COMPARISONS, MIRRORED, ON_BITS
 from tc.dtypes import BOOL, INT64, DType, fits, wrap
 from tc.kernel import ir
 from tc.kernel.intervals import Bounds, interval
 
 TRUE, FALSE = ir.Const(True, BOOL), ir.Const(False, BOOL)
 
-_EXACT = {**ARITHMETIC, **BITWISE}
+_EXACT = {**ARITHMETIC, **ON_BITS}
 _BOUNDED = ("min", "max", "/", "%")
 
 
@@ -105,6 +105,8 @@ def cast(operand: ir.Expr, dtype: DType) -> ir.Expr:
     match operand:
         case ir.Broadcast(operand=scalar):
             return broadcast(cast(scalar, dtype.scalar), dtype.lanes)
+        case ir.Cast(operand=ir.Bits(dtype=own) as stored) if own == dtype and own.is_storage:
+            return stored  # which a cast to float32 and back is, but for the bits of NaN
         case ir.Const(value=value) if not dtype.is_storage and _converts(value, dtype):
             exact = operand.dtype.numpy.type(value)
             with np.errstate(over="ignore"):
@@ -124,6 +126,29 @@ def bits_of(value: ir.Expr) -> ir.Expr:
     if not value.dtype.is_storage:
         return value
     return value.operand if isinstance(value, ir.Bits) else ir.Bits(value, value.dtype.unsigned)
+
+
+def as_stored(value: ir.Expr, dtype: DType) -> ir.Expr:
+    """A float rounded to a type of storage; what had that type is that."""
+    if isinstance(value, ir.Cast) and value.operand.dtype == dtype:
+        return value.operand
+    return ir.Cast(value, dtype)
+
+
+def reinterpreted(operand: ir.Expr, dtype: DType) -> ir.Expr:
+    """The bits of a scalar as a value of another type of the same width, none of storage.
+
+    >>> from tc.dtypes import FLOAT32, UINT32
+    >>> hex(reinterpreted(ir.Const(1.0, FLOAT32), UINT32).value)
+    '0x3f800000'
+    """
+    match operand:
+        case ir.Const(value=value, dtype=own):
+            return constant(own.numpy.type(value).view(dtype.numpy).item(), dtype)
+        case ir.Bits(operand=inner) if inner.dtype == dtype:
+            return inner
+        case _:
+            return ir.Bits(operand, dtype)
 
 
 def of_bits(value: ir.Expr, dtype: DType) -> ir.Expr:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from tc.affine.intervals import Box, Interval, around, contains, operation, scaled
+from tc.builtins import BIT_FUNCTIONS
 from tc.dtypes import limits
 from tc.kernel.ir import (
     Binary,
     Broadcast,
+    Call,
     Cast,
     Const,
     Expr,
@@ -77,6 +79,8 @@ def _exact(expr: Expr, bounds: Bounds) -> Interval | None:
             return scaled(interval(operand, bounds), -1)
         case Select(then=then, otherwise=otherwise):
             return around(interval(then, bounds), interval(otherwise, bounds))
+        case Call(function=function, dtype=dtype) if function in BIT_FUNCTIONS:
+            return 0, dtype.bits
         case Binary(op=op, left=left, right=right):
             return operation(op, interval(left, bounds), interval(right, bounds))
         case _:

@@ -82,7 +82,7 @@ class Unary:
 class Binary:
     """`op` is one of + - * / % min max, on two operands of `dtype` (not bool, but for min and
     max); on integers also & | ^ << >> (the last arithmetic where signed, shifts by less than the
-    bits of the type).
+    bits of the type), and on bools & | ^.
 
     Integers wrap around. Integer / and % round toward minus infinity; by zero they give an
     unspecified value and never trap, nor does the smallest integer by -1. Float / is IEEE, float
@@ -126,7 +126,8 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of tc.builtins on operands of `dtype` (float32 or float64; abs: any)."""
+    """A function of tc.builtins on operands of `dtype`: float32 or float64, any type for abs,
+    integers for popc and clz."""
 
     function: str
     args: tuple[Expr, ...]
@@ -137,8 +138,8 @@ class Call:
 class Cast:
     """The operand in another type: to bool nonzero is true; float to integer truncates, out of
     range or NaN is unspecified but never traps; integers wrap around; to a type of
-    storage rounds to nearest even, and stands only directly below Cast(FLOAT32) or as the value of
-    a Store."""
+    storage rounds to nearest even, and stands only directly below Cast(FLOAT32) or Bits of an
+    unsigned integer, or as the value of a Store."""
 
     operand: Expr
     dtype: DType
@@ -147,7 +148,7 @@ class Cast:
 @dataclass(frozen=True, slots=True)
 class Bits:
     """The bits of the operand, read as another type of the same width (and lanes). Those read
-    as a type of storage are the value of a Store."""
+    as a type of storage are the value of a Store, or stand directly below Cast(FLOAT32)."""
 
     operand: Expr
     dtype: DType
@@ -172,7 +173,7 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """The lanes of a vector combined by `op` (+ * min max) to a scalar, in any order; min and
+    """The lanes of a vector combined by `op` (+ * min max & | ^) to a scalar, in any order; min and
     max propagate NaN."""
 
     op: str
@@ -193,8 +194,8 @@ class Shuffle:
 @dataclass(frozen=True, slots=True)
 class WarpReduce:
     """The values that the operand has in `lanes` neighbouring threads of a block, combined by `op`
-    (+ * min max); all of these threads get the same result. `lanes` is 2, 4, ... or WARP, and of
-    threads in one group the numbers differ only modulo `lanes` (x counts fastest).
+    (+ * min max & | ^); all of these threads get the same result. `lanes` is 2, 4, ... or WARP, and
+    of threads in one group the numbers differ only modulo `lanes` (x counts fastest).
 
     The order is fixed: of n values the first half is combined, one by one, with the second half,
     then the n/2 results likewise. It is all of the value of a Let or a Set of a Grid whose blocks
@@ -429,7 +430,9 @@ Stmt: TypeAlias = (
     | CopyAsync | Commit | Wait | WarpMultiply
 )  # fmt: skip
 
-REDUCTIONS = ("+", "*", "min", "max")
+REDUCTIONS = ("+", "*", "min", "max", "&", "|", "^")
+OF_BOOL = ("min", "max", "&", "|", "^")
+"""The operations on bools, and their reductions."""
 PRIVATE = ("scratch", "register", "shared")  # roles of buffers that a call does not pass
 BLOCK, GRID = "block", "grid"  # scopes of barriers
 WARP = 32

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.builtins import BUILTINS
-from tc.builtins.operators import BITWISE, COMPARISONS, UFUNCS
+from tc.builtins import FUNCTIONS
+from tc.builtins.operators import COMPARISONS, SHIFTS, UFUNCS
 from tc.dtypes import BOOL
 from tc.errors import InternalError
 from tc.kernel import ir
@@ -23,7 +23,7 @@ one element for each thread. numpy's stubs know no better union."""
 Environment: TypeAlias = "Mapping[str, list[Evaluated]]"
 """The values of variables by name, each in a cell, so that inner blocks can set it."""
 
-_BINARY: Mapping[str, Callable[[Evaluated, Evaluated], Evaluated]] = {**UFUNCS, **BITWISE}
+_BINARY: Mapping[str, Callable[[Evaluated, Evaluated], Evaluated]] = {**UFUNCS, **SHIFTS}
 _LOGICAL = {"!": np.logical_not, "&&": np.logical_and, "||": np.logical_or}
 
 
@@ -37,9 +37,9 @@ def operands_fault(expr: ir.Binary, left: Evaluated, right: Evaluated) -> str | 
     """Why an operation is not defined on these operands, if so."""
     if left.dtype != right.dtype or left.dtype != expr.dtype.numpy:
         return f"operands {left.dtype} and {right.dtype}"
-    if expr.dtype.scalar == BOOL and expr.op not in ("min", "max"):
+    if expr.dtype.scalar == BOOL and expr.op not in ir.OF_BOOL:
         return "arithmetic on bool"
-    if expr.op in ("<<", ">>") and not ((right >= 0) & (right < expr.dtype.bits)).all():
+    if expr.op in SHIFTS and not ((right >= 0) & (right < expr.dtype.bits)).all():
         return "shifts by too many bits"
     return None
 
@@ -78,7 +78,7 @@ def operation(expr: ir.Expr, operands: Sequence[Evaluated]) -> Evaluated:
         case ir.Logical(op=op):
             return _LOGICAL[op](*operands)
         case ir.Call(function=function, dtype=dtype):
-            known = EXPONENT_FUNCTIONS if function in EXPONENT_FUNCTIONS else BUILTINS
+            known = EXPONENT_FUNCTIONS if function in EXPONENT_FUNCTIONS else FUNCTIONS
             return np.asarray(known[function].numpy(*operands)).astype(dtype.numpy)[()]
         case ir.Broadcast(dtype=dtype):
             return np.full(dtype.lanes, operands[0])

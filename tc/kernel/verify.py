@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tc.builtins import BUILTINS
-from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS
+from tc.builtins import FUNCTIONS
+from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, ON_BITS
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType, fits
 from tc.errors import InternalError
 from tc.kernel import ir
@@ -206,7 +206,7 @@ def _variables(expr: ir.Expr, scope: _Scope, *, stored: bool = False) -> tuple[i
         for var in _variables(
             child,
             scope,
-            stored=(widens and isinstance(child, ir.Load | ir.Cast))
+            stored=(widens and isinstance(child, ir.Load | ir.Cast | ir.Bits))
             or (moves and isinstance(child, ir.Load | ir.Cast)),
         ):
             other = found.setdefault(var.name, var)
@@ -431,9 +431,9 @@ def _expression_rules(expr: ir.Expr, scope: _Scope, *, stored: bool) -> Rules:
             yield scalar != BOOL, "arithmetic on bool"
             yield from _same_types((operand,), dtype)
         case ir.Binary(op=op, left=left, right=right):
-            yield op in ARITHMETIC or op in BITWISE, "unknown operator '{}'", op
-            yield scalar != BOOL or op in ("min", "max"), "arithmetic on bool"
-            yield dtype.is_integer or op not in BITWISE, "'{}' on {}", op, dtype
+            yield op in ARITHMETIC or op in ON_BITS, "unknown operator '{}'", op
+            yield scalar != BOOL or op in ir.OF_BOOL, "arithmetic on bool"
+            yield not scalar.is_float or op not in ON_BITS, "'{}' on {}", op, dtype
             yield from _same_types((left, right), dtype)
         case ir.Compare(op=op, left=left, right=right):
             yield op in COMPARISONS, "unknown operator '{}'", op
@@ -451,13 +451,14 @@ def _expression_rules(expr: ir.Expr, scope: _Scope, *, stored: bool) -> Rules:
             yield known, "the condition is {}, not {}", condition.dtype, BOOL.vector(lanes)
             yield from _same_types((then, otherwise), dtype)
         case ir.Call(function=function, args=args):
-            table = EXPONENT_FUNCTIONS if function in EXPONENT_FUNCTIONS else BUILTINS
+            table = EXPONENT_FUNCTIONS if function in EXPONENT_FUNCTIONS else FUNCTIONS
             yield function in table, "unknown function '{}'", function
             arity = table[function].arity
             yield len(args) == arity, "{} arguments instead of {}", len(args), arity
-            yield lanes > 1 or table is BUILTINS, "'{}' is for vectors", function
-            keeps = function in BUILTINS and BUILTINS[function].rule == "keep"
-            computes = scalar in (FLOAT32, FLOAT64) or (keeps and dtype.is_integer)
+            yield lanes > 1 or table is FUNCTIONS, "'{}' is for vectors", function
+            rule = table[function].rule if table is FUNCTIONS else "float"
+            of_floats = rule != "bits" and scalar in (FLOAT32, FLOAT64)
+            computes = of_floats or (rule != "float" and dtype.is_integer)
             yield computes, "'{}' does not compute in {}", function, dtype
             yield from _same_types(args, dtype)
         case ir.Cast(operand=operand):
@@ -475,7 +476,8 @@ def _expression_rules(expr: ir.Expr, scope: _Scope, *, stored: bool) -> Rules:
             yield from _lane_rules(expr)
         case ir.WarpReduce(op=op, operand=operand, lanes=threads):
             yield op in ir.REDUCTIONS, "'{}' is no reduction", op
-            yield scalar != BOOL or op in ("min", "max"), "arithmetic on bool"
+            yield not scalar.is_float or op not in BITWISE, "'{}' on {}", op, dtype
+            yield scalar != BOOL or op in ir.OF_BOOL, "arithmetic on bool"
             yield lanes == 1, "the threads of a warp have no vectors"
             yield threads in _EXCHANGING, "{} threads exchange values", threads
             yield from _same_types((operand,), dtype)
@@ -499,7 +501,8 @@ def _lane_rules(expr: ir.Broadcast | ir.Ramp | ir.Reduce | ir.Shuffle) -> Rules:
             yield from _same_types((base,), INT64)
         case ir.Reduce(op=op, operand=operand):
             yield op in ir.REDUCTIONS, "'{}' is no reduction", op
-            yield dtype != BOOL or op in ("min", "max"), "arithmetic on bool"
+            yield not dtype.is_float or op not in BITWISE, "'{}' on {}", op, dtype
+            yield dtype != BOOL or op in ir.OF_BOOL, "arithmetic on bool"
             yield operand.dtype.lanes > 1, "{} is no vector", operand.dtype
             yield (
                 operand.dtype.scalar == dtype,

@@ -109,7 +109,7 @@ def acc_grad(float a, float(N) C_0, float(N) d_C) -> (float d_a, float(N) d_A, f
 # D10 Derivatives of functions (gradients.md)
 
 Each built-in function has a derivative, at a kink the subgradient of least norm: 0 for `abs` at 0,
-half to each of two equal arguments of `max`. `lgamma` and `tgamma` have none.
+half to each of two equal arguments of `max`. `lgamma`, `tgamma` and `bits` have none.
 
 >>> relu = "def relu(float(N) A) -> (O) { O(i) = max(A(i), 0) }"
 >>> print(tc.grad(relu), end="")

@@ -23,7 +23,8 @@ resolved before; constraints of one round are intersected, so the order of the t
 Where two bare subscripts of one variable run over dimensions of different size, the lesser one
 counts, and a warning names both. Subscripts are affine: sums, products with constants, `/` by a
 positive constant, `min`, `max`, `?:` on affine conditions, casts between integers; `%` may occur,
-but bounds nothing. Sizes and integer scalars count as constants.
+but bounds nothing; shifts and masks by literals count as `/ * %` (Y11). Sizes and integer scalars
+count as constants.
 
 >>> I, K = np.arange(5, dtype=np.float32), np.ones(3, np.float32)
 >>> conv1d = "def conv1d(float(M) I, float(N) K) -> (O) { O(i) +=! K(x) * I(i+x) }"

@@ -22,8 +22,8 @@ array([ 6., 15.], dtype=float32)
 # R2 Starting at the identity (statements.md)
 
 `op=!` first stores the identity of its operator over the range of the variables on the left: 0, 1,
-the largest or the smallest value of the type (infinities for floats), true or false. It does so
-also where the reduction has no terms. Without a reduction variable it means `=`.
+the largest or the smallest value of the type (infinities for floats), true or false, for `&=` all
+bits. It does so also where the reduction has no terms. Without a reduction variable it means `=`.
 
 >>> none = np.zeros((2, 0), np.float32)
 >>> tc.interpret("def f(float(N,M) A) -> (hi) { hi(i) max=! A(i,j) }", [none])

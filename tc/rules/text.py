@@ -37,10 +37,11 @@ array([ 1, -1], dtype=int32)
 
 # T4 Precedence, constant and repeated sizes, declared returns (text.md)
 
-Precedence is that of C: unary, `* / %`, `+ -`, `< <= > >=`, `== !=`, `&&`, `||`, `?:`. A dimension
-of a declared type is a size, by a name of its own, or a constant. A size named twice must be the
-same in both places. A return may carry a type, which fixes its element type and its shape, also
-for a def that calls this one; a size in it that no input has is an error.
+Precedence is that of C: unary, `* / %`, `+ -`, `<< >>`, `< <= > >=`, `== !=`, `&`, `^`, `|`, `&&`,
+`||`, `?:`; so `x & 1 == 0` is `x & (1 == 0)`, and an error. A dimension of a declared type is a
+size, by a name of its own, or a constant. A size named twice must be the same in both places. A
+return may carry a type, which fixes its element type and its shape, also for a def that calls this
+one; a size in it that no input has is an error.
 
 >>> x, y = np.zeros(3, np.float32), np.zeros((2, 4), np.float32)
 >>> mv = "def mv(float(N) x, float(M,N) y) -> (o) { o(i) +=! x(j) * y(i,j) }"

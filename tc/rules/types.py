@@ -108,5 +108,33 @@ included, whatever their type; casts convert as ever.
 >>> scaled = "def f(float(T) t, byte(N) k) -> (o) { o(i) = t(k(i) * 300) }"
 >>> tc.interpret(scaled, [table, k])
 array([  0., 900.], dtype=float32)
+
+# Y11 Operators on bits (types.md)
+
+`& | ^` are of integers, which meet as in arithmetic (Y2), or of bools alone; `~ << >>` are of
+integers. Floats, and a bool with an integer, are errors. `~x` has x's type; of literals it has the
+bits of the type that they meet. `a << n` and `a >> n` have a's type, whatever the type of n; `>>`
+of a signed type keeps the sign. A count that is negative, or not less than the bits of a's type,
+shifts everything out, so that 0 is left, or -1 by `>>` of a negative number; a literal count of
+that kind is an error. In subscripts and bounds, where the right side is a literal, `i >> 2` counts
+as `i / 4`, `i << 2` as `i * 4` and `i & 3` as `i % 4`. The reductions `|=` and `^=` start at 0, or
+false, and `&=` at all bits, or true.
+
+>>> w, n = np.uint8([0xA5, 0xA5, 0xA5]), np.int32([4, 8, -1])
+>>> tc.interpret("def f(uint8(N) w, int(N) n) -> (o) { o(i) = ~w(i) << n(i) | w(i) >> 7 }", [w, n])
+array([161,   1,   1], dtype=uint8)
+
+# Y12 Functions of bits (types.md)
+
+`popc(x)` counts the bits of an integer that are 1, and `clz(x)` the zeros above the highest of
+them, in the width of x's type; both are `int32`. `bits(x)` is the unsigned integer, as wide as a
+float x, that has the bits of x; `half_of`, `float32_of` and `float64_of` give the float that has
+the bits of an integer as wide. Bits have no derivative: `tc.grad` refuses what depends on those of
+an input.
+
+>>> x = np.float32([1.5, -2])
+>>> halved = "def f(float(N) x) -> (o) { o(i) = float32_of(bits(x(i)) - (1 << 23)) }"
+>>> tc.interpret(halved, [x])
+array([ 0.75, -1.  ], dtype=float32)
 """
 )

@@ -41,6 +41,9 @@ IDENTITIES = {
     "*": "1",
     "min": "the largest value of its type",
     "max": "the smallest value of its type",
+    "&": "all bits, or true",
+    "|": "0",
+    "^": "0",
 }
 
 

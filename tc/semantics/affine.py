@@ -14,6 +14,7 @@ from typing import TypeAlias
 from tc import sets
 from tc.affine.forms import Form, LinearForm
 from tc.affine.intervals import Box
+from tc.builtins.operators import ON_BITS
 from tc.dtypes import BOOL
 from tc.semantics import program as p
 from tc.semantics.size_values import KnownSizes, evaluate
@@ -113,6 +114,8 @@ def _is_affine(expr: p.Expr, known: KnownSizes) -> bool:
             return evaluate(expr, known) is not None
         case p.Unary() | p.Convert() | p.Binary(op=("+" | "-" | "min" | "max")):
             return all(_is_affine(child, known) for child in p.children(expr))
+        case p.Binary(op=op) if op in ON_BITS:
+            return evaluate(expr, known) is not None
         case p.Binary(op="*", left=left, right=right):
             for factor, operand in ((left, right), (right, left)):
                 if evaluate(factor, known) is not None:

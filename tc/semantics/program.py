@@ -7,14 +7,14 @@ lowering, explain) reads these two and never the syntax tree.
     Program   ::= Tensor* SizeDef* Equality* Statement*
     Statement ::= target(subscript*) op rhs, over variables
     Expr      ::= Literal | Size | Extent | Index | Read | Unary | Binary | Compare | Logical
-                | Select | Call | Convert
+                | Select | Call | Convert | Bits
 
 What a node means stands at its definition. Each expression has a `dtype`, the type it is
 *computed* in; operands of an operation have been converted to one type by explicit `Convert`
 nodes, so no later stage knows the promotion rules. A type of storage
-(`DType.is_storage`), as half is, occurs only as the dtype of a `Read` of a tensor of that type and
-of a `Convert` that rounds to it, each directly below a `Convert(FLOAT32)`: all arithmetic on halves
-is in float32 (Y8).
+(`DType.is_storage`), as half is, occurs only as the dtype of a `Read` of a tensor of that type, of
+a `Convert` that rounds to it and of `Bits`, each directly below a `Convert(FLOAT32)` or the `Bits`
+of an unsigned integer: all arithmetic on halves is in float32 (Y8).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Read(Node):
 
 @dataclass(frozen=True, slots=True)
 class Unary(Node):
-    """`op` is "-": negation, integers wrap around."""
+    """`op` is "-": negation, integers wrap around. (`~` is `^` with all bits.)"""
 
     op: str
     operand: Expr
@@ -99,11 +99,13 @@ class Unary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Node):
-    """`op` is one of + - * / % min max; both operands have `dtype`.
+    """`op` is one of + - * / % min max & | ^ << >>; both operands have `dtype`, but that the count
+    of a shift has an integer type of its own.
 
     Integer + - * wrap around; integer / and % round toward minus infinity, as does float %;
     integer division by zero is an error where checked, unspecified elsewhere (Y4); min and max
-    propagate NaN (Y5). `site` identifies an integer division.
+    propagate NaN (Y5). `site` identifies an integer division. & | ^ << >> are of integers; a shift
+    by a count that is negative, or not less than the bits of the type, shifts everything out (Y11).
     """
 
     op: str
@@ -148,7 +150,7 @@ class Select(Node):
 @dataclass(frozen=True, slots=True)
 class Call(Node):
     """A function of the table in tc.builtins by its canonical name; arguments have `dtype`,
-    which is FLOAT32 or FLOAT64 (`abs`: any)."""
+    which is FLOAT32 or FLOAT64 (`abs`: any; popc and clz: an integer type)."""
 
     function: str
     args: tuple[Expr, ...]
@@ -166,9 +168,18 @@ class Convert(Node):
     written: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Bits(Node):
+    """The bits of the operand as a value of another type of the same width (Y12): of the two types
+    one is a float, and the other an unsigned integer."""
+
+    operand: Expr
+    dtype: DType
+
+
 Expr: TypeAlias = (
     Literal | Size | Extent | Index | Read | Unary | Binary | Compare | Logical | Select | Call
-    | Convert
+    | Convert | Bits
 )  # fmt: skip
 
 
@@ -179,7 +190,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return ()
         case Read(subscripts=subscripts):
             return subscripts
-        case Unary(operand=operand) | Convert(operand=operand):
+        case Unary(operand=operand) | Convert(operand=operand) | Bits(operand=operand):
             return (operand,)
         case Binary(left=left, right=right) | Compare(left=left, right=right):
             return (left, right)
@@ -200,7 +211,7 @@ def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
             return replace(expr, operands=new)
         case Call():
             return replace(expr, args=new)
-        case Unary() | Convert():
+        case Unary() | Convert() | Bits():
             return replace(expr, operand=new[0])
         case Binary() | Compare():
             return replace(expr, left=new[0], right=new[1])
@@ -293,7 +304,8 @@ class WhereRange:
 class Statement:
     """For all values of its variables: target(subscripts) op= rhs.
 
-    `op` is "=", "+", "*", "min" or "max". `init`: first store the identity over the range of
+    `op` is "=", "+", "*", "min", "max", "&", "|" or "^".
+    `init`: first store the identity over the range of
     the left-hand variables (R2); it is False for "=", and `op=!` without reduction variables has
     become "=". `rhs` has the compute type of the target's element type; the store rounds to half.
 

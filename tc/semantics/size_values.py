@@ -12,11 +12,13 @@ import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tc.builtins.operators import ARITHMETIC, COMPARISONS
+from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, SHIFTS, shifted
 from tc.dtypes import BOOL, INT64, DType, fits, wrap
 from tc.errors import InputError, RangeError, TCError
 from tc.semantics import program as p
 from tc.source import Span
+
+_EXACT = {**ARITHMETIC, **BITWISE}
 
 AGREE = "T4"  # a size named twice is one
 MAX_OFFSET = 2**62
@@ -67,7 +69,9 @@ def evaluate(expr: p.Expr, known: KnownSizes) -> int | None:
             a, b = evaluate(left, known), evaluate(right, known)
             if a is None or b is None or (op in ("/", "%") and not b):
                 return None
-            return _in_type(ARITHMETIC[op](a, b), dtype)
+            if op in SHIFTS:
+                return _in_type(shifted(op, a, b, dtype.bits), dtype)
+            return _in_type(_EXACT[op](a, b), dtype)
         case p.Compare(op=op, left=left, right=right):
             a, b = evaluate(left, known), evaluate(right, known)
             return None if a is None or b is None else int(COMPARISONS[op](a, b))

@@ -88,8 +88,8 @@ def test_a_missing_operator() -> None:
     with pytest.raises(ParseError) as raised:
         parse(Source("def f(float(N) A) -> (C) { C(i) = 2 A(i) }"))
     assert raised.value.cause == (
-        "expected '=' or a reduction (+= *= min= max=, with ! to initialise) after 'A(i)', found "
-        "'}'; if 'A(i)' belongs to the expression before it, an operator is missing"
+        "expected '=' or a reduction (+= *= min= max= &= |= ^=, with ! to initialise) after "
+        "'A(i)', found '}'; if 'A(i)' belongs to the expression before it, an operator is missing"
     )
     assert raised.value.repair == "2 * A(i)"
     assert raised.value.span is not None

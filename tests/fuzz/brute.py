@@ -18,6 +18,7 @@ from tests.fuzz.model import KNOWN, Case, Expr, Statement, children, dtype_of, r
 
 MOST_INSTANCES = 1500
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+BITS = ("&", "|", "^", "<<", ">>")
 FUNCTIONS = {
     "exp": math.exp, "tanh": math.tanh, "fabs": math.fabs, "atan": math.atan, "sin": math.sin,
     "cos": math.cos, "min": min, "max": max, "fmaxf": max, "fmin": min, "erf": math.erf,
@@ -184,6 +185,8 @@ class Reader:
             return
         inner = [name for name in ranges if name not in statement.indices]
         base = op.rstrip("!").rstrip("=")
+        if base in BITS:
+            raise Unknown
         writes = op == "=" or (op.endswith("!") and not inner)
         new = target.copy()
         if not writes and (op.endswith("!") or starts):
@@ -258,6 +261,8 @@ class Reader:
 
 
 def _binary(op: str, left: Any, right: Any) -> Any:
+    if op in BITS:  # whose results depend on types
+        raise Unknown
     if op in ("/", "%"):
         if right == 0:
             raise Unknown

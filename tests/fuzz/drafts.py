@@ -28,10 +28,11 @@ class Body:
 
     @property
     def defined(self) -> list[str]:
-        return [n for n, t in self.scope.tensors.items() if not t.is_input]
+        """The tensors that statements write, but for those that no other may go on with."""
+        return [n for n, t in self.scope.tensors.items() if not t.is_input and t.kind != "bits"]
 
     def fresh_name(self) -> str:
-        taken = len(self.defined)
+        taken = sum(not t.is_input for t in self.scope.tensors.values())
         return f"o{taken}" if taken else "o"
 
 

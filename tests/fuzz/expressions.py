@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.fuzz import bits
 from tests.fuzz.model import Expr, binary, num, read, var
 from tests.fuzz.scope import Scope, Variable
 
@@ -91,7 +92,7 @@ def value(scope: Scope, variables: list[Variable], but: str, depth: int) -> Expr
     rng = scope.rng
     if depth == 0 or scope.chance(0.4):
         return leaf(scope, variables, but)
-    kind = rng.randrange(8)
+    kind = rng.randrange(9)
     if kind < 3:
         left, right = (value(scope, variables, but, depth - 1) for _ in range(2))
         return join(scope, left, right, variables, but)
@@ -101,6 +102,8 @@ def value(scope: Scope, variables: list[Variable], but: str, depth: int) -> Expr
         return padded(scope, variables, but)
     if kind == 6:
         return quotient(scope, variables, but)
+    if kind == 7:
+        return bits.value(scope, variables)
     return lazy(scope, variables, but)
 
 

@@ -36,7 +36,7 @@ class Variable:
 @dataclass
 class Tensor:
     shape: tuple[int, ...]
-    kind: str  # "f", "i" or "b", of the elements
+    kind: str  # "f", "i" or "b", of the elements; "bits" where no statement goes on
     is_input: bool = False
 
 

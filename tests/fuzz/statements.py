@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from tests.fuzz import expressions
+from tests.fuzz.bits import reductions, words
 from tests.fuzz.chains import add_chain
 from tests.fuzz.corners import edges
 from tests.fuzz.drafts import (
@@ -463,4 +464,6 @@ MAKERS: Mapping[Maker, int] = {
     extremes: 8,
     periods: 8,
     repeats: 12,
+    words: 9,
+    reductions: 5,
 }

@@ -198,7 +198,7 @@ WRONG: dict[str, tuple[Stmt, str]] = {
     "lanes binary": (Let("x", Binary("+", V, A, F4)), "an operand is float32, not float32x4"),
     "lanes binary bool": (Let("x", Binary("+", M, M, B4)), "arithmetic on bool"),
     "lanes bits of floats": (Let("x", Binary("&", V, V, F4)), "'&' on float32x4"),
-    "lanes bits of bools": (Let("x", Binary("|", M, M, B4)), "arithmetic on bool"),
+    "lanes sums of bools": (Let("x", Binary("+", M, M, B4)), "arithmetic on bool"),
     "lanes compare": (Let("x", Compare("<", V, V)), "an operand has 4 lanes, not 1"),
     "lanes compare operands": (Let("x", Compare("<", V, A, B4)), "the operands are float32x4 and"),
     "lanes logical": (Let("x", Logical("&&", (M, TRUE), B4)), "an operand is bool, not boolx4"),

@@ -248,11 +248,12 @@ ROWS = [
     ),
     Row("o(i) = cast(x(i))", None, "double(x), or another type's name"),
     Row("o(i) = foo(x(i))", None, "float(N) foo, among the parameters, if it is a tensor"),
-    Row(
-        "o(i) = popcount(n(i))",
-        None,
-        "there are no operators on bits; s +=! n / int(exp2(k)) % 2 where k in 0:31",
-    ),
+    Row("o(i) = popcount(n(i))", "np.bitwise_count(n)", "popc(n(i))"),
+    Row("o(i) = bitwise_and(n(i), 3)", "n & 3", "(n(i) & 3)"),
+    Row("o(i) = bitwise_xor(n(i), m(i))", "n ^ m", "(n(i) ^ m(i))"),
+    Row("o(i) = left_shift(n(i), 2)", "n << 2", "(n(i) << 2)"),
+    Row("o(i) = __float_as_int(x(i))", "x.view(np.int32)", "int32(bits(x(i)))"),
+    Row("o(i) = ctz(n(i))", None, "popc((x & -x) - 1), for the 0s below the lowest 1"),
     Row(
         "o(i) = erfi(x(i))",
         None,

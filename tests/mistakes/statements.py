@@ -188,9 +188,9 @@ ROWS = [
     Row("o(i) =+ x(i)", None, "s += A(i), for a sum"),
     Row("o(i) = x(i) return x(i)", None, "-> (C) { C(i) = 2 * A(i) }"),
     Row(
-        "o(i) &= x(i) > 0",
+        "o &=! x(i)",
         None,
-        "all(i) min=! A(i, j) > 0, whether all hold; any(i) max=! A(i, j) > 0, whether one does",
+        "bits(x(i)), for its bits; x(i) != 0, for a condition",
     ),
     Row("o(i,i) = x(i)", None, "o(i, j) = i == j ? x(i) : 0 where j in 0:N, for a diagonal"),
     Row("o(N) = x(N)", None, "o(i) = A(i), for every element; with where i in N:N + 1, for one"),

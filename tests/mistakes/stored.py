@@ -88,7 +88,6 @@ MEANT = {
     "parse_reduction_space_after_mark": "a.max()",
     "parse_return_parentheses": "(A, A)",
     "parse_semicolon": "A",
-    "parse_single_ampersand": "(A > 0) & (A < 1)",
     "parse_two_wheres": "np.convolve(A, [1, 2, 1], 'valid')",
     "parse_two_wheres_one_variable": "[a[i] if i >= 1 else 0 for i in range(4)]",
     "parse_unknown_character": "A * 2",

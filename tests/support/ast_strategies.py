@@ -46,8 +46,11 @@ from tests.support.syntax import to_text, tokenize
 NO_SPAN = Span(Source(""), 0, 0)
 
 OPERATORS = ["+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "&&", "||"]
+OPERATORS += ["&", "|", "<<", ">>"]
 ASSIGNMENTS = ["=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!"]
-RESERVED = {"def", "where", "exists", *SPELLINGS}
+ASSIGNMENTS += ["&=", "|=", "^=", "&=!", "|=!", "^=!"]
+RESERVED = {"def", "where", "exists", "return", *SPELLINGS}
+"""Words that name nothing, and `return`, which before a parenthesis is one of other languages."""
 
 _NUMBER_LIKE = re.compile(r"0[xX][0-9a-fA-F]+[uUlL]*|[0-9]+[eE][0-9]+[fFlL]?|[0-9]+[uUlL]*")
 _ODD_NAMES = ["in", "min", "max", "2LUT", "2f", "_", "0_", "0x", "1e", "x1", "pad", "concat", "exp"]
@@ -108,6 +111,10 @@ def leaves() -> st.SearchStrategy[Expr]:
     return names() | integers() | floats() | dim
 
 
+def _word(inner: Expr) -> Expr:
+    return Cast("int", inner, span=NO_SPAN)
+
+
 @cache
 def expressions(max_leaves: int = 8) -> st.SearchStrategy[Expr]:
     def extend(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
@@ -115,7 +122,9 @@ def expressions(max_leaves: int = 8) -> st.SearchStrategy[Expr]:
         operator, spelling = st.sampled_from(OPERATORS), st.sampled_from(sorted(SPELLINGS))
         return st.one_of(
             st.builds(lambda o, a, b: Binary(o, a, b, span=NO_SPAN), operator, inner, inner),
-            st.builds(lambda o, a: Unary(o, a, span=NO_SPAN), st.sampled_from("-+!"), inner),
+            st.builds(lambda o, a: Unary(o, a, span=NO_SPAN), st.sampled_from("-+!~"), inner),
+            # beside floats it is a power of another language
+            st.builds(lambda a, b: Binary("^", _word(a), _word(b), span=NO_SPAN), inner, inner),
             st.builds(lambda a, b, c: Conditional(a, b, c, span=NO_SPAN), inner, inner, inner),
             st.builds(lambda f, a: Apply(f, a, span=NO_SPAN), names(), args),
             st.builds(lambda t, a: Cast(t, a, span=NO_SPAN), spelling, inner),

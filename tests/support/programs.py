@@ -184,6 +184,76 @@ def _attention(x: Arrays) -> tuple[Any, ...]:
     return (np.einsum("btu,bue->bte", p, x["V"]),)
 
 
+def _hash_inputs(rng: np.random.Generator) -> dict[str, Any]:
+    words = rng.integers(0, 2**32, (5, 9), dtype=np.uint32)
+    return {"a": words, "seed": np.uint32(0x9E3779B9)}
+
+
+def _hash(a: Arrays) -> tuple[Any, ...]:
+    mask, results = 2**32 - 1, []
+    for row in a["a"].tolist():
+        joined = 0
+        for k, word in enumerate(row):
+            m = ((word ^ int(a["seed"])) * 0x85EBCA6B) & mask
+            x = ((m ^ (m >> 13)) * 0xC2B2AE35 + ((m << k % 8 | m >> (32 - k % 8)) & mask)) & mask
+            joined ^= x ^ (x >> 16)
+        results.append(joined)
+    return np.uint32(results), np.bitwise_and.reduce(np.uint32(results))
+
+
+def _int4_inputs(rng: np.random.Generator) -> dict[str, Any]:
+    return {
+        "x": rng.standard_normal((3, 14)).astype(np.float32),
+        "w": rng.integers(-128, 128, (5, 7)).astype(np.int8),
+        "scale": rng.standard_normal(5).astype(np.float32),
+    }
+
+
+def _int4_layer(a: Arrays) -> tuple[Any, ...]:
+    whole = a["w"].astype(int)
+    low, high = (whole + 8) % 16 - 8, whole // 16
+    q = np.stack((low, high), -1).reshape(len(whole), -1)
+    return (a["x"] @ q.T * a["scale"],)
+
+
+def _word_inputs(rng: np.random.Generator) -> dict[str, Any]:
+    return {
+        "w": rng.integers(0, 2**64, 12, dtype=np.uint64),
+        "s": np.int16([0, 1, -1, 5, 12, 20, 19, 31, -32768, 32767, 300, 4]),
+    }
+
+
+def _word_bits(a: Arrays) -> tuple[Any, ...]:
+    words, shorts = a["w"].tolist(), a["s"].tolist()
+    bits = np.array([[w >> b & 1 for b in range(64)] for w in words], bool)
+    ones = [w.bit_count() + (~s & 0xFFFF).bit_count() for w, s in zip(words, shorts, strict=True)]
+    lead = [
+        16 - (s & 0xFFFF).bit_length() - (64 - (w >> (s & 31)).bit_length())
+        for w, s in zip(words, shorts, strict=True)
+    ]
+    left = [s << (s - 4) if 0 <= s - 4 < 16 else 0 for s in shorts]
+    right = [s >> s if 0 <= s < 16 else -(s < 0) for s in shorts]
+    moved = [((x | y) + 2**15) % 2**16 - 2**15 for x, y in zip(left, right, strict=True)]
+    parity = bits.sum(1) % 2 == 1
+    return bits, ones, lead, moved, parity, np.bitwise_or.reduce(a["s"]), (a["s"] % 4 == 3).any()
+
+
+def _float_bits_inputs(rng: np.random.Generator) -> dict[str, Any]:
+    x = rng.standard_normal(11) * 10.0 ** rng.integers(-20, 20, 11)
+    return {"x": x.astype(np.float32), "h": rng.standard_normal(11).astype(np.float16), "d": x}
+
+
+def _float_bits(a: Arrays) -> tuple[Any, ...]:
+    x, h, d = a["x"].astype(np.float32), a["h"].astype(np.float16), a["d"]
+    return (
+        (np.abs(x).view(np.uint32) | 1).view(np.float32).astype(np.float64),
+        (h.view(np.uint16) ^ 1).view(np.float16).astype(np.float64),
+        (d.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64),
+        np.signbit(x) == np.signbit(h),
+        np.frexp(x)[1] - 1,
+    )
+
+
 CASES: tuple[Case, ...] = (
     Case("mv", normal(A=(5, 7), x=(7,)), lambda a: (a["A"] @ a["x"],)),
     Case("mv_init", normal(A=(5, 1), B=(1,)), lambda a: (a["A"] @ a["B"],)),
@@ -318,6 +388,10 @@ CASES: tuple[Case, ...] = (
             (x["a"] == x["b"]).sum(),
         ),
     ),
+    Case("hash_words", _hash_inputs, _hash),
+    Case("int4_layer", _int4_inputs, _int4_layer),
+    Case("word_bits", _word_inputs, _word_bits),
+    Case("float_bits", _float_bits_inputs, _float_bits),
     Case(
         "repeated_sums",
         normal(X=(5, 7), G=(1, 6), W=(4, 6)),

@@ -170,6 +170,26 @@ def test_shifts(kind: str) -> None:
     assert found.tolist() == [wrapped(x << k, kind) for x, k in zip(a, by, strict=True)]
 
 
+@pytest.mark.parametrize("kind", ["b32", "b64"])
+def test_counts_of_bits(kind: str) -> None:
+    unsigned = "u" + kind[1:]
+    a, bits = edges(unsigned), int(kind[1:])
+    found = applied(f"popc.{kind}", (kind,), "u32", (a,)).tolist()
+    assert found == [bin(x).count("1") for x in a]
+    found = applied(f"clz.{kind}", (kind,), "u32", (a,)).tolist()
+    assert found == [bits - len(f"{x:b}".lstrip("0")) for x in a]
+
+
+def test_funnel_shifts() -> None:
+    a, b = pairs("u32")
+    by = [(7 * n) % 67 for n in range(len(a))]
+    for side in "lr":
+        found = applied(f"shf.{side}.wrap.b32", ("u32", "u32", "u32"), "u32", (a, b, by))
+        for low, high, count, f in zip(a, b, by, found.tolist(), strict=True):
+            both, n = high << 32 | low, count % 32
+            assert f == ((both << n >> 32) if side == "l" else both >> n) & 0xFFFFFFFF
+
+
 @pytest.mark.parametrize("kind", ["s16", "s32", "s64"])
 def test_signs(kind: str) -> None:
     a = edges(kind)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tc.builtins import BUILTINS
+from tc.builtins import FUNCTIONS
 from tc.builtins.operators import UFUNCS
 from tc.dtypes import FLOAT16, FLOAT32, Array, DType
 from tc.semantics.reference.arithmetic import PLAIN
@@ -76,10 +76,10 @@ class Variant:
 
     def call(self, function: str, args: Sequence[Value], dtype: DType) -> Value:
         value = PLAIN.call(function, [arg.value for arg in args], dtype)
-        if not BUILTINS[function].ulps:
+        if not FUNCTIONS[function].ulps:
             return Value(value)
         # the reference itself may be off by half a unit, and more where it serves float64
-        units = BUILTINS[function].ulps * (0.9 if dtype == FLOAT32 else 0.5)
+        units = FUNCTIONS[function].ulps * (0.9 if dtype == FLOAT32 else 0.5)
         steps = units * self.rng.uniform(-1, 1, np.shape(value))
         moved = (value + steps * np.spacing(np.abs(value))).astype(dtype.numpy)
         return Value(np.where(np.isfinite(moved), moved, value))
@@ -89,6 +89,9 @@ class Variant:
         if target == FLOAT16 and source.bits > 11:
             value = PLAIN.convert(value, source, FLOAT32)
         return Value(PLAIN.convert(value, source, target))
+
+    def bits(self, operand: Value, target: DType, is_given: bool) -> Value:
+        return Value(PLAIN.bits(operand.value, target, is_given))
 
     def start(
         self, op: str, value: Value | None, shape: Sequence[int], dtype: DType

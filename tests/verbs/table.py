@@ -99,8 +99,13 @@ _INTEGERS = Hole(
 )
 _IN_TORCH = Hole(RuntimeError, "does not require grad", _INTEGERS.reason)
 _IN_JAX = Hole(TypeError, "requires real- or complex-valued inputs", _INTEGERS.reason)
-_WITHOUT = ("histogram", "wrap", "reverse_bool", "annotated")
+_WITHOUT = ("histogram", "wrap", "reverse_bool", "annotated", "hash_words", "word_bits")
+_IN_FRAMEWORKS = ("grad in torch", "grad in jax")
 _DERIVED = ("grad", "vjp", "jvp", "second order")
+
+_IN_DOUBLE = Hole(
+    tc.CheckError, "takes the 32 bits", "Y12: the verb has doubles, whose bits are 64"
+)
 
 _NO_OUTPUTS = Hole(
     tc.InputError,
@@ -112,6 +117,7 @@ HOLES: dict[tuple[str, str], Hole] = {
     **{(program, verb): _INTEGERS for program in _WITHOUT for verb in _DERIVED},
     **{(program, "grad in torch"): _IN_TORCH for program in _WITHOUT},
     **{(program, "grad in jax"): _IN_JAX for program in _WITHOUT},
+    **{("float_bits", verb): _IN_DOUBLE for verb in (*_DERIVED, *_IN_FRAMEWORKS, "batch")},
     ("sgemm", "grad in torch"): Hole(
         tc.InputError, "what is written to outputs= has no gradients", "R4: C begins with values"
     ),

@@ -17,6 +17,7 @@ from tc.backends.clike import tensor_cores
 from tc.backends.clike.c import C99
 from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling, suffixed
 from tc.backends.clike.grid_text import has_grid_barrier
+from tc.backends.clike.templates import returning
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, FLOAT64, DType
 from tc.gpu import REGISTERS_BESIDE, SHARED_ALIGNMENT_BYTES, Gpu
@@ -217,6 +218,25 @@ _HALF = {
 }
 
 
+def _on_bits(function: str, dtype: DType) -> str:
+    """A function of integers by CUDA's for 32 or 64 bits, zeros standing above narrower ones."""
+    name, unsigned = _TYPES[dtype], _TYPES[DTYPES[f"uint{dtype.bits}"]]
+    wide, suffix = ("long long", "ll") if dtype.bits == 64 else ("int", "")
+    value = f"__{function}{suffix}(({wide})({unsigned})x)"
+    if function == "clz" and dtype.bits < 32:
+        value += f" - {32 - dtype.bits}"
+    head = f"static __device__ inline {name} tc_{function}_{dtype}({name} x)"
+    return returning(head, f"({name})({value})")
+
+
+_ON_BITS = {
+    f"tc_{function}_{dtype}": _on_bits(function, dtype)
+    for dtype in _TYPES
+    if dtype.is_integer
+    for function in ("popc", "clz")
+}
+
+
 def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
     if _WAIT in text:
         yield _WAITING
@@ -263,7 +283,7 @@ CUDA = Dialect(
     ),
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,
-    helpers={**_HALF, **tensor_cores.HELPERS},
+    helpers={**_HALF, **_ON_BITS, **tensor_cores.HELPERS},
 )
 
 

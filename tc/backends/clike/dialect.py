@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tc.backends import printing
-from tc.builtins.operators import ATOM_LEVEL, BITWISE, LEVEL, UNARY_LEVEL
+from tc.builtins.operators import ATOM_LEVEL, LEVEL, ON_BITS, UNARY_LEVEL
 from tc.dtypes import DType
 from tc.kernel.ir import Expr, Grid, Kernel, Let, Prefetch, Stmt, Store, WarpMultiply
 
@@ -26,7 +26,7 @@ def operand_levels(op: str) -> tuple[int, int]:
     level = LEVEL[op]
     if level in (EQUAL, RELATION):
         return SUM, SUM
-    if op in BITWISE:  # compilers doubt their precedence, and C has another one
+    if op in ON_BITS:  # compilers doubt their precedence, and C has another one
         return UNARY, UNARY
     return (level, level) if level in (OR, AND) else (level, level + 1)
 

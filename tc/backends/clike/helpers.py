@@ -54,6 +54,32 @@ _UNSIGNED = {
 _INTEGER = {
     "min": _inline("T tc_min_N(T a, T b)", "a < b ? a : b"),
     "max": _inline("T tc_max_N(T a, T b)", "a > b ? a : b"),
+    "popc": """
+static inline T tc_popc_N(T a)
+{
+#ifdef __GNUC__
+    return (T)__builtin_popcountll((U)a);
+#else
+    uint64_t x = (U)a;
+    x -= x >> 1 & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+    return (T)(x * UINT64_C(0x0101010101010101) >> 56);
+#endif
+}""",
+    "clz": """
+static inline T tc_clz_N(T a)
+{
+    uint64_t x = (U)a;
+    int zeros = 8 * (int)sizeof(a);
+#ifdef __GNUC__
+    return (T)(x == 0 ? zeros : zeros - 64 + __builtin_clzll(x));
+#else
+    for (; x != 0; x >>= 1)
+        zeros--;
+    return (T)zeros;
+#endif
+}""",
 }
 
 _FLOAT = {
@@ -279,7 +305,8 @@ def _instance(template: str, dtype: DType, dialect: Dialect) -> str:
     text = re.sub(r"_N\b", f"_{dtype.name}", text)
     text = re.sub(r"\b(tc_\w+)@", r"\1f" if is_float else r"\1", text)
     constant = "" if dialect.suffix else ".0f" if is_float else ".0"
-    return text.replace("@", dialect.suffix if is_float else "").replace("#", constant)
+    text = text.replace("@", dialect.suffix if is_float else "")
+    return re.sub(r"#(?!if|else|endif)", constant, text)  # but for the preprocessor's
 
 
 def _builtin(name: str, dialect: Dialect) -> str | None:

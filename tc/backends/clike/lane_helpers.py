@@ -9,7 +9,8 @@ from tc.backends.clike.types import C_TYPES
 from tc.dtypes import DType
 
 HAS_SHUFFLES = "defined(__clang__) || __GNUC__ >= 12"
-_OPERATORS = {"sum": "+", "product": "*", "any": "|", "all": "&"}
+_OF_MASKS = {"any": "|", "all": "&", "odd": "^"}
+_OPERATORS = {"sum": "+", "product": "*", "and": "&", "or": "|", "xor": "^", **_OF_MASKS}
 REDUCTIONS = (*_OPERATORS, "least", "greatest")
 
 
@@ -59,7 +60,7 @@ def shuffle(source: DType, lanes: tuple[int, ...]) -> str:
 def reduction(family: str, dtype: DType) -> str:
     """Halves of the lanes are combined until two lanes are left. Those of masks are bool."""
     element, joined = C_TYPES[dtype.scalar], _joined(family)
-    of_masks = family in ("any", "all")
+    of_masks = family in _OF_MASKS
     result = "bool" if of_masks else element
     lines, lanes = [], dtype.lanes
     while lanes > 2:

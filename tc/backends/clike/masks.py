@@ -111,7 +111,8 @@ def mask_printed(expr: ir.Expr, bits: int, context: Context) -> Printed:
         case ir.Logical(op=op, operands=(left, right)):
             return _on_masks("&" if op == "&&" else "|", left, right, bits, context)
         case ir.Binary(op=op, left=left, right=right):
-            return _on_masks("&" if op == "min" else "|", left, right, bits, context)
+            word = {"min": "&", "max": "|"}.get(op, op)
+            return _on_masks(word, left, right, bits, context)
         case ir.Select(condition=condition, then=then, otherwise=otherwise):
             chosen = mask_text(then, bits, context), mask_text(otherwise, bits, context)
             if condition.dtype.lanes == 1:

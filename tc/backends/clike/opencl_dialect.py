@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from tc.backends.clike.c import C99
 from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling, suffixed
+from tc.backends.clike.templates import returning
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, DType
 from tc.gpu import SHARED_ALIGNMENT_BYTES
@@ -68,6 +69,16 @@ _RESPELT: Mapping[str, str] = {
 """Words of C99 in helper functions."""
 
 
+_ON_BITS = {
+    f"tc_{function}_{dtype}": returning(
+        f"static inline {name} tc_{function}_{dtype}({name} x)", f"{own}(x)"
+    )
+    for dtype, name in _TYPES.items()
+    if dtype.is_integer
+    for function, own in (("popc", "popcount"), ("clz", "clz"))
+}
+
+
 def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
     pragmas = ["#pragma OPENCL FP_CONTRACT OFF"]
     if re.search(r"\bdouble\b", text):
@@ -111,4 +122,5 @@ OPENCL = Dialect(
     ),
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,
+    helpers=_ON_BITS,
 )

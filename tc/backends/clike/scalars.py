@@ -29,7 +29,7 @@ from tc.backends.clike.dialect import (
 )
 from tc.backends.clike.warp_helpers import warp_reduction
 from tc.backends.printing import plus
-from tc.builtins import BUILTINS
+from tc.builtins import BIT_FUNCTIONS, BUILTINS
 from tc.builtins.operators import LEVEL
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, INT64, UINT32, UINT64, DType, limits
 from tc.errors import BackendError
@@ -38,6 +38,7 @@ from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.intervals import interval
 
 _RING = ("+", "-", "*")
+_OF_BOOLS = {"min": "&&", "&": "&&", "max": "||", "|": "||", "^": "!="}
 _FUNCTIONS = {"min": "min", "max": "max", "/": "div", "%": "mod"}
 
 
@@ -151,7 +152,7 @@ def _negation(expr: ir.Unary, context: Context) -> Printed:
 def _binary(expr: ir.Binary, context: Context) -> Printed:
     op, dtype, operands = expr.op, expr.dtype, (expr.left, expr.right)
     if dtype == BOOL:
-        return _infix("&&" if op == "min" else "||", *operands, context)
+        return _infix(_OF_BOOLS[op], *operands, context)
     if op in _FUNCTIONS and not _is_division_of_c(expr, context):
         return _apply(f"tc_{_FUNCTIONS[op]}_{dtype}", operands, context)
     is_plain = dtype.is_float or dtype in (UINT32, UINT64) or op not in ("<<", *_RING)
@@ -213,9 +214,9 @@ def _compare(expr: ir.Compare, context: Context) -> Printed:
 
 def _call(expr: ir.Call, context: Context) -> Printed:
     dtype = expr.dtype
-    if not dtype.is_float:  # abs
-        if dtype.kind == "int":
-            return _apply(f"tc_abs_{dtype}", expr.args, context)
+    if not dtype.is_float:
+        if dtype.kind == "int" or expr.function in BIT_FUNCTIONS:
+            return _apply(f"tc_{expr.function}_{dtype}", expr.args, context)
         return _expression(expr.args[0], context)
     return _apply(function_name(expr, context), expr.args, context)
 

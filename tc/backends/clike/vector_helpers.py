@@ -52,6 +52,43 @@ T tc_ramp_T(E base, E step)
     ),
     "min": returning("T tc_min_T(T x, T y)", "tc_select_T((M)(x < y), x, y)"),
     "max": returning("T tc_max_T(T x, T y)", "tc_select_T((M)(x > y), x, y)"),
+    "popc": """
+T tc_popc_T(T x)
+{
+    const A all = (A)-1;
+    U a = (U)x;
+    a = a - (a >> (A)1 & (A)(all / 3));
+    a = (a & (A)(all / 5)) + (a >> (A)2 & (A)(all / 5));
+    a = (a + (a >> (A)4)) & (A)(all / 17);
+#if BYTES > 1
+    a = a + (a >> (A)8);
+#endif
+#if BYTES > 2
+    a = a + (a >> (A)16);
+#endif
+#if BYTES > 4
+    a = a + (a >> (A)32);
+#endif
+    return (T)(a & (A)127);
+}""",
+    "clz": """
+T tc_clz_T(T x)
+{
+    U a = (U)x;
+    a = a | a >> (A)1;
+    a = a | a >> (A)2;
+    a = a | a >> (A)4;
+#if BYTES > 1
+    a = a | a >> (A)8;
+#endif
+#if BYTES > 2
+    a = a | a >> (A)16;
+#endif
+#if BYTES > 4
+    a = a | a >> (A)32;
+#endif
+    return tc_popc_T((T)~a);
+}""",
     "abs": """
 T tc_abs_T(T x)
 {

@@ -26,7 +26,16 @@ from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 
 _RING = ("+", "-", "*", "<<")
-_REDUCTIONS = {"+": "sum", "*": "product", "min": "least", "max": "greatest"}
+_OF_BOOLS = {"min": "all", "&": "all", "max": "any", "|": "any", "^": "odd"}
+_REDUCTIONS = {
+    "+": "sum",
+    "*": "product",
+    "min": "least",
+    "max": "greatest",
+    "&": "and",
+    "|": "or",
+    "^": "xor",
+}
 
 
 def vector_text(expr: ir.Expr, context: Context) -> Printed:
@@ -125,7 +134,7 @@ def _reduce(expr: ir.Reduce, context: Context) -> Printed:
     operand, dtype = expr.operand, expr.dtype
     if dtype == BOOL:
         bits = bits_of(operand, context)
-        family = "all" if expr.op == "min" else "any"
+        family = _OF_BOOLS[expr.op]
         mask = mask_type(bits, operand.dtype.lanes)
         return f"tc_{family}_{mask}({mask_text(operand, bits, context)})", ATOM
     return _apply(_REDUCTIONS[expr.op], operand.dtype, (operand,), context)

@@ -10,7 +10,8 @@ from tc.backends.clike.templates import function
 from tc.backends.clike.types import C_TYPES
 from tc.dtypes import BOOL, DTYPES, DType
 
-_WORDS = {"+": "sum", "*": "product", "min": "min", "max": "max"}
+_WORDS = {"+": "sum", "*": "product", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
+_OF_BOOLS = {"min": "&&", "&": "&&", "max": "||", "|": "||", "^": "!="}
 _OPERATORS = {word: op for op, word in _WORDS.items()}
 _NAME = re.compile(r"tc_warp_([a-z]+)_([a-z]+\d*)_(\d+)")
 
@@ -50,7 +51,7 @@ def _step(word: str, dtype: DType, other: str) -> Iterator[str]:
     type_ = C_TYPES[dtype]
     op = _OPERATORS[word]
     if dtype == BOOL:
-        yield f"x = {other} {'&&' if word == 'min' else '||'} x;"
+        yield f"x = {other} {_OF_BOOLS[op]} x;"
     elif op in ("min", "max"):
         yield f"x = tc_{op}_{dtype}(x, {other});"
     elif dtype.is_float:

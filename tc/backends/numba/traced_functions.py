@@ -27,7 +27,7 @@ from tc.process.uninterrupted import load
 NATIVE = {
     "abs": "fabs", "ceil": "ceil", "copysign": "copysign", "fabs": "fabs", "floor": "floor",
     "fma": "fma", "fmax": "maxnum", "fmin": "minnum", "rint": "rint", "round": "round",
-    "sqrt": "sqrt", "trunc": "trunc",
+    "sqrt": "sqrt", "trunc": "trunc", "popc": "ctpop", "clz": "ctlz",
 }  # fmt: skip
 """The functions of `tc.builtins` that are an intrinsic of LLVM, on scalars and vectors alike."""
 
@@ -44,6 +44,8 @@ def native(function: str, *operands: Operand) -> TracedValue:
     values = [as_value(first.code, operand, first.dtype) for operand in operands]
     if function == "abs" and not first.dtype.is_float:
         return first if first.dtype.kind == "uint" else intrinsic("abs", first, flags="false")
+    if function == "clz":  # of a 0, the bits of the type
+        return intrinsic("ctlz", first, flags="false")
     return intrinsic(NATIVE[function], *values)
 
 

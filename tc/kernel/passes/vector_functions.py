@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from tc.builtins import BIT_FUNCTIONS
 from tc.dtypes import BOOL, INT64, DType
 from tc.kernel import ir, rebuild
 from tc.kernel.math.forms import FORMS
@@ -35,7 +36,7 @@ def has_vector_form(function: str, dtype: DType) -> bool:
     >>> has_vector_form("abs", INT32)
     True
     """
-    if function == "abs":
+    if function == "abs" or function in BIT_FUNCTIONS:
         return True
     return dtype.scalar in FORMATS and (function in NATIVE or function in FORMS)
 

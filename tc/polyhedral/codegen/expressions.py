@@ -7,21 +7,21 @@ Statements that belong to a branch of `?:`, `&&` or `||` run only if the branch 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeAlias
 
-import numpy as np
-
+from tc import builtins
 from tc.affine.intervals import Interval
 from tc.dtypes import BOOL, DType
 from tc.kernel import ir
 from tc.kernel.folding import (
     FALSE,
     TRUE,
+    as_stored,
     binary,
+    bits_of,
     cast,
     compare,
     constant,
@@ -31,6 +31,7 @@ from tc.kernel.folding import (
     logical_and,
     logical_not,
     negation,
+    reinterpreted,
     select,
 )
 from tc.kernel.intervals import interval
@@ -129,6 +130,8 @@ def _lower(expr: p.Expr, block: StatementBuilder) -> ir.Expr:
             return _read(expr, block)
         case p.Unary(operand=operand):
             return negation(lower_expression(operand, block))
+        case p.Binary(op="<<" | ">>" as op, left=left, right=right):
+            return _shift(op, lower_expression(left, block), lower_expression(right, block), block)
         case p.Binary(op=op, left=left, right=right, site=site):
             first, second = lower_expression(left, block), lower_expression(right, block)
             if site in scope.checked:
@@ -150,8 +153,30 @@ def _lower(expr: p.Expr, block: StatementBuilder) -> ir.Expr:
             if dtype.is_storage:
                 return ir.Cast(cast(inner, dtype), dtype.computed)
             return cast(inner, dtype)
+        case p.Bits(operand=operand, dtype=dtype):
+            inner = lower_expression(operand, block)
+            if operand.dtype.is_storage:
+                return bits_of(as_stored(inner, operand.dtype))
+            if dtype.is_storage:
+                return ir.Cast(ir.Bits(inner, dtype), dtype.computed)
+            return reinterpreted(inner, dtype)
         case _:
             raise unknown_node(expr)
+
+
+def _shift(op: str, left: ir.Expr, count: ir.Expr, block: StatementBuilder) -> ir.Expr:
+    """A shift by any count (Y11), of one by less than the bits of the type."""
+    dtype, bits = left.dtype, left.dtype.bits
+    low, high = interval(count, block.scope.bounds)
+    if low >= 0 and high < bits:
+        return binary(op, left, cast(count, dtype))
+    place = cast(count, count.dtype.unsigned)
+    last = constant(bits - 1, place.dtype)
+    if op == ">>" and dtype.kind == "int":  # what is left are copies of the sign
+        return binary(op, left, cast(binary("min", place, last), dtype))
+    place = place if is_simple(place) else block.let(place)
+    kept = binary(op, left, cast(binary("&", place, last), dtype))
+    return select(compare("<=", place, last, block.scope.bounds), kept, constant(0, dtype))
 
 
 def _branch(expr: p.Expr) -> Branch:
@@ -298,13 +323,4 @@ def identity(op: str, dtype: DType) -> Const:
     >>> identity("+", INT64).value, identity("min", BOOL).value
     (0, True)
     """
-    match op:
-        case "+" | "*":
-            return constant(int(op == "*"), dtype)
-        case _ if dtype == BOOL:
-            return Const(op == "min", BOOL)
-        case _ if dtype.is_float:
-            return Const(math.inf if op == "min" else -math.inf, dtype)
-        case _:
-            info = np.iinfo(dtype.numpy.str)
-            return Const(int(info.max if op == "min" else info.min), dtype)
+    return constant(builtins.identity(op, dtype), dtype)

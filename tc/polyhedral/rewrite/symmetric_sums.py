@@ -21,7 +21,7 @@ from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics import program as p
 from tc.semantics.program import Range, ShapedProgram, ShapedStatement
 
-_COMMUTATIVE = frozenset({"+", "*", "==", "!="})
+_COMMUTATIVE = frozenset({"+", "*", "==", "!=", "&", "|", "^"})
 """Operators whose operands may be exchanged: the bits of a result are the same."""
 
 _MIRRORED = "mirrored"

@@ -14,6 +14,7 @@ from tc.semantics.check.declarations import signatures
 from tc.semantics.check.name_errors import misspelt_index, products_meant
 from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
 from tc.semantics.suggest import one_line
+from tc.semantics.types.bits import check_reduction
 from tc.semantics.types.conversions import (
     INDEX,
     VALUE,
@@ -179,6 +180,7 @@ def _typed(
             statement.span,
             f"cast the values: {dtype}({one_line(statement.rhs.span, 'x')})",
         )
+    check_reduction(statement.op, cx.type(statement.rhs), dtype, statement.rhs.span)
     warn_of_negation(statement.rhs, cx)
     try:
         rhs = lower_to(statement.rhs, dtype, VALUE, cx)

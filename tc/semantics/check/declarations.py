@@ -275,7 +275,7 @@ def _step(
 def _is_misspelt_call(rhs: ast.Apply, tensors: set[str], defs: Mapping[str, ast.Def]) -> bool:
     """Whether an unknown name is given tensors by name, as the defs of a text are."""
     name = rhs.name.text
-    functions = (*builtins.BUILTINS, *builtins.ALIASES, *MIN_MAX, PAD)
+    functions = (*builtins.FUNCTIONS, *builtins.ALIASES, *builtins.REINTERPRETED, *MIN_MAX, PAD)
     if name in functions or is_foreign(name) or len(defs) < 2 or not rhs.args:
         return False
     if not all(isinstance(arg, ast.Name) and arg.text in tensors for arg in rhs.args):

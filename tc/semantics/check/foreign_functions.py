@@ -103,6 +103,20 @@ _FORMULAS = {
     "({0} <= {1})": "less_equal",
     "({0} > {1})": "greater",
     "({0} >= {1})": "greater_equal",
+    # bits
+    "({0} & {1})": "bitwise_and bitand",
+    "({0} | {1})": "bitwise_or bitor",
+    "({0} ^ {1})": "bitwise_xor bitxor xor",
+    "(~{0})": "bitwise_not bitwise_invert invert",
+    "({0} << {1})": "left_shift bitwise_left_shift shift_left lshift",
+    "({0} >> {1})": "right_shift bitwise_right_shift shift_right rshift",
+    "popc({0})": "popcount popcnt bit_count bitcount population_count popcll __popc __popcll",
+    "clz({0})": "lzcnt count_leading_zeros nlz clzll __clz __clzll",
+    "bits({0})": "bitcast as_uint float_as_uint __float_as_uint",
+    "int32(bits({0}))": "as_int float_as_int __float_as_int",
+    "float32_of({0})": "as_float uint_as_float int_as_float float_of __int_as_float "
+    "__uint_as_float",
+    "float64_of({0})": "double_of",
     # casts
     "int64({0})": "long",
     "int16({0})": "short",
@@ -190,10 +204,9 @@ _MEANT = {
     "round": "round(x * 100) / 100, to two decimals",
     "print": "nothing is printed; return the tensor to look at it",
     "ceildiv ceil_div cdiv": "(a + b - 1) / b, of integers",
-    "bitwise_and": "x % 16, for the lowest four bits: there are no operators on bits",
-    "bitwise_or": "there are no operators on bits; integers without common bits are added",
-    "bitwise_xor": "there are no operators on bits; (a > 0) != (b > 0), of conditions",
-    "popcount": "there are no operators on bits; s +=! n / int(exp2(k)) % 2 where k in 0:31",
+    "ctz ffs": "popc((x & -x) - 1), for the 0s below the lowest 1",
+    "rotl rotate_left": "(x << k) | (x >> (32 - k)), of a uint32 and a k from 1 to 31",
+    "rotr rotate_right": "(x >> k) | (x << (32 - k)), of a uint32 and a k from 1 to 31",
     "sizeof": "x.0, for the number of elements of a vector",
     "erfi expi exp1 expint zeta digamma psi polygamma beta gammainc "
     "betainc jn yn jv k0 k1 airy sici i0e i1e ellipk": "there is no such function; the built-in "

@@ -109,10 +109,10 @@ def unknown_function(expr: ast.Apply, scope: NameScope) -> NoReturn:
     count = len(expr.args)
     functions = [
         known
-        for known in (*builtins.BUILTINS, *builtins.ALIASES)
+        for known in (*builtins.FUNCTIONS, *builtins.ALIASES)
         if (found := builtins.lookup(known)) is not None and found.arity == count
     ]
-    functions += (*MIN_MAX, PAD) if count == 2 else ()
+    functions += {1: (*builtins.REINTERPRETED,), 2: (*MIN_MAX, PAD)}.get(count, ())
     others = {*scope.defs, CONCAT} - {signature.name}
     tensors = [t for t in signature.tensors() if signature.ranks.get(t, count) == count]
     near = nearest(name, (*tensors, *functions, *others)) or closest(name, others)

@@ -165,6 +165,10 @@ def _apply(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: 
         if name == PAD:
             return r.pad_of(first, second, expr.span)
         return p.Binary(name, first, second, r.OPEN, span=expr.span)
+    if name in builtins.REINTERPRETED:
+        name_errors.check_count(expr, 1, scope)
+        operand = resolve(expr.args[0], scope, findings, in_subscript)
+        return p.Bits(operand, builtins.REINTERPRETED[name] or r.OPEN, span=expr.span)
     builtin = builtins.lookup(name)
     if builtin is None:
         name_errors.unknown_function(expr, scope)

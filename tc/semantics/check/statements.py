@@ -147,7 +147,7 @@ def _bound(
                 _index_in_bound(name, node.span, variable, said, scope, name in indices_used)
             case p.Read(tensor=tensor):
                 _check_scalar(node, tensors[tensor])
-            case p.Call() | p.Select(padded=True):
+            case p.Call() | p.Bits() | p.Select(padded=True):
                 _no_size_expression(
                     node.span, "no other functions", "pass the value as an input: int n"
                 )

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tc.builtins.operators import ON_BITS
 from tc.semantics import program as p
 from tc.semantics.affine import MAX_PIECES, pieces
 from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
@@ -249,6 +250,10 @@ class _Derivation:
                 if sign_of(to_poly(right, self._symbols(expr.span)), self._symbols(expr.span)) <= 0:
                     raise NoDerivation
                 return self._are_affine(p.children(expr))
+            case p.Binary(op=op) if op in ON_BITS:
+                if p.index_names(expr):
+                    return False
+                raise NoDerivation
             case p.Unary() | p.Binary():
                 return not expr.dtype.is_float and self._are_affine(p.children(expr))
             case p.Convert(operand=operand) if expr.dtype.is_integer:

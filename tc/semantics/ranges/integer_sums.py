@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tc.affine import intervals
 from tc.affine.intervals import Box, is_empty
+from tc.builtins import BIT_FUNCTIONS
 from tc.dtypes import BOOL, INT64, SPELLINGS, DType, limits
 from tc.semantics import affine
 from tc.semantics import program as p
@@ -57,6 +58,8 @@ def interval_of(expr: p.Expr, known: KnownSizes, box: Box[str]) -> IndexInterval
             return _in_type(-a.high, -a.low, dtype, a.clean)
         case p.Binary(op=op, left=left, right=right, dtype=dtype):
             a, b = interval_of(left, known, box), interval_of(right, known, box)
+            if op == "<<" and not b.within(0, dtype.bits):
+                return _anything(dtype)
             found = intervals.operation(op, (a.low, a.high), (b.low, b.high))
             return _in_type(*found, dtype, a.clean and b.clean) if found else _anything(dtype)
         case p.Select(condition=condition, then=then, otherwise=otherwise):
@@ -77,7 +80,10 @@ def interval_of(expr: p.Expr, known: KnownSizes, box: Box[str]) -> IndexInterval
             a = interval_of(operand, known, box)
             low = 0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high))
             return _in_type(low, max(abs(a.low), abs(a.high)), dtype, a.clean)
-        case p.Call() | p.Convert():
+        case p.Call(function=function, dtype=dtype) if function in BIT_FUNCTIONS:
+            clean = _are_clean(p.children(expr), known, box)
+            return IndexInterval(0, dtype.bits, clean)
+        case p.Call() | p.Convert() | p.Bits():
             return _anything(expr.dtype)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
+from tc.builtins import name_of_bits
+from tc.builtins.operators import bracketed
+from tc.frontend.tokens import PRECEDENCE, PREFIX_PRECEDENCE, TERNARY_PRECEDENCE
 from tc.semantics import program as p
 
-_TERNARY = LEVEL["?:"]
+_TERNARY, _UNARY, _ATOM = TERNARY_PRECEDENCE, PREFIX_PRECEDENCE, PREFIX_PRECEDENCE + 1
 
 
 def to_text(expr: p.Expr, *, compact: bool = False) -> str:
@@ -28,11 +30,11 @@ def _text(expr: p.Expr, least: int, gap: str) -> str:
     def inside(node: p.Expr, binding: int = _TERNARY) -> str:
         return _text(node, binding, gap)
 
-    binding = ATOM_LEVEL
+    binding = _ATOM
     match expr:
         case p.Literal(value=value):
             text = str(int(value)) if isinstance(value, int) else repr(value)
-            binding = UNARY_LEVEL if text.startswith("-") else ATOM_LEVEL
+            binding = _UNARY if text.startswith("-") else _ATOM
         case p.Size(name=name) | p.Index(name=name):
             text = name
         case p.Extent(tensor=tensor, axis=axis):
@@ -41,16 +43,16 @@ def _text(expr: p.Expr, least: int, gap: str) -> str:
             listed = ", ".join(map(inside, subscripts))
             text = f"{tensor}({listed})" if subscripts else tensor
         case p.Unary(op=op, operand=operand):
-            text, binding = op + inside(operand, UNARY_LEVEL), UNARY_LEVEL
+            text, binding = op + inside(operand, _UNARY), _UNARY
         case p.Binary(op=("min" | "max") as op, left=left, right=right):
             text = f"{op}({inside(left)}, {inside(right)})"
         case p.Binary(op=op, left=left, right=right) | p.Compare(op=op, left=left, right=right):
-            binding = LEVEL[op]
+            binding = PRECEDENCE[op]
             text = f"{inside(left, binding)}{gap}{op}{gap}{inside(right, binding + 1)}"
         case p.Logical(op="!", operands=(operand,)):
-            text, binding = "!" + inside(operand, UNARY_LEVEL), UNARY_LEVEL
+            text, binding = "!" + inside(operand, _UNARY), _UNARY
         case p.Logical(op=op, operands=operands):
-            binding = LEVEL[op]
+            binding = PRECEDENCE[op]
             parts = [inside(operands[0], binding), *(inside(o, binding + 1) for o in operands[1:])]
             text = f"{gap}{op}{gap}".join(parts)
         case p.Select(condition=condition, then=then, otherwise=otherwise):
@@ -62,4 +64,6 @@ def _text(expr: p.Expr, least: int, gap: str) -> str:
             if not written:
                 return _text(operand, least, gap)
             text = f"{dtype}({inside(operand)})"
+        case p.Bits(operand=operand, dtype=dtype):
+            text = f"{name_of_bits(dtype)}({inside(operand)})"
     return bracketed((text, binding), least)

@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from tc.builtins import BUILTINS, identity
-from tc.builtins.operators import COMPARISONS, UFUNCS
+from tc.builtins import FUNCTIONS, identity
+from tc.builtins.operators import COMPARISONS, SHIFTS, UFUNCS, shifted_arrays
 from tc.dtypes import BOOL, Array, DType
 from tc.semantics.reference.instance_blocks import Pick
 
@@ -49,6 +49,10 @@ class Arithmetic(Protocol[V, A]):
     def call(self, function: str, args: Sequence[V], dtype: DType, /) -> V: ...
 
     def convert(self, operand: V, source: DType, target: DType, /) -> V: ...
+
+    def bits(self, operand: V, target: DType, is_given: bool, /) -> V:
+        """The bits of values as another type; `is_given`: they are elements of an input, or a
+        literal, which nothing has computed."""
 
     def start(self, op: str, value: V | None, shape: Sequence[int], dtype: DType, /) -> A:
         """A reduction that begins at a value, or at the operator's identity (None)."""
@@ -98,6 +102,8 @@ class Plain:
         if op in ("/", "%") and not dtype.is_float:
             divisor = np.where(right == 0, np.ones((), right.dtype), right)
             return (np.floor_divide if op == "/" else np.remainder)(left, divisor)
+        if op in SHIFTS:
+            return np.asarray(shifted_arrays(op, left, right))
         return np.asarray(UFUNCS[op](left, right))
 
     def compare(self, op: str, left: Array, right: Array) -> Array:
@@ -110,12 +116,16 @@ class Plain:
         return np.where(condition, then, otherwise)
 
     def call(self, function: str, args: Sequence[Array], _dtype: DType) -> Array:
-        return np.asarray(BUILTINS[function].numpy(*args))
+        return np.asarray(FUNCTIONS[function].numpy(*args))
 
     def convert(self, operand: Array, _source: DType, target: DType) -> Array:
         if target == BOOL:
             return np.not_equal(operand, 0)
         return operand.astype(target.numpy)
+
+    def bits(self, operand: Array, target: DType, _is_given: bool) -> Array:
+        viewed = np.ascontiguousarray(operand).view(target.numpy)
+        return np.asarray(viewed.reshape(operand.shape))
 
     def start(
         self, op: str, value: Array | None, shape: Sequence[int], dtype: DType

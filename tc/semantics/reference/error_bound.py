@@ -97,6 +97,7 @@ class Bounded:
     select = staticmethod(uncertain.select)
     call = staticmethod(uncertain_operators.call)
     convert = staticmethod(uncertain.convert)
+    bits = staticmethod(uncertain_operators.bits)
     start = staticmethod(uncertain_reductions.start)
     accumulate = staticmethod(uncertain_reductions.accumulate)
     redistribute = staticmethod(uncertain_reductions.redistribute)

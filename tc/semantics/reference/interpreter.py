@@ -120,8 +120,17 @@ def evaluate(expr: p.Expr, evaluation: BlockEvaluation[V, A], active: Array | No
             return arithmetic.call(function, values, dtype)
         case p.Convert(operand=operand, dtype=dtype):
             return arithmetic.convert(evaluate(operand, evaluation, active), operand.dtype, dtype)
+        case p.Bits(operand=operand, dtype=dtype):
+            is_given = _is_given(operand, evaluation.shaped)
+            return arithmetic.bits(evaluate(operand, evaluation, active), dtype, is_given)
         case _:
             _unknown(expr)
+
+
+def _is_given(expr: p.Expr, shaped: ShapedProgram) -> bool:
+    """Whether a value is an element of an input, or a literal."""
+    is_input = isinstance(expr, p.Read) and expr.tensor in shaped.program.inputs
+    return is_input or isinstance(expr, p.Literal)
 
 
 def _index_values(index: p.Index, block: InstanceBlock) -> Array:

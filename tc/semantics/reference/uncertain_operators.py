@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from tc.builtins import BUILTINS
+from tc.builtins import BIT_FUNCTIONS, BUILTINS
+from tc.builtins.operators import ON_BITS
 from tc.dtypes import FLOAT32, FLOAT64, Array, DType
 from tc.semantics.reference import uncertain
 from tc.semantics.reference.arithmetic import PLAIN
@@ -38,6 +39,8 @@ def binary(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> Uncertai
     grid = _grid(op, left, right, dtype)
     if op in ("min", "max"):
         return Uncertain(value, _extremum_error(op, left, right, value), grid)
+    if op in ON_BITS:
+        return Uncertain(value, _bits_error(left, right, dtype), grid)
     if not dtype.is_float:
         return Uncertain(value, _integer_error(op, left, right, value, dtype), grid)
     if grid is not None:
@@ -65,6 +68,8 @@ def _grid(op: str, left: Uncertain, right: Uncertain, dtype: DType) -> DyadicGri
         return None
     if op in ("min", "max"):
         return uncertain.joined(a, b)
+    if op in ON_BITS:
+        return DyadicGrid(0, 2.0**dtype.bits)
     if not (left.is_exact and right.is_exact):
         return None
     grid: DyadicGrid | None
@@ -211,6 +216,14 @@ def _integer_error(op: str, left: Uncertain, right: Uncertain, value: Array, dty
     return uncertain.within_integers(value, spread, dtype)
 
 
+def _bits_error(left: Uncertain, right: Uncertain, dtype: DType) -> Array:
+    """0 for exact operands; others may have any other bits."""
+    if left.is_exact and right.is_exact:
+        return ZERO
+    moved = (left.error > 0) | (right.error > 0)
+    return np.where(moved, 1.0 if dtype.kind == "bool" else np.inf, 0.0)
+
+
 def _integer_division_error(op: str, left: Uncertain, right: Uncertain) -> Array:
     is_zero = right.value == 0
     if left.is_exact and right.is_exact:
@@ -240,6 +253,17 @@ def _extremum_error(op: str, left: Uncertain, right: Uncertain, value: Array) ->
     return error
 
 
+def bits(operand: Uncertain, target: DType, is_given: bool) -> Uncertain:
+    """The bits of a value. They may be any where the value is not exact, and, but where the value
+    is given, also those of NaN and of a 0, whose sign no error tells."""
+    value = PLAIN.bits(operand.value, target, is_given)
+    unsure = np.asarray(operand.error > 0)
+    if not target.is_float and not is_given:
+        unsure = unsure | np.isnan(operand.value) | (operand.value == 0)
+    grid = None if target.is_float else DyadicGrid(0, 2.0**target.bits)
+    return Uncertain(value, np.where(unsure, np.inf, 0.0) if unsure.any() else ZERO, grid)
+
+
 # --- functions ----------------------------------------------------------------------------------
 
 
@@ -248,6 +272,9 @@ def call(function: str, args: Sequence[Uncertain], dtype: DType) -> Uncertain:
     the last place for the interpreter's and the backend's library."""
     value = PLAIN.call(function, [arg.value for arg in args], dtype)
     grid = _function_grid(function, args, value)
+    if function in BIT_FUNCTIONS:
+        unsure = np.where(args[0].error > 0, float(dtype.bits), 0.0)
+        return Uncertain(value, unsure if unsure.any() else ZERO, DyadicGrid(0, dtype.bits))
     if not dtype.is_float:  # abs
         return Uncertain(value, uncertain.within_integers(value, args[0].error, dtype), grid)
     exact = all(arg.is_exact for arg in args)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tc.builtins.operators import BITWISE
 from tc.dtypes import FLOAT32, Array, DType
 from tc.semantics.reference import uncertain
 from tc.semantics.reference.arithmetic import PLAIN, reduce_block
@@ -76,7 +77,7 @@ def start(op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType) 
     """A reduction that has taken in one value, or no value yet (`value` None)."""
     _, total = PLAIN.start(op, None, shape, dtype)
     zeros = np.zeros(())
-    neutral = DyadicGrid(0, 1.0 if op == "*" else 0.0)
+    neutral = DyadicGrid(0, {"*": 1.0, "&": 2.0**dtype.bits}.get(op, 0.0))
     begun = Reduction(
         op, dtype, total, 0, neutral, ZERO, np.zeros((), np.int8), zeros, zeros, np.ones(())
     )
@@ -99,6 +100,9 @@ def accumulate(reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> R
     def reduced(how: str, array: Array) -> Array:
         return reduce_block(how, array, shape, kept)
 
+    if op in BITWISE:
+        unsure = np.where(term.error > 0, np.inf, 0.0)
+        return replace(reduction, error=np.maximum(reduction.error, reduced("max", unsure)))
     if op in ("min", "max"):
         if not term.is_exact:
             error = np.maximum(reduction.error, reduced("max", term.error))
@@ -227,6 +231,8 @@ def _grid(reduction: Reduction, term: Uncertain, count: int) -> DyadicGrid | Non
     if reduction.grid is None or term.grid is None or not term.is_exact:
         return None
     match reduction.op:
+        case "&" | "|" | "^":
+            return DyadicGrid(0, 2.0**reduction.dtype.bits)
         case "+":
             magnitude = reduction.grid.magnitude + count * term.grid.magnitude
             grid = DyadicGrid(min(reduction.grid.exponent, term.grid.exponent), magnitude)
@@ -309,7 +315,7 @@ def _integer_error(reduction: Reduction) -> Array:
     """Integers are exact unless a term is not, such as a condition that may flip."""
     if reduction.error is ZERO:
         return ZERO
-    if reduction.op == "*":
+    if reduction.op == "*" or (reduction.op in BITWISE and reduction.dtype.kind != "bool"):
         return np.where(reduction.error > 0, np.inf, 0.0)
     if reduction.dtype.kind == "bool":
         return np.where(reduction.error > 0, 1.0, 0.0)

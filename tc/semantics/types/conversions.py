@@ -11,11 +11,14 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from tc.builtins import BIT_FUNCTIONS
+from tc.builtins.operators import ON_BITS, SHIFTS
 from tc.dtypes import (
     BOOL,
     DTYPES,
     FLOAT32,
     FLOAT64,
+    INT32,
     INT64,
     DType,
     Type,
@@ -30,6 +33,7 @@ from tc.errors import CheckError
 from tc.semantics import program as p
 from tc.semantics.resolved import is_use
 from tc.semantics.suggest import one_line
+from tc.semantics.types import bits
 from tc.semantics.types.type_inference import Constants, Memo, constant, type_of
 from tc.source import Span
 
@@ -298,8 +302,10 @@ def lower_to(expr: p.Expr, want: Type, mode: Mode, cx: LoweringContext) -> p.Exp
         return convert(lower(expr, mode, cx), want.computed)
     value = folded(expr, cx)
     if value is not None:
-        return literal(value, want, expr.span, mode)
+        return literal(_as_met(value, want, expr), want, expr.span, mode)
     match expr:
+        case p.Binary(op="<<", left=left) if want.is_integer and _fits(left, want, cx):
+            return _shift(expr, want, mode, cx)
         case p.Select(padded=False):
             return p.Select(
                 condition(expr.condition, mode, cx),
@@ -354,6 +360,8 @@ def lower(expr: p.Expr, mode: Mode, cx: LoweringContext) -> p.Expr:
         constant = folded(expr, cx)
         if constant is not None:
             return literal(constant, own_dtype(found, mode), span, mode)
+    if bits.is_of_bits(expr):
+        return _of_bits(expr, mode, cx)  # type: ignore[arg-type]  # a Binary or Unary
     match expr:
         case p.Literal(value=value):
             return literal(value, own_dtype(found, mode), span, mode)
@@ -365,6 +373,10 @@ def lower(expr: p.Expr, mode: Mode, cx: LoweringContext) -> p.Expr:
             return p.Index(name, span=span)
         case p.Binary():
             return _binary(expr, mode, cx)
+        case p.Call(function=function) if function in BIT_FUNCTIONS:
+            return _of_integer(expr, mode, cx)
+        case p.Bits():
+            return _bits(expr, mode, cx)
         case p.Call():
             args = []
             for arg in expr.args:
@@ -436,6 +448,100 @@ def _binary(expr: p.Binary, mode: Mode, cx: LoweringContext) -> p.Expr:
     right = lower_to(expr.right, found, mode, cx)
     divides = expr.op in ("/", "%") and dtype.is_integer
     return p.Binary(expr.op, left, right, dtype, next(cx.sites) if divides else -1, span=expr.span)
+
+
+def _as_met(value: int | float, dtype: DType, expr: p.Expr) -> int | float:
+    """The value of literals in the type that they meet: `~` gives the bits of that type (Y11)."""
+    if not isinstance(value, int) or value >= 0 or dtype.kind != "uint":
+        return value
+    return bits.as_unsigned(value, dtype, complemented=bits.complements(expr))
+
+
+def _fits(expr: p.Expr, dtype: DType, cx: LoweringContext) -> bool:
+    """Whether an expression is of literals alone, and a type holds its value."""
+    value = folded(expr, cx)
+    return isinstance(value, int) and fits(value, dtype)
+
+
+def _of_bits(expr: p.Binary | p.Unary, mode: Mode, cx: LoweringContext) -> p.Expr:
+    """An operator on bits (Y11): `~x` is `x ^ -1`, and of bools `&` is `min` and `|` is `max`."""
+    types = tuple(map(cx.type, p.children(expr)))
+    count = folded(p.children(expr)[-1], cx)
+    found, span = cx.type(expr), expr.span
+    dtype = own_dtype(found, mode)
+    bits.check_operator(expr, types, count, dtype)
+    if isinstance(expr, p.Unary):
+        operand = lower_to(expr.operand, found, mode, cx)
+        ones = p.Literal(wrap(-1, dtype), dtype, span=span)
+        return p.Binary("^", operand, ones, dtype, span=span)
+    if mode.index and (other := bits.arithmetic_of(expr.op, count)) is not None:
+        op, number = other
+        site = -1 if op == "*" else next(cx.sites)
+        by = p.Literal(number, dtype, span=expr.right.span)
+        return p.Binary(op, lower_to(expr.left, found, mode, cx), by, dtype, site, span=span)
+    if expr.op in SHIFTS:
+        return _shift(expr, found, mode, cx)
+    if not mode.index:
+        warn_of_mix(types[0], types[1], expr.op, span, cx)
+    left, right = lower_to(expr.left, found, mode, cx), lower_to(expr.right, found, mode, cx)
+    if found != BOOL:
+        return p.Binary(expr.op, left, right, dtype, span=span)
+    if expr.op == "^":
+        return p.Compare("!=", left, right, span=span)
+    return p.Binary(_OF_BOOLS[expr.op], left, right, BOOL, span=span)
+
+
+_OF_BOOLS = {"&": "min", "|": "max"}
+"""The operators on bits of bools, by those that are the same of 0 and 1."""
+
+
+def _shift(expr: p.Binary, want: Type, mode: Mode, cx: LoweringContext) -> p.Expr:
+    """A shift in the type of its left side, or in `want`, which a weak one takes."""
+    types = cx.type(expr.left), cx.type(expr.right)
+    count = folded(expr.right, cx)
+    bits.check_operator(expr, types, count, own_dtype(types[0], mode))
+    dtype = own_dtype(want, mode)
+    left = lower_to(expr.left, want, mode, cx)
+    if isinstance(count, int):
+        right: p.Expr = p.Literal(count, dtype, span=expr.right.span)
+    else:
+        right = lower_to(expr.right, types[1], mode, cx)
+    return p.Binary(expr.op, left, right, dtype, span=expr.span)
+
+
+def _of_integer(expr: p.Call, mode: Mode, cx: LoweringContext) -> p.Expr:
+    """`popc` and `clz`, of the bits of their argument's type also in subscripts, as int32 (Y12)."""
+    (arg,) = expr.args
+    found = cx.type(arg)
+    bits.check_function(expr, found)
+    value = folded(arg, cx)
+    dtype = found if isinstance(found, DType) else INT32
+    if isinstance(value, int) and not fits(value, INT32):
+        dtype = INT64
+    counted = p.Call(expr.function, (lower_to(arg, dtype, VALUE, cx),), dtype, span=expr.span)
+    return convert(convert(counted, INT32), own_dtype(INT32, mode))
+
+
+def _bits(expr: p.Bits, mode: Mode, cx: LoweringContext) -> p.Expr:
+    """The bits of a value, or the float that has some bits (Y12)."""
+    found, want = cx.type(expr.operand), cx.type(expr)
+    bits.check_bits(expr, found)
+    assert isinstance(want, DType)
+    if want.is_float:
+        source = found if isinstance(found, DType) else want.unsigned
+    else:
+        source = found if isinstance(found, DType) else FLOAT32
+    operand = lower_to(expr.operand, source, VALUE, cx)
+    if source.is_storage:
+        operand = _as_stored(operand, source)
+    return convert(p.Bits(operand, want, span=expr.span), own_dtype(want, mode))
+
+
+def _as_stored(operand: p.Expr, dtype: DType) -> p.Expr:
+    """A value of a type of storage, computed in float32, as that type has it."""
+    if isinstance(operand, p.Convert) and operand.operand.dtype == dtype:
+        return operand.operand
+    return p.Convert(operand, dtype, span=operand.span)
 
 
 def _compare(expr: p.Compare, mode: Mode, cx: LoweringContext) -> p.Expr:
@@ -563,6 +669,12 @@ def _degree(expr: p.Expr, scalars: Container[str], memo: dict[int, int | None]) 
                 memo[id(value)] = _degree(value, scalars, memo)
             return memo[id(value)]
         case p.Convert(dtype=dtype) if not dtype.is_integer:
+            return None
+        case p.Binary(op=op, left=left, right=right) if op in ON_BITS:
+            number = right.value if isinstance(right, p.Literal) else None
+            same = bits.arithmetic_of(op, number) is not None
+            return _degree(left, scalars, memo) if same else None
+        case p.Unary(op=bits.COMPLEMENT) | p.Bits():
             return None
         case p.Literal() | p.Call() | p.Select(padded=True):
             return None

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tc.builtins import BUILTINS
-from tc.builtins.operators import ARITHMETIC
+from tc.builtins import BIT_FUNCTIONS, BUILTINS
+from tc.builtins.operators import ARITHMETIC, BITWISE, ON_BITS, SHIFTS
 from tc.dtypes import BOOL, FLOAT32, INT32, INT64, DType, Type, Weak, fits, join, promote
 from tc.errors import CheckError, Notes
 from tc.semantics import program as p
 from tc.semantics import resolved as r
 from tc.semantics.suggest import element, indices
+from tc.semantics.types.bits import COMPLEMENT, type_of_bits
 
 Constants: TypeAlias = MutableMapping[int, int | float | None]
 """Values of nodes by identity."""
@@ -58,7 +59,7 @@ def integer_literals(expr: p.Expr) -> Iterator[int]:
         match node:
             case p.Select(then=then, otherwise=otherwise):
                 stack += [then, otherwise]
-            case p.Convert() | p.Read() | p.Compare() | p.Logical():
+            case p.Convert() | p.Read() | p.Compare() | p.Logical() | p.Bits():
                 pass
             case _:
                 stack += p.children(node)
@@ -68,6 +69,8 @@ def _value(expr: p.Unary | p.Binary, memo: Constants) -> int | float | None:
     match expr:
         case p.Unary(op=op, operand=operand):
             inner = constant(operand, memo)
+            if op == COMPLEMENT:
+                return ~inner if isinstance(inner, int) else None
             return -inner if inner is not None and op == "-" else inner
         case p.Binary(op=op, left=left, right=right):
             first = constant(left, memo)
@@ -76,6 +79,8 @@ def _value(expr: p.Unary | p.Binary, memo: Constants) -> int | float | None:
 
 
 def _fold(op: str, left: int | float, right: int | float) -> int | float | None:
+    if op in ON_BITS:
+        return _fold_bits(op, left, right)
     if isinstance(left, float) or isinstance(right, float):
         if abs(left) > MAX_DOUBLE or abs(right) > MAX_DOUBLE:
             return None
@@ -91,6 +96,16 @@ def _fold(op: str, left: int | float, right: int | float) -> int | float | None:
         else abs(result) < MAX_DOUBLE
     )
     return result if small else None
+
+
+def _fold_bits(op: str, left: int | float, right: int | float) -> int | None:
+    """None where the operation is an error, as a shift by too many bits is (Y11)."""
+    if not isinstance(left, int) or not isinstance(right, int):
+        return None
+    if op in SHIFTS and not 0 <= right < INT64.bits:
+        return None
+    result: int = ON_BITS[op](left, right)
+    return result if result.bit_length() <= MAX_INTEGER_BITS else None
 
 
 Memo = MutableMapping[int, Type | None]
@@ -187,6 +202,8 @@ def _type_of(expr: p.Expr, tensors: Mapping[str, Type | None], memo: Memo) -> Ty
             return expr.dtype
         case p.Unary() if r.is_use(expr):
             return types[0]
+        case p.Bits():
+            return type_of_bits(expr, types[0])
     parts = _parts(expr, types)
     known = [found for found in parts if found is not None]
     return _of_parts(expr, known) if len(known) == len(parts) else None
@@ -194,6 +211,8 @@ def _type_of(expr: p.Expr, tensors: Mapping[str, Type | None], memo: Memo) -> Ty
 
 def _parts(expr: p.Expr, operands: Sequence[Type | None]) -> Sequence[Type | None]:
     """Of the types of operands, those that the type of the expression follows from."""
+    if isinstance(expr, p.Binary) and expr.op in SHIFTS:
+        return operands[:1]
     return operands[1:] if isinstance(expr, p.Select) else operands
 
 
@@ -201,8 +220,11 @@ def _of_parts(expr: p.Expr, types: Sequence[Type]) -> Type:
     """What comes of several types; a function computes in a floating type, FLOAT32 for integers,
     but `abs` keeps its type (Y2)."""
     if not isinstance(expr, p.Call):
-        arithmetic = isinstance(expr, p.Unary | p.Binary) and expr.op not in ("min", "max")
+        joins = ("min", "max", *BITWISE)
+        arithmetic = isinstance(expr, p.Unary | p.Binary) and expr.op not in joins
         return (promote if arithmetic else join)(types[0], types[-1])
+    if expr.function in BIT_FUNCTIONS:
+        return INT32
     result = types[0]
     for found in types:
         result = promote(result, found)

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 
 from tc import builtins
-from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, fits
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT16, fits
 from tc.errors import CheckError, TCError
 from tc.frontend import ast
 from tc.frontend.parser import parse
 from tc.semantics.check.checker import check_all
 from tc.semantics.program import (
     Binary,
+    Bits,
     Call,
     Compare,
     Convert,
@@ -67,8 +68,10 @@ def assert_well_typed(expr: Expr, program: Program, statement: Statement | None)
             assert op == "-"
             assert operand.dtype == dtype not in (BOOL, FLOAT16)
         case Binary(op=op, left=left, right=right, dtype=dtype, site=site):
-            assert left.dtype == right.dtype == dtype != FLOAT16
+            assert left.dtype == dtype != FLOAT16
+            assert right.dtype == dtype or (op in ("<<", ">>") and right.dtype.is_integer)
             assert dtype != BOOL or op in ("min", "max")
+            assert dtype.is_integer or op not in ("&", "|", "^", "<<", ">>")
             assert (site >= 0) == (op in ("/", "%") and dtype.is_integer)
         case Compare(left=left, right=right, dtype=dtype):
             assert left.dtype == right.dtype != FLOAT16
@@ -81,18 +84,24 @@ def assert_well_typed(expr: Expr, program: Program, statement: Statement | None)
             assert condition.dtype == BOOL
             assert then.dtype == otherwise.dtype == dtype != FLOAT16
         case Call(function=function, args=args, dtype=dtype):
-            builtin = builtins.BUILTINS[function]
+            builtin = builtins.FUNCTIONS[function]
             assert len(args) == builtin.arity
             assert all(a.dtype == dtype for a in args)
-            assert dtype in (FLOAT32, FLOAT64) or builtin.rule == "keep"
+            of_floats = dtype in (FLOAT32, FLOAT64) and builtin.rule != "bits"
+            assert of_floats or (builtin.rule != "float" and not dtype.is_float)
         case Convert(operand=operand, dtype=dtype):
             assert operand.dtype != dtype
+        case Bits(operand=operand, dtype=dtype):
+            assert operand.dtype.bits == dtype.bits
+            assert {operand.dtype.kind, dtype.kind} in ({"float", "uint"}, {"float", "int"})
     for child in children(expr):
         # half appears only below its widening, and is rounded only by a cast
         if child.dtype == FLOAT16:
-            assert isinstance(expr, Convert)
-            assert expr.dtype == FLOAT32
-            assert isinstance(child, Read) or (isinstance(child, Convert) and child.written)
+            moves = isinstance(expr, Bits)
+            assert moves or isinstance(expr, Convert)
+            assert expr.dtype == (UINT16 if moves else FLOAT32)
+            is_cast = isinstance(child, Convert) and (child.written or moves)
+            assert isinstance(child, Read | Bits) or is_cast
 
 
 def expressions(statement: Statement) -> Iterator[Expr]:
@@ -132,7 +141,7 @@ def assert_contract(program: Program) -> None:
         assert len(statement.subscripts) == target.rank
         assert statement.variables[: len(statement.outer)] == statement.outer
         assert set(statement.variable_spans) == set(statement.variables)
-        assert statement.op in ("=", "+", "*", "min", "max")
+        assert statement.op in ("=", "+", "*", "min", "max", "&", "|", "^")
         if statement.op == "=":
             assert not statement.reduction
             assert not statement.init

@@ -184,6 +184,28 @@ def permuted(x: Array, y: Array, selector: Array) -> Array:
     return result.astype(np.uint32)
 
 
+def set_bits(x: Array) -> Array:
+    bits = np.unpackbits(np.atleast_1d(x)[:, None].view(np.uint8), axis=1)
+    return bits.sum(axis=1, dtype=np.uint32).reshape(np.shape(x))
+
+
+def leading_zeros(x: Array) -> Array:
+    words = [8 * x.dtype.itemsize - int(word).bit_length() for word in np.ravel(x)]
+    return np.uint32(words).reshape(np.shape(x))
+
+
+def funnel(*, left: bool) -> Computes:
+    """32 bits of the second word above the first, shifted by a count modulo 32 (shf)."""
+
+    def compute(low: Array, high: Array, count: Array) -> Array:
+        both = high.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64)
+        count = count.astype(np.uint64) & np.uint64(31)
+        moved = both << count >> np.uint64(32) if left else both >> count
+        return moved.astype(np.uint32)
+
+    return compute
+
+
 def dot_of_bytes(x: Array, y: Array, z: Array) -> Array:
     """A sum of four products (dp4a)."""
     kind = f"{z.dtype.kind}1"
@@ -233,6 +255,10 @@ SIGNATURES: Mapping[str, tuple[Computes, str, str]] = {
     "mad.lo": (lambda x, y, z: x * y + z, "t", "t t t"),
     "shl": (shifted(operator.lshift), "t", "t u32"),
     "shr": (shifted(operator.rshift), "t", "t u32"),
+    "shf.l": (funnel(left=True), "u32", "u32 u32 u32"),
+    "shf.r": (funnel(left=False), "u32", "u32 u32 u32"),
+    "popc": (set_bits, "u32", "t"),
+    "clz": (leading_zeros, "u32", "t"),
     "selp": (lambda x, y, p: np.where(p, x, y), "t", "t t pred"),
     "bfi": (inserted, "t", "t t u32 u32"),
     "prmt": (permuted, "u32", "u32 u32 u32"),
@@ -245,7 +271,7 @@ type and w the one that is twice as long."""
 _BOOLEAN: Mapping[str, Computes] = {name: BINARY[name] for name in ("and", "or", "xor")}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _KNOWN = {*TYPES, *WHOLE, *COMPARISONS, *_BOOLEAN, *_UNSIGNED} | set(
-    "rn rz rm rp lo hi wide approx full ftz sat NaN b32".split()  # noqa: SIM905
+    "rn rz rm rp lo hi wide approx full ftz sat NaN b32 l r wrap".split()  # noqa: SIM905
 )
 
 
