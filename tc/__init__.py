@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tc.api import Definitions, autotune, compile, define, emit, error_bound, explain, interpret
     from tc.backends.base import KernelText
     from tc.backends.registry import usable_names as backends
+    from tc.derivatives.generic import GenericFunction, written_out
     from tc.device import Device
     from tc.errors import (
         AccessError,
@@ -77,6 +78,7 @@ __all__ = [
     "Definitions",
     "Device",
     "Explanation",
+    "GenericFunction",
     "Gpu",
     "GpuOptions",
     "GradError",
@@ -110,6 +112,7 @@ __all__ = [
     "set_threads",
     "tuned",
     "vjp",
+    "written_out",
 ]
 
 _HOMES = {
@@ -124,6 +127,7 @@ _HOMES = {
         "interpret",
     ),
     "tc.backends.base": ("KernelText",),
+    "tc.derivatives.generic": ("GenericFunction", "written_out"),
     "tc.function": ("Compiled",),
     "tc.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "tc.device": ("Device",),

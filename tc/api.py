@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from tc.backends import registry
 from tc.backends.base import Backend, KernelText
+from tc.derivatives.generic import GenericFunction, bound_source, generic_function, generic_names
 from tc.device import Device
 from tc.errors import InputError, ends_at_caller
 from tc.explanation import Explanation, check_stage
@@ -65,7 +66,7 @@ def interpret(
     >>> tc.interpret("def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }", [a, x])
     array([ 3., 12.], dtype=float32)
     """
-    program = _program(src, entry)
+    program = _program(*_bound(src, entry, inputs, named))
     function = Compiled(program, "interpret", None, None)
     issue_warnings(program.warnings)
     return function._call(bind_call(function._signature, inputs, named), outputs)
@@ -97,7 +98,8 @@ def error_bound(
     >>> float(tc.error_bound("def sum(float(N) x) -> (s) { s +=! x(i) }", [x])) < 1e-1
     True
     """
-    program, chosen = _program(src, entry), options_from(options)
+    program = _program(*_bound(src, entry, inputs, named))
+    chosen = options_from(options)
     signature = signature_of(program)
     values = bind_call(signature, inputs, named)
     views, family, like, _ = read_inputs(signature, values)
@@ -128,7 +130,8 @@ def compile(
     options: Options | TunedOptions | None = None,
     check: bool | None = None,
 ) -> Compiled:
-    """A def of a text as a function of arrays.
+    """A def of a text as a function of arrays; of a def with type variables a `tc.GenericFunction`,
+    which has the methods of a `tc.Compiled`.
 
     `src` is the text, the `pathlib.Path` of a file with the text, or a `tc.Source`. The text is
     parsed and checked now, and compiled at the first call with new sizes. `check` says whether
@@ -149,7 +152,12 @@ def compile(
     >>> print(mm.infer(M=2, K=3, N=4)["C"])
     float32(2, 4)
     """
-    program = _program(src, entry)
+    source = given_source(src)
+    generic = generic_function(source, entry, backend, *_asked(options, check))
+    if generic is not None:
+        registry.get(backend)
+        return cast("Compiled", generic)
+    program = _program(source, entry)
     function = _function(program, backend, options, check)
     issue_warnings(program.warnings)
     return function
@@ -226,14 +234,18 @@ def define(
     >>> list(m), m.twice(np.ones(2, np.float32)), m["2sum"](np.ones(2, np.float32))
     (['twice', '2sum'], array([2., 2.], dtype=float32), array(4., dtype=float32))
     """
-    module = parse_source(given_source(src))
+    source = given_source(src)
+    module = parse_source(source)
     functions = {
         name: _function(program, backend, options, check)
         for name, program in check_defs(module).items()
     }
     warnings = [warning for function in functions.values() for warning in function.program.warnings]
     issue_warnings(dict.fromkeys(warnings))
-    return Definitions(functions)
+    found: dict[str, Any] = {d.name.text: functions.get(d.name.text) for d in module.defs}
+    for name in generic_names(source):
+        found[name] = GenericFunction(source, name, backend, *_asked(options, check))
+    return Definitions(found)
 
 
 class Tuned(NamedTuple):
@@ -299,6 +311,7 @@ def autotune(
             f"executor={executor!r}: it is an executor of concurrent.futures, or None",
             repair="executor=None",
         )
+    src, entry = _bound(src, entry, inputs_or_sizes, named)
     function = compile(src, entry=entry, backend=backend, options=options, check=check)
     found = registry.get(backend)
     if not isinstance(found, Backend):
@@ -363,6 +376,7 @@ def emit(
     found = registry.get(backend)
     if not isinstance(found, Backend):
         raise runs_text(backend)
+    src, entry = _bound(src, entry, inputs_or_sizes, named)
     stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device)
     issue_warnings((*stages.program.warnings, *stages.shaped.warnings))
     return stages.text
@@ -399,6 +413,7 @@ def explain(
      'kernel', 'estimate', 'source']
     """
     check_stage(stage)
+    src, entry = _bound(src, entry, inputs_or_sizes, named)
     found = registry.get(backend)
     if isinstance(found, Backend):
         check = found.checks_by_default if check is None else check
@@ -409,6 +424,13 @@ def explain(
     program = _program(src, entry)
     shaped = shape_program(program, _sizes(program, (inputs_or_sizes, named)))
     return Explanation(shaped, stage=stage)
+
+
+def _bound(
+    src: object, entry: str | None, inputs: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[Source, str | None]:
+    """The text that a call means, and the def: type variables are what the inputs bind (Y10)."""
+    return bound_source(given_source(src), entry, inputs, named)
 
 
 def _sizes(program: Program, given: _Given) -> CallSizes:
@@ -449,11 +471,19 @@ def _checked(text: str, name: str, origin: Origin | None, entry: str | None) -> 
     return check_module(parse_source(Source(text, name, origin)), entry)
 
 
-def _function(
-    program: Program, backend: str, options: Options | TunedOptions | None, check: bool | None
-) -> Compiled:
+def _asked(
+    options: Options | TunedOptions | None, check: bool | None
+) -> tuple[Options, bool | None, TunedOptions | None]:
+    """The options and the check that a caller asks for, and where tuned options come from."""
     if check is not None and not isinstance(check, bool | np.bool_):
         raise InputError(f"check={check!r}: it is True, False or None", repair="check=True")
     if isinstance(options, TunedOptions):
-        return Compiled(program, backend, options.options, check, options)
-    return Compiled(program, backend, options_from(options), check)
+        return options.options, check, options
+    return options_from(options), check, None
+
+
+def _function(
+    program: Program, backend: str, options: Options | TunedOptions | None, check: bool | None
+) -> Compiled:
+    own, asked, tuned = _asked(options, check)
+    return Compiled(program, backend, own, asked, tuned)

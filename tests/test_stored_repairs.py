@@ -23,6 +23,7 @@ Arrays = dict[str, np.ndarray]
 MAX_PASTES = 4
 SIZES = (6, 4, 3, 5)
 VALUES = {"f": (0.5, -1.5, 2.0, -0.25, 1.5, 3.0, 0.75), "i": (1, -2, 0, 3, 2, -1), "u": (1, 0, 3)}
+VALUES["b"] = (True, False, True, True, False)
 
 
 STORED = {path.stem: refusal_of(run, path) for path in sorted(ERRORS.glob("*.tc"))}

@@ -4,7 +4,7 @@ Trees are immutable. Spans do not take part in comparison, so a printed and pars
 equals the first one.
 
     Module  ::= Def*
-    Def     ::= def NAME(Param*) -> (Return*) { Stmt* }
+    Def     ::= def NAME [< Variable* >] (Param*) -> (Return*) { Stmt* }
     Stmt    ::= Comprehension | CallStatement
     Clause  ::= RangeClause | Binding | Exists
     Expr    ::= Number | Name | Dim | Apply | Cast | Unary | Binary | Conditional
@@ -203,11 +203,24 @@ class Return(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class TypeVariable(Node):
+    """`T: half | float` of a def's head (T6); `bound` has the spellings as written, and is empty
+    where any type will do. Types and casts that name a variable have it as their spelling."""
+
+    name: Name
+    bound: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Def(Node):
+    """`variables` are the type variables; `variables_span` is their list with its brackets."""
+
     name: Name
     params: tuple[Param, ...]
     returns: tuple[Return, ...]
     body: tuple[Statement, ...]
+    variables: tuple[TypeVariable, ...] = ()
+    variables_span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

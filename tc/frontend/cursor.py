@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
 from tc.frontend.ast import Expr, Name, TensorType
 from tc.frontend.lexer import scan
@@ -40,6 +41,8 @@ class Cursor(TokenCursor):
         super().__init__(source, found or scan(source))
         self.names = DeclaredNames({}, frozenset())
         """The names that the current def declares."""
+        self.variables: frozenset[str] = frozenset()
+        """The type variables of the current def (T6)."""
         self.targets: tuple[Token, ...] = ()
         """The names in the current def that are assigned to, with or without subscripts."""
         self.statement: tuple[int, Token] | None = None
@@ -52,6 +55,12 @@ class Cursor(TokenCursor):
             raise self.no_name(what)
         token = self.step()
         return Name(token.text, span=self.span(token.start, token.end))
+
+    def is_type(self, token: Token) -> bool:
+        """Whether a token is the name of a type, or a type variable of the current def."""
+        if token.kind is Kind.KEYWORD:
+            return token.text in SPELLINGS
+        return token.kind is Kind.NAME and token.text in self.variables
 
     def is_foreign(self) -> bool:
         token = self.token

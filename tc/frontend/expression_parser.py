@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
 from tc.frontend import foreign
 from tc.frontend.ast import Apply, Binary, Cast, Conditional, Dim, Expr, Name, Number, Unary
@@ -38,10 +37,10 @@ class _Expressions(OperatorParser[Cursor, Expr]):
             cursor.step()
             span = cursor.span_of(token)
             return _leaf(Number(token.text, number_value(token.text), span=span))
+        if cursor.is_type(token):
+            return _cast(cursor, nesting)
         if token.kind is Kind.NAME:
             return _named(cursor, nesting)
-        if token.kind is Kind.KEYWORD and token.text in SPELLINGS:
-            return _cast(cursor, nesting)
         if token.kind is Kind.SIGN and token.text == "(":
             cursor.step()
             inner = parse_part(cursor, _nested(cursor, nesting))

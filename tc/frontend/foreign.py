@@ -63,8 +63,10 @@ def kind_of(expr: ast.Expr, names: DeclaredNames) -> str | None:
 _KEEPING = frozenset(("min", "max", "pad"))
 
 
-def _kind_of_type(spelling: str) -> str:
-    found = SPELLINGS[spelling]
+def _kind_of_type(spelling: str) -> str | None:
+    found = SPELLINGS.get(spelling)
+    if found is None:  # a type variable
+        return None
     return "float" if found.is_float else "int" if found.is_integer else "bool"
 
 

@@ -69,13 +69,27 @@ def _definition(definition: Def, pieces: Sequence[Piece]) -> list[str]:
 
 
 def _header(pieces: Sequence[Piece]) -> list[str]:
-    laid = _spaced(pieces, ())
+    laid = _spaced_header(pieces)
     arrow_rank = _rank(1, -2)
     laid = [replace(p, rank=arrow_rank) if p.token.text == "->" else p for p in laid]
     alignment = len("def ") + len(pieces[1].token.text) + 1
     if alignment > MAX_ALIGNMENT_COLUMNS:
         alignment = CONTINUATION_INDENT_COLUMNS
     return wrapped([laid], 0, alignment)
+
+
+def _spaced_header(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces of a header; type variables stand as in `f<T: half | float, U>(` (T6)."""
+    if len(pieces) < 3 or pieces[2].token.text != "<":
+        return _spaced(pieces, ())
+    end = next(i for i, piece in enumerate(pieces) if piece.token.text == ">" and i > 2)
+    laid = _spaced([*pieces[:2], *pieces[end + 1 :]], ())
+    listed = []
+    for before, piece in pairwise(pieces[1 : end + 1]):
+        space = before.token.text in (",", ":", "|") or piece.token.text == "|"
+        rank = _rank_after(before.token, 1) if space else None
+        listed.append(replace(piece, space=space, rank=rank))
+    return [*laid[:2], *listed, *laid[2:]]
 
 
 def _statement(statement: Statement, pieces: Sequence[Piece]) -> list[str]:

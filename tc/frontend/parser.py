@@ -1,9 +1,11 @@
 """From tokens to the syntax tree: recursive descent over defs and statements (rules T1 to T5).
 
 module    ::= def+
-def       ::= 'def' NAME '(' params ')' '->' '(' returns ')' '{' statement* '}'
+def       ::= 'def' NAME ['<' variable,+ '>'] '(' params ')' '->' '(' returns ')'
+              '{' statement* '}'
+variable  ::= NAME [':' TYPE ('|' TYPE)*]
 param     ::= type NAME              return ::= [type] NAME
-type      ::= TYPE ['(' (NAME | NUMBER),* ')']
+type      ::= (TYPE | NAME) ['(' (NAME | NUMBER),* ')']
 statement ::= NAME ['(' NAME,* ')'] operator expression trailer*
             | NAME ',' NAME,+ '=' NAME '(' expression,* ')'
             | '(' NAME,+ ')' '=' NAME '(' expression,* ')'
@@ -27,7 +29,7 @@ from tc.frontend.left_sides import left_side
 from tc.frontend.rejections import reject_brackets
 from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written
 from tc.frontend.scanning import Scan
-from tc.frontend.signatures import parse_params, parse_returns
+from tc.frontend.signatures import no_variables, parse_params, parse_returns, parse_variables
 from tc.frontend.token_cursor import describe
 from tc.frontend.tokens import ASSIGNMENTS, FOREIGN, REDUCTION_SIGNS, Kind, Token
 from tc.frontend.trailers import parse_trailers
@@ -64,6 +66,15 @@ def _definition(cursor: Cursor, follows: bool) -> ast.Def:
         raise cursor.unexpected("'def'", idiom=_AROUND)
     start = cursor.step().start
     name = cursor.name("a def")
+    cursor.variables, listed = frozenset(), None
+    variables: tuple[ast.TypeVariable, ...] = ()
+    if cursor.at("<>"):
+        raise no_variables(cursor, name)
+    if cursor.at("<"):
+        begin = cursor.token.start
+        variables = parse_variables(cursor, name)
+        cursor.variables = frozenset(variable.name.text for variable in variables)
+        listed = cursor.span(begin, cursor.previous_end)
     params = parse_params(cursor, name)
     returns = parse_returns(cursor, name)
     cursor.targets = tuple(_targets(cursor))
@@ -77,7 +88,8 @@ def _definition(cursor: Cursor, follows: bool) -> ast.Def:
             raise _not_closed(cursor, name, opening)
         body.append(_statement(cursor))
     end = cursor.step().end
-    return ast.Def(name, params, returns, tuple(body), span=cursor.span(start, end))
+    span = cursor.span(start, end)
+    return ast.Def(name, params, returns, tuple(body), variables, listed, span=span)
 
 
 def _targets(cursor: Cursor) -> Iterator[Token]:

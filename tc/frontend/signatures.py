@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
-from tc.frontend.ast import Name, Number, Param, Return, TensorType
+from tc.frontend.ast import Name, Number, Param, Return, TensorType, TypeVariable
 from tc.frontend.constructs import dims_behind, name_before_type
 from tc.frontend.cursor import Cursor
 from tc.frontend.lexer import number_value
@@ -44,6 +44,66 @@ _NO_TYPES = {
     "void": "def f(float(N) A) -> (C) { C(i) = A(i) }",
 }
 """Names of other languages that are no element types, with the repairs that replace them."""
+
+
+def parse_variables(cursor: Cursor, name: Name) -> tuple[TypeVariable, ...]:
+    """`<T: half | float, U>`, from its `<` on (T6)."""
+    opening = cursor.step()
+    found: list[TypeVariable] = []
+    while not cursor.at(">") or found:
+        variable = _variable(cursor)
+        first = next((v for v in found if v.name.text == variable.name.text), None)
+        if first is not None:
+            raise cursor.error(
+                f"'{first.name.text}' is declared twice among the type variables of '{name.text}'",
+                rule="T6",
+                span=variable.name.span,
+                repair="give one of them another name",
+                notes=((first.name.span, "the first one is here"),),
+            )
+        found.append(variable)
+        if not cursor.accept(","):
+            break
+    if not found:
+        raise no_variables(cursor, name, opening.start)
+    if not cursor.at(">"):
+        raise cursor.unexpected(
+            "',' or '>' after the type variable",
+            rule="T6",
+            repair=f"def {name.text}<T: half | float, U>(...)",
+        )
+    cursor.step()
+    return tuple(found)
+
+
+def no_variables(cursor: Cursor, name: Name, start: int | None = None) -> ParseError:
+    """The error for `<>` and `< >`, at its end."""
+    return cursor.error(
+        f"'{name.text}' declares no type variable in '<>'",
+        rule="T6",
+        span=cursor.span(cursor.token.start if start is None else start, cursor.token.end),
+        paste="",
+    )
+
+
+def _variable(cursor: Cursor) -> TypeVariable:
+    if cursor.token.kind is Kind.KEYWORD and cursor.token.text in SPELLINGS:
+        raise cursor.error(
+            f"'{cursor.token.text}' is a type, and no name for one",
+            rule="T6",
+            idiom=f"T: {cursor.token.text}, for a variable with this bound",
+        )
+    name = cursor.name("a type variable")
+    bound: list[str] = []
+    if cursor.accept(":"):
+        while True:
+            if cursor.token.kind is not Kind.KEYWORD or cursor.token.text not in SPELLINGS:
+                raise _no_type(cursor, "the bound")
+            bound.append(cursor.step().text)
+            if not cursor.accept("|"):
+                break
+    span = cursor.span(name.span.start, cursor.previous_end)
+    return TypeVariable(name, tuple(dict.fromkeys(bound)), span=span)
 
 
 def parse_params(cursor: Cursor, name: Name) -> tuple[Param, ...]:
@@ -112,8 +172,7 @@ def _return(cursor: Cursor) -> Return:
 
 
 def _type(cursor: Cursor, what: str) -> TensorType:
-    token = cursor.token
-    if token.kind is not Kind.KEYWORD or token.text not in SPELLINGS:
+    if not cursor.is_type(cursor.token):
         raise _no_type(cursor, what)
     spelling = cursor.step()
     dims = _dims(cursor) if cursor.at("(") else None

@@ -20,6 +20,7 @@ from tc.gradient.def_text import (
     declaration,
     reads_of,
 )
+from tc.gradient.generic_texts import derived
 from tc.gradient.request import Batched, TextOrFunction, program_of
 from tc.semantics import program as p
 from tc.source import ShownText
@@ -51,7 +52,11 @@ def batch(src: TextOrFunction | Batched, in_axes: InAxes, *, entry: str | None =
     own = getattr(src, "batched", None)
     if own is not None:
         return ShownText(own(in_axes, entry), "sac")
-    return ShownText(_Batch.of(src, in_axes, entry).text())  # type: ignore[arg-type]
+
+    def derive(of: Any, own: str | None) -> tuple[str, ...]:
+        return (_Batch.of(of, in_axes, own).text(),)
+
+    return ShownText(*derived(src, entry, derive))
 
 
 def batched_outputs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tc.dtypes import INT32, DType
 from tc.errors import ends_at_caller
@@ -24,6 +25,7 @@ from tc.gradient.def_text import (
     checked_def,
     reads_of,
 )
+from tc.gradient.generic_texts import derived
 from tc.gradient.nested import in_parts
 from tc.gradient.reductions import is_exact, other_terms, stored_terms
 from tc.gradient.request import (
@@ -63,7 +65,11 @@ def jvp(
       t_C(i) +=! t_A(i, k) * x(k) + t_x(k) * A(i, k)
     }
     """
-    return ShownText(_forward(src, wrt, entry, constant))
+
+    def derive(of: Any, own: str | None) -> tuple[str, ...]:
+        return (_forward(of, wrt, own, constant),)
+
+    return ShownText(*derived(src, entry, derive))
 
 
 def tangents_alone(

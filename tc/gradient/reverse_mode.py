@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tc.dtypes import FLOAT64, DType
 from tc.errors import GradError, ends_at_caller
@@ -16,6 +17,7 @@ from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution, branches, check_derived, contributions, merged
 from tc.gradient.call_free_def import CallFreeDef, call_free
 from tc.gradient.def_text import Comprehension, ExprBounds, FreshNames, reads_of
+from tc.gradient.generic_texts import derived
 from tc.gradient.gradient_def import EACH_VERSION, Derivation
 from tc.gradient.inversion import as_condition, invert
 from tc.gradient.nested import in_parts
@@ -75,8 +77,12 @@ def grad(
     }
     """
     check_option("save", save, SAVE)
-    made = derivation(src, wrt, entry, constant, ties, save, sizes)
-    return ShownText(made.backward("grad").layout)
+
+    def derive(of: Any, own: str | None) -> tuple[str, ...]:
+        made = derivation(of, wrt, own, constant, ties, save, sizes)
+        return (made.backward("grad").layout,)
+
+    return ShownText(*derived(src, entry, derive))
 
 
 def derivation(
@@ -574,6 +580,13 @@ def vjp(
     """
     check_option("save", save, SAVE)
     kept = EACH_VERSION if save == "all" else save
-    made = derivation(src, wrt, entry, constant, ties, kept, sizes)
-    forward, backward = made.forward("forward"), made.backward("backward")
-    return ForwardAndBackward(forward.layout, backward.layout, made.saved)
+    saved: tuple[str, ...] = ()
+
+    def derive(of: Any, own: str | None) -> tuple[str, ...]:
+        nonlocal saved
+        made = derivation(of, wrt, own, constant, ties, kept, sizes)
+        saved = made.saved
+        return made.forward("forward").layout, made.backward("backward").layout
+
+    forward, backward = derived(src, entry, derive)
+    return ForwardAndBackward(forward, backward, saved)

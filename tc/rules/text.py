@@ -58,5 +58,16 @@ by the printer and means nothing.
 >>> a = np.float32([1, 2, 3])
 >>> tc.interpret("def f(float(N) a) -> (o) { o(i) = s * s where s = a(i) + 1 }", [a])
 array([ 4.,  9., 16.], dtype=float32)
+
+# T6 Type variables (text.md)
+
+`def f<T: half | float, U>(...)` has variables that stand for types, wherever the name of a type may
+stand: in parameters, returns and casts. A bound lists the types that its variable may be; without
+one, it may be any. A type variable is no other name of its def, and a parameter has it as its type.
+The text is checked for all types of the bounds, and for `float` where there is none.
+
+>>> twice = tc.compile("def twice<T: half | float>(T(N) x) -> (T(N) y) { y(i) = T(2) * x(i) }")
+>>> twice(np.float16([1, 2])), twice(np.float32([1, 2]))
+(array([2., 4.], dtype=float16), array([2., 4.], dtype=float32))
 """
 )

@@ -109,6 +109,20 @@ included, whatever their type; casts convert as ever.
 >>> tc.interpret(scaled, [table, k])
 array([  0., 900.], dtype=float32)
 
+# Y10 What type variables are (types.md)
+
+The first input of a call whose type is a variable binds the variable; another input with the same
+variable has the same type. The types are written out before every other rule: what a call means is
+what the text with these types means. A call of one def by another binds variables by the tensors
+that it passes, whose types follow from the statements before the call.
+
+>>> text = "def f<T>(T(N) a, T(N) b) -> (o) { o(i) = a(i) + b(i) }"
+>>> tc.written_out(text, T="int8")
+'def f(int8(N) a, int8(N) b) -> (o) { o(i) = a(i) + b(i) }'
+>>> tc.interpret(text, [np.ones(2, np.float32), np.ones(2)])
+Traceback (most recent call last):
+tc.errors.InputError: InputError [Y10]: f: b has dtype float64, and 'T' is float32 by a...
+
 # Y11 Operators on bits (types.md)
 
 `& | ^` are of integers, which meet as in arithmetic (Y2), or of bools alone; `~ << >>` are of

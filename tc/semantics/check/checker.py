@@ -8,9 +8,19 @@ from itertools import count
 from tc.dtypes import BOOL, DType, Type, Weak, is_lossy_mix, join
 from tc.errors import CheckError, InputError
 from tc.frontend import ast
+from tc.frontend.parser import parse
 from tc.semantics import program as p
 from tc.semantics.check.calls import flatten, with_calls
 from tc.semantics.check.declarations import signatures
+from tc.semantics.check.generic import (
+    check_variables,
+    combinations,
+    entry_of,
+    is_generic,
+    told_of_types,
+    types_needed,
+    written_out,
+)
 from tc.semantics.check.name_errors import misspelt_index, products_meant
 from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
 from tc.semantics.suggest import one_line
@@ -42,6 +52,8 @@ def check(module: ast.Module, entry: str | None = None) -> p.Program:
     (('i',), 'float32')
     """
     programs = check_all(module)
+    if (generic := entry_of(module, entry)) is not None:
+        raise types_needed(generic)
     if entry is None:
         if len(programs) > 1:
             raise InputError(
@@ -71,8 +83,11 @@ def check_all(module: ast.Module) -> Mapping[str, p.Program]:
     """The checked programs of all defs of a text by name, in text order.
 
     Raises CheckError with rule, place and repair for the first error found; a def is checked
-    before those that call it.
+    before those that call it. Those with type variables are checked for all types of their
+    bounds, and are not among the programs, but for what others call (T6).
     """
+    if is_generic(module):
+        return _check_generic(module)
     known = signatures(module)
     spans = {definition.name.text: definition.span for definition in module.defs}
     programs = {}
@@ -80,6 +95,19 @@ def check_all(module: ast.Module) -> Mapping[str, p.Program]:
         flat = flatten(signature, known)
         programs[name] = _program(name, spans[name], flat)
     return {definition.name.text: programs[definition.name.text] for definition in module.defs}
+
+
+def _check_generic(module: ast.Module) -> Mapping[str, p.Program]:
+    for definition in module.defs:
+        check_variables(definition)
+    for definition in module.defs:
+        for types in combinations(definition) if definition.variables else ():
+            source = written_out(module, definition.name.text, types)
+            with told_of_types(types):
+                check_all(parse(source))
+    if all(definition.variables for definition in module.defs):
+        return {}
+    return check_all(parse(written_out(module)))
 
 
 def _program(name: str, span: Span, flat: Flat) -> p.Program:
