@@ -163,11 +163,11 @@ def _at_once(
     limits: tuple[HalfOpen, ...],
     state: EmitScope,
 ) -> int:
-    """How many neighbours are copied at once, as it is proven that all are within the limits, or
-    none, and that both ends are at multiples of their number."""
+    """How many neighbours in memory are copied at once, as it is proven that all are within the
+    limits, or none, and that both ends are at multiples of their number."""
     tile = placed.tile
     buffer = state.kernel.buffers[tile.tensor]
-    count = tile.copy.lanes
+    count = tile.copy.lanes if buffer.strides[-1:] == (1,) else 1
     address = constant_form(0)
     for form, stride in zip(element, buffer.strides, strict=True):
         address = address.plus(form, stride)

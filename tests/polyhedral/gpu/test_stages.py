@@ -157,6 +157,17 @@ def test_rows_that_are_no_multiples_are_copied_one_by_one() -> None:
     assert {s.count for s in copies} == {1}
 
 
+def test_elements_apart_in_memory_are_copied_one_by_one() -> None:
+    """Rows of which every other element is given: nothing of them lies side by side."""
+    inputs = {"A": operands(16, 80, 32)["A"][:, ::2], "B": operands(16, 40, 64)["B"][:, ::2]}
+    wanted = pipelined(2, "async", 4)
+    text = emitted(MM, inputs, wanted)
+    copies = [s for s in statements(loop_of(text).body) if isinstance(s, CopyAsync)]
+    assert {s.count for s in copies} == {1}
+    found = evaluate_kernel(MM, inputs, device=GPU, options=wanted)
+    np.testing.assert_array_equal(found["C"], inputs["A"] @ inputs["B"])
+
+
 def test_windows() -> None:
     """Of an image, whose tiles overlap, and filters; halos are copied, too."""
     image = np.arange(4 * 9 * 20, dtype=np.float32).reshape(4, 9, 20) % 7
