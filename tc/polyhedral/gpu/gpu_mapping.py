@@ -35,7 +35,7 @@ from tc.polyhedral.gpu.matrix_tiles import (
 from tc.polyhedral.gpu.row_sums import map_rows, rows_of
 from tc.polyhedral.gpu.tensor_cores import factors_of, mma_fault
 from tc.polyhedral.gpu.thread_tiles import best_tile
-from tc.polyhedral.gpu.warp_sectors import order_for_lanes
+from tc.polyhedral.gpu.warp_sectors import across_last, order_for_lanes
 from tc.polyhedral.launch_legality import grid_barrier_positions
 from tc.polyhedral.schedule import (
     Band,
@@ -203,15 +203,19 @@ class _Mapper:
     def _along_memory(
         self, members: tuple[Member, ...], inside: Node, names: tuple[str, ...]
     ) -> tuple[Member, ...]:
-        """Parallel loops of a sum, where options leave their order to tc and blocks have no tile of
+        """Parallel loops, where options leave their order to tc and blocks have no tile of
         operands: last are those that threads along x are to run, so that a warp touches few sectors
-        of memory. So it is with sums that are stored along another loop than they read."""
+        of memory. So it is with sums that are stored along another loop than they read. Of what
+        sums nothing, the loop along which it reads is the last but one, so that tiles of what is
+        turned around have whole sectors."""
         given = (self.options.tile, self.options.blocks, self.options.threads)
         statements = [self.draft.info.scop.statement(name) for name in names]
         if given != (None, None, None) or any(s.gathers for s in statements):
             return members
         has_sum = any(s.accumulates and s.reduction for s in statements)
-        if not has_sum or self._tile_of_sums(members, inside) is not None:
+        if not has_sum:
+            return across_last(members, statements, self.draft.info)
+        if self._tile_of_sums(members, inside) is not None:
             return members
         return order_for_lanes(members, statements, self.draft.info, self.gpu.warp)
 

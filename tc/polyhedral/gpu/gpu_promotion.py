@@ -33,6 +33,7 @@ from tc.polyhedral.gpu.costs import WIDE, TileOfSums, is_copied_async
 from tc.polyhedral.gpu.matrix_tiles import TileOfMatrices
 from tc.polyhedral.gpu.shared_banks import odd_pitch
 from tc.polyhedral.gpu.thread_exchanges import exchanged_bytes
+from tc.polyhedral.gpu.warp_sectors import SECTOR_BYTES
 from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.promotion import Footprint, promotion_fault, touches
 from tc.polyhedral.schedule import (
@@ -269,7 +270,9 @@ class Promoter:
             if is_shared is None:
                 is_shared = not self._is_coalesced(tensor, users)
             counted = reads if is_shared else 0
-            if copied < reads:
+            if copied <= reads and self._is_turned(tensor, users, found):
+                yield self._move(tensor, below, WIDE * reads, copied, statements)
+            elif copied < reads:
                 yield self._move(
                     tensor, below, counted, copied, statements, is_repeated=is_repeated
                 )
@@ -340,6 +343,25 @@ class Promoter:
         children = in_order(self.draft.tree)
         own = (leaves(child) for child in children if not set(leaves(child)).isdisjoint(names))
         return {s.write.tensor for found in own for s in self._statements(tuple(found))}
+
+    def _is_turned(self, tensor: str, users: list[ScopStatement], held: Box) -> bool:
+        """Whether threads along x, of statements that sum nothing, go across the rows of a tensor
+        of which the tile has whole sectors: each would ask for a line of memory of its own, where
+        threads that copy the tile go along its rows."""
+        lane, info = self.lane, self.draft.info
+        row = held.counts[-1] * info.scop.dtype(tensor).bytes
+        if lane is None or row < SECTOR_BYTES or info.steps(tensor)[-1] != 1 or len(users) > 1:
+            return False
+        strides = [
+            info.stride(access, lane.values[s.name].variable)
+            for s in users
+            for access in s.reads
+            if access.tensor == tensor and not s.accumulates
+        ]
+        few = SECTOR_BYTES // info.scop.dtype(tensor).bytes
+        return bool(strides) and all(
+            stride is not None and abs(stride) >= few for stride in strides
+        )
 
     def _is_coalesced(self, tensor: str, users: list[ScopStatement]) -> bool:
         """Whether all accesses step through memory with the threads along x."""

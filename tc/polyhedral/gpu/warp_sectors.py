@@ -68,6 +68,29 @@ def order_for_lanes(
     return (*(loop for loop in loops if loop not in best), *reversed(best))
 
 
+def across_last(
+    loops: Sequence[Member], statements: Sequence[ScopStatement], info: AccessInfo
+) -> tuple[Member, ...]:
+    """Parallel loops, the last but one of which is that along which most of what goes across the
+    last one has neighbours in memory; as they are where nothing does."""
+    several = [loop for loop in loops if trips_of(loop, statements) > 1]
+
+    def along(loop: Member, access: Access, statement: ScopStatement) -> bool:
+        return info.stride(access, loop.values[statement.name].variable) in (1, -1)
+
+    reads = [(access, s) for s in statements for access in s.reads]
+    across = [(a, s) for a, s in reads if several and not along(several[-1], a, s)]
+
+    def count(loop: Member) -> int:
+        return sum(along(loop, access, s) for access, s in across)
+
+    best = max(reversed(several[:-1]), key=count, default=None)
+    if best is None or not count(best):
+        return tuple(loops)
+    last = (best, several[-1])
+    return (*(loop for loop in loops if loop not in last), *last)
+
+
 def _accesses(statement: ScopStatement) -> Iterable[tuple[Access, int]]:
     """What a statement accesses, and how often: the sum that it adds to is in a register."""
     instances = {v: end - begin for v, (begin, end) in statement.ranges.items()}

@@ -324,3 +324,33 @@ def test_threads_along_x_run_what_a_warp_reads_in_few_sectors(text: str, along_x
     whole = f"def f(float(K,M,N) a, float(K,M) b) -> (o) {{ {text} }}"
     told = tc.explain(whole, sizes, backend="cuda", device=tc.Gpu.named("sm_90"))
     assert f"{along_x} thread x" in to_text(told.trace.lowering.mapped.tree)
+
+
+@pytest.mark.parametrize("dtype", ["float", "half", "byte", "double"])
+@pytest.mark.parametrize(
+    ("subscripts", "read"), [("j,i", "i,j"), ("k,j,i", "i,j,k"), ("i,k,j", "k,j,i")]
+)
+def test_what_is_turned_around_is_in_shared_memory(subscripts: str, read: str, dtype: str) -> None:
+    """Neighbours among threads would each ask for a row of their own; the tile has whole sectors
+    along both."""
+    dims = ",".join(read.upper().split(","))
+    text = f"def f({dtype}({dims}) x) -> (o) {{ o({subscripts}) = x({read}) + x({read}) }}"
+    sizes = dict(zip("IJK", (100, 70, 90), strict=True))
+    if "k" not in read:
+        del sizes["K"]
+    gpu = tc.Gpu.named("sm_90")
+    tree = tc.explain(text, sizes, backend="cuda", device=gpu).trace.lowering.mapped.tree
+    (held,) = tiles(tree)
+    assert held.scope == "shared"
+    assert held.shape[-1] >= 32
+    assert max(held.shape[:-1]) == 32
+
+
+def test_what_lies_along_threads_is_not_in_shared_memory() -> None:
+    for text in (
+        "def f(float(M,N) x) -> (o) { o(i,j) = x(i,j) }",
+        "def f(float(M,K,N) x) -> (o) { o(i,k,j) = x(k,i,j) }",
+    ):
+        sizes = {"M": 100, "N": 70} | ({"K": 9} if "K" in text else {})
+        tree = tc.explain(text, sizes, backend="cuda", device=tc.Gpu.named("sm_90"))
+        assert not [*tiles(tree.trace.lowering.mapped.tree)]
