@@ -76,6 +76,8 @@ def binary(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds | None = None)
             return left
         case "%" if right == ir.Const(1, dtype):
             return ir.Const(0, dtype)
+        case "<<" | ">>" | "|" | "^" if right == ir.Const(0, dtype):
+            return left
         case _:
             return ir.Binary(op, left, right, dtype)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ import tc
 from tc.errors import CheckError, InputError, ParseError
 from tc.frontend.format import format_source
 from tc.frontend.parser import parse
-from tc.source import Source
+from tc.semantics.check.checker import check
+from tc.source import Edit, Source, Span, apply
+from tests.fuzz import generate
+from tests.fuzz.model import ENTRY
 
 SCALED = "def scaled<T: half | float | double>(T(N) x, T s) -> (T(N) y) { y(i) = T(s * x(i)) }"
 ADD = "def add<T>(T(N) a, T(N) b) -> (o) { o(i) = a(i) + b(i) }"
@@ -212,6 +216,46 @@ def test_calls_that_are_refused() -> None:
         tc.written_out(SCALED, T="int")
     with pytest.raises(InputError, match="arrays bind"):
         tc.emit(SCALED, N=3)
+
+
+def with_variables(text: str, chosen: set[str]) -> str:
+    """The text in which the parameters of these types have type variables, in each of its defs."""
+    edits = []
+    for definition in parse(Source(text)).defs:
+        used: dict[str, str] = {}
+        for param in definition.params:
+            spelling = param.type.spelling
+            if spelling in chosen:
+                start = param.type.span.start
+                place = Span(param.type.span.source, start, start + len(spelling))
+                edits.append(Edit(place, used.setdefault(spelling, f"T_{spelling}")))
+        if used:
+            end = definition.name.span.end
+            listed = ", ".join(f"{name}: {spelling}" for spelling, name in used.items())
+            edits.append(Edit(Span(definition.span.source, end, end), f"<{listed}>"))
+    return apply(edits) if edits else text
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("index", range(30))
+def test_generated_programs_with_type_variables(index: int) -> None:
+    """Written out, they are the programs that they were made of."""
+    case = generate.case(36, index)
+    try:
+        plain = check(parse(Source(case.text)), ENTRY)
+    except tc.TCError:
+        return  # a program that the language refuses
+    rng = random.Random(index)
+    types = sorted({param.type for param in case.params})
+    chosen = {each for each in types if rng.random() < 0.7} or set(types[:1])
+    text = with_variables(case.text, chosen)
+    module = parse(Source(text))
+    entry = next(d for d in module.defs if d.name.text == ENTRY)
+    given = {v.name.text: v.bound[0] for v in entry.variables}
+    whole = tc.written_out(text, entry=ENTRY, **given) if given else text
+    made = check(parse(Source(whole)), ENTRY)
+    assert made.tensors == plain.tensors
+    assert made.statements == plain.statements
 
 
 @pytest.mark.parametrize("text", [SCALED, CALLS, ADD])

@@ -110,7 +110,12 @@ def test_tangents_are_those_of_differences(call: Call, seed: int) -> None:
     wrt = [name for name in floating if numbers.random() < 0.7] or floating[:1]
     assume(wrt and is_run(text, known))
     direction = {f"t_{name}": numbers.uniform(-1, 1, known[name].shape) for name in wrt}
-    found = tangents(text, known, direction, ENTRY)
+    try:
+        found = tangents(text, known, direction, ENTRY)
+    except tc.GradError as error:
+        if error.rule != "D10":  # which refuses bits of an input
+            raise
+        reject()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
