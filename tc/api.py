@@ -13,6 +13,7 @@ from tc.backends import registry
 from tc.backends.base import Backend, KernelText
 from tc.derivatives.generic import GenericFunction, bound_source, generic_function, generic_names
 from tc.device import Device
+from tc.dtypes import DType, encoded
 from tc.errors import InputError, ends_at_caller
 from tc.explanation import Explanation, check_stage
 from tc.frontend.given_text import Text, given_source
@@ -22,6 +23,7 @@ from tc.options import Options, options_from
 from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_program, trace
 from tc.process.uninterrupted import load
 from tc.runtime.arguments import bind_call, read_inputs, signature_of
+from tc.runtime.arrays.encoded_arrays import as_bits
 from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
 from tc.runtime.sizes import CallSizes, as_collection, resolve_sizes, sizes_of_arrays
 from tc.runtime.specialisation import out_of_memory, start_warnings
@@ -342,9 +344,15 @@ def _arrays(program: Program, values: object) -> dict[str, np.ndarray] | None:
     pairs = values if isinstance(values, Mapping) else dict(zip(names, values, strict=False))  # type: ignore[call-overload]
     arrays = {name: pairs.get(name) for name in names}
     if all(isinstance(array, np.ndarray | np.generic | int | float) for array in arrays.values()):
-        types = {name: program.tensors[name].dtype.numpy for name in names}
-        return {name: np.asarray(array, types[name]) for name, array in arrays.items()}
+        types = {name: program.tensors[name].dtype for name in names}
+        return {name: _as_declared(array, types[name]) for name, array in arrays.items()}
     return None
+
+
+def _as_declared(value: Any, dtype: DType) -> np.ndarray:
+    """An array of numpy, or a number, as an array of a type."""
+    array = as_bits(np.asarray(value))
+    return array if array.dtype == dtype.numpy else encoded(array, dtype)
 
 
 @ends_at_caller

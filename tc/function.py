@@ -34,8 +34,9 @@ from tc.runtime.arguments import (
     read_inputs,
     signature_of,
 )
-from tc.runtime.arrays import NUMPY
+from tc.runtime.arrays import NUMPY, address
 from tc.runtime.arrays.device_array import DeviceLocation
+from tc.runtime.arrays.encoded_arrays import ENCODED, check_users_have, user_dtype
 from tc.runtime.arrays.family import Family
 from tc.runtime.device_calls import CopyingKernel, common_place, run_on_device
 from tc.runtime.entries.device_entry import DeviceEntry, is_entry_of, new_device_entry
@@ -138,6 +139,10 @@ class Compiled:
     options: Options
     """The options that the function is compiled with."""
 
+    _gives_bits = False
+    """Whether results of types that numpy does not have are bits where nobody has loaded ml_dtypes:
+    of such a call, else, nothing is run."""
+
     check: bool
     """Whether compiled code checks reads and divisions that may fail (G7, Y4)."""
 
@@ -163,6 +168,7 @@ class Compiled:
         self._requested_check = check
         self.check = self._backend.checks_by_default if check is None else check
         self._signature = signature_of(program)
+        self._encoded = [n for n in program.outputs if not program.tensors[n].dtype.is_in_numpy]
         self._how = how_compiled(self.backend, self.options, check)
         self._result_type = (
             result_type(program.name, program.outputs) if len(program.outputs) > 1 else None
@@ -266,6 +272,8 @@ class Compiled:
         signature, kinds, on = self._signature, self._kinds, None
         devices = bool(kinds)
         given = targets = _NO_TARGETS
+        if family is NUMPY and self._encoded and not self._gives_bits:
+            self._check_users_have(outputs)
         if outputs is not None:
             given = bind_outputs(signature, outputs)
             targets, family, like = view_outputs(
@@ -305,13 +313,20 @@ class Compiled:
             )
         if self._may_be_next(special, targets):
             self._install_inline_cache_for(special, inputs, views, given, targets, family, on)
-        if given or family is not NUMPY:
+        if given or self._encoded or family is not NUMPY:
             wrap = family.wrap if on is None else _as_is
             results = [
                 given[name] if name in given else wrap(result, like)
                 for name, result in zip(self.program.outputs, results, strict=True)
             ]
         return results[0] if self._result_type is None else self._result_type(*results)
+
+    def _check_users_have(self, outputs: Any) -> None:
+        """BackendError for results that numpy has no arrays for; such arrays cannot be passed."""
+        given = {} if outputs is None else bind_outputs(self._signature, outputs)
+        for name in self._encoded:
+            if name not in given:
+                check_users_have(name, self.program.tensors[name].dtype, self.program.name)
 
     def _install_inline_cache(self, cache: CacheEntry | HostEntry | DeviceEntry | None) -> None:
         """Calls are served by `cache` from here on, or by none; where there is a dispatcher, it
@@ -338,7 +353,8 @@ class Compiled:
         """
         sizes = self._sizes(inputs_or_sizes, named)
         shaped = shape_program(self.program, sizes, self._specialiser.request(sizes, frozenset()))
-        return {n: TensorInfo(s, d) for n, s, d in spaces(shaped, self.program.outputs)}
+        found = spaces(shaped, self.program.outputs)
+        return {name: TensorInfo(shape, user_dtype(dtype)) for name, shape, dtype in found}
 
     @ends_at_caller
     def prepare(self, /, *inputs_or_sizes: Any, **named: Any) -> None:
@@ -484,13 +500,15 @@ class Compiled:
                 *(family, self._result_type),
             )
         elif family is NUMPY:
-            copied = any(
-                view is not value and not isinstance(value, NUMBERS)
+            arrays = [
+                view if isinstance(value, NUMBERS) else value
                 for view, value in zip(views, inputs, strict=True)
-            )
-            if copied or (type(current) is CacheEntry and current.expects(special, views, wanted)):
+            ]
+            if not all(map(_is_view, views, arrays)):  # a copy
                 return
-            made = new_entry(special, self._signature, views, wanted, self._result_type, threads)
+            if type(current) is CacheEntry and current.expects(special, arrays, outputs):
+                return
+            made = new_entry(special, self._signature, arrays, outputs, self._result_type, threads)
         elif family.layout_check is not None and not self._kinds:
             if type(current) is HostEntry and current.expects(special, inputs, outputs):
                 return
@@ -543,6 +561,11 @@ class Compiled:
 def _threads(special: Specialisation) -> int | None:
     """The most that a call may use."""
     return special.request.options.threads or get_threads()
+
+
+def _is_view(view: Any, array: Any) -> bool:
+    """Whether a view that numbers are read of is the array itself, or its bits."""
+    return view is array or (view.dtype in ENCODED and address(view) == address(array))
 
 
 def _as_is(array: Any, _like: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tc.process.uninterrupted import load
 from tc.runtime.arguments import Signature as CallSignature
+from tc.runtime.arguments import dtype_text
 from tc.runtime.arrays.torch_private import private_part
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -32,7 +33,7 @@ class TensorInfo:
     dtype: np.dtype[Any]
 
     def __str__(self) -> str:
-        return f"{self.dtype}({', '.join(map(str, self.shape))})"
+        return f"{dtype_text(self.dtype)}({', '.join(map(str, self.shape))})"
 
 
 class PerInstance:

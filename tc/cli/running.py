@@ -18,6 +18,7 @@ from tc.cli.values import pairs_of
 from tc.errors import InputError
 from tc.files import whole_file
 from tc.runtime import cache
+from tc.runtime.arrays.encoded_arrays import ENCODED, as_bits, numbers
 from tc.wording import nearest
 
 
@@ -32,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     callee.check_sizes(call.values)
     outputs = _outputs(call, arguments)
     compiled = callee.compiled(arguments.backend, options)
+    compiled._gives_bits = True
     found, missed = cache.lookups()
     begin = time.perf_counter()
     result = compiled(**call.inputs, outputs=outputs or None)
@@ -39,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     found, missed = (now - then for now, then in zip(cache.lookups(), (found, missed), strict=True))
     results = result if isinstance(result, tuple) else (result,)
     for name, array in zip(callee.result_names, results, strict=True):
-        print_line(_summary(name, np.asarray(array)))
+        print_line(_summary(name, as_bits(np.asarray(array))))
     how = "the kernel made for these sizes"
     if arguments.backend == "interpret":
         how = "nothing is compiled"
@@ -83,14 +85,15 @@ def _save(folder: Path, names: Sequence[str], results: Sequence[Any]) -> None:
         for name, array in zip(names, results, strict=True):
             with whole_file(folder / f"{name}.npy") as file:
                 # by `write` alone: numpy's writing to files does not say why it fails
-                np.save(SimpleNamespace(write=file.write), np.asarray(array))
+                np.save(SimpleNamespace(write=file.write), as_bits(np.asarray(array)))
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror or error}") from error
 
 
 def _summary(name: str, array: Any) -> str:
     shape = "x".join(map(str, array.shape)) or "scalar"
-    head = f"{name}: {array.dtype} {shape}"
+    head = f"{name}: {ENCODED.get(array.dtype, array.dtype)} {shape}"
+    array = numbers(array)
     if array.size == 0:
         return head + ", empty"
     if array.size <= 16:

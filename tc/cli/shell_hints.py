@@ -211,7 +211,8 @@ def _in_file(name: str, file: str, repair: str) -> str:
 
 def _changed(file: str, found: re.Match[str]) -> str:
     change = found[1].replace("np.", "numpy.")
-    script = f"import numpy; numpy.save({file!r}, numpy.load({file!r}){change})"
+    modules = "numpy, ml_dtypes" if "ml_dtypes." in change else "numpy"
+    script = f"import {modules}; numpy.save({file!r}, numpy.load({file!r}){change})"
     return f"python -c {shlex.quote(script)}"
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX, read_array
 
 from tc.cli.parser import UsageError
-from tc.dtypes import BOOL, FLOAT64, SPELLINGS, DType
+from tc.dtypes import BOOL, FLOAT64, SPELLINGS, DType, as_array, encoded, limits
 from tc.errors import InputError
 from tc.source import Span
 from tc.wording import nearest
@@ -158,7 +158,7 @@ def _list(wanted: CallInput, text: str) -> Any:
             raise _no_list(
                 wanted, text, f"not within {dtype}, which holds {info.min} to {info.max}"
             )
-    return array.astype(dtype.numpy)
+    return encoded(array, dtype)
 
 
 def _kinds(kind: str) -> str:
@@ -184,14 +184,14 @@ def _filled(
     rng: np.random.Generator,
 ) -> Any:
     if fill != "random":
-        return np.full(shape, fill == "ones", dtype.numpy)
+        return as_array(np.full(shape, fill == "ones", dtype.held), dtype)
     if bounds_text:
         low, high = _bounds(name, dtype, bounds_text)
     else:
         low, high = (0, 2) if dtype.kind == "bool" else (0, 10)
     if dtype.is_float:
         values = rng.uniform(low, high, shape) if bounds_text else rng.standard_normal(shape)
-        return np.asarray(values, dtype.numpy)
+        return encoded(np.asarray(values), dtype)
     return np.asarray(rng.integers(int(low), max(int(high), int(low) + 1), shape), dtype.numpy)
 
 
@@ -207,10 +207,13 @@ def _bounds(name: str, dtype: DType, text: str) -> tuple[float, float]:
             f"{name}=random:SHAPE:LOW:HIGH needs two numbers, LOW not above HIGH, not {text!r}"
         )
     if dtype != BOOL:
-        info = np.finfo(dtype.name) if dtype.is_float else np.iinfo(dtype.name)
-        least, most = float(info.min), float(info.max)
-        if bounds[0] < least or bounds[1] > most + dtype.is_integer:
-            raise UsageError(f"{name}=random:SHAPE:{text}: {dtype} holds {info.min} to {info.max}")
+        most: Any
+        least, most = limits(dtype) if dtype.is_integer else (0, dtype.format.largest)
+        if dtype.is_float:
+            most = dtype.held.type(most)  # whose text is short
+            least = -most
+        if bounds[0] < float(least) or bounds[1] > float(most) + dtype.is_integer:
+            raise UsageError(f"{name}=random:SHAPE:{text}: {dtype} holds {least} to {most}")
     return bounds
 
 
@@ -251,7 +254,11 @@ def _load(wanted: CallInput, text: str) -> Any:
             if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:  # an .npz file, or a pickle
                 raise ValueError("it is no .npy file")
             file.seek(0)
-            return read_array(file, allow_pickle=False)
+            array = read_array(file, allow_pickle=False)
+            dtype = wanted.dtype
+            if dtype is None or dtype.is_in_numpy or array.dtype != f"V{dtype.bytes}":
+                return array
+            return array.view(dtype.numpy)  # files keep no name of a type that a package adds
     except FileNotFoundError as error:
         raise _no_value(wanted, text, "nor a file that is there") from error
     except MemoryError as error:

@@ -25,6 +25,9 @@ _ELSEWHERE = {
     "float16": "f16, fp16",
     "float32": "real, single, f32, fp32",
     "float64": "f64, fp64, long double",
+    "bfloat16": "bf16, brain, bfloat",
+    "float8_e4m3fn": "float8, fp8, f8, e4m3, e4m3fn, float8_e4m3, f8e4m3, f8e4m3fn, fp8_e4m3",
+    "float8_e5m2": "e5m2, f8e5m2, fp8_e5m2",
 }
 """The element types, by what they are called in other languages; types of C by their sizes."""
 
@@ -33,7 +36,6 @@ _SEVERAL_WORDS = frozenset(name for name in _FOREIGN_TYPES if " " in name)
 _C_WORDS = frozenset(word for name in _SEVERAL_WORDS for word in name.split())
 
 _NO_TYPES = {
-    "bfloat16": "float(N) A, with the values converted before the call",
     "complex": "float(N, 2) A, with real and imaginary parts",
     "complex64": "float(N, 2) A, with real and imaginary parts",
     "complex128": "double(N, 2) A, with real and imaginary parts",

@@ -361,7 +361,7 @@ def tangent(
 
 
 def _as_wide(read: p.Read, dtype: DType) -> p.Expr:
-    if read.dtype.bits >= dtype.bits:
+    if read.dtype.holds(dtype):
         return read
     return p.Convert(read, dtype, True, span=read.span)
 

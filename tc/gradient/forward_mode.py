@@ -406,7 +406,7 @@ class _Forward:
         """Adds a statement of the target's tangent, with the ranges of the statement."""
         self.started.add(line.target)
         dtype = self.dtypes[self.names[line.target]]
-        if any(r.dtype.is_float and r.dtype.bits > dtype.bits for r in reads_of(rhs)):
+        if any(r.dtype.is_float and not dtype.holds(r.dtype) for r in reads_of(rhs)):
             rhs = p.Convert(rhs, dtype, True, span=e.NO_SPAN)
         made = Comprehension(self.names[line.target], line.indices, op, rhs)
         self.steps.append(self._beside(line, made))

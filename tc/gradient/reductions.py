@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tc.dtypes import DType
+from tc.dtypes import DType, rounded
 from tc.gradient import terms as e
 from tc.gradient.call_free_def import CallFreeDef, is_bounded, is_spelled
 from tc.gradient.def_text import Comprehension, ExprBounds, Joined, TextStep, reads_of
@@ -46,12 +46,12 @@ def is_exact(expr: p.Expr, dtype: DType) -> bool:
     """
     match expr:
         case p.Read(subscripts=subscripts):
-            is_held = expr.dtype.is_float and expr.dtype.bits <= dtype.bits
+            is_held = expr.dtype.is_float and dtype.holds(expr.dtype)
             return is_held and all(map(_is_certain, subscripts))
         case p.Literal(value=value):
-            used = (expr.dtype if expr.dtype.is_float else dtype).numpy.type(value)
+            used = rounded(np.array(value), expr.dtype if expr.dtype.is_float else dtype)
             with np.errstate(over="ignore"):
-                return bool(dtype.numpy.type(used) == used)
+                return bool(rounded(used, dtype) == used)
         case p.Convert(operand=operand):
             return expr.dtype.is_float and is_exact(operand, dtype)
         case p.Unary(operand=operand):

@@ -26,6 +26,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from tc import dtypes
 from tc.dtypes import Array
 from tc.process.uninterrupted import Lazy
 from tc.runtime.arrays.any_address import array_at
@@ -35,8 +36,9 @@ from tc.runtime.object_files import lasting_code
 DTYPES = (
     ("bool", 1), ("int8", 2), ("int16", 3), ("int32", 4), ("int64", 5), ("uint8", 6),
     ("uint16", 7), ("uint32", 8), ("uint64", 9), ("float16", 10), ("float32", 11), ("float64", 12),
+    ("bfloat16", 16), ("float8_e5m2", 19), ("float8_e4m3fn", 20),
 )  # fmt: skip
-NUMBERS = {np.dtype(name): number for name, number in DTYPES}
+NUMBERS = {dtypes.DTYPES[name].numpy: number for name, number in DTYPES}
 """XLA's number for each type that arrays of tc have."""
 
 _TYPES = {number: dtype for dtype, number in NUMBERS.items()}

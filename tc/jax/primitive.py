@@ -18,6 +18,7 @@ from tc.jax.ready_calls import PLATFORM, TARGET, attributes, ready_calls
 from tc.jax.unstable import Primitive, ShapedArray, Tracer, max_dim, min_dim, mlir, vary, varying
 from tc.pipeline import shape_program
 from tc.runtime.arguments import NUMBERS, Parameter, fault, ranked, read_number, view_of
+from tc.runtime.arrays.encoded_arrays import user_dtype
 from tc.runtime.arrays.family import type_name
 from tc.runtime.outputs import check_initial
 from tc.runtime.sizes import CallSizes
@@ -32,7 +33,7 @@ def result_types(
 ) -> list[Any]:
     """Those of the results, for operands of these types; errors as of `result_shapes`."""
     program = function.program
-    dtypes = [program.tensors[name].dtype.numpy for name in program.outputs]
+    dtypes = [user_dtype(program.tensors[name].dtype.numpy) for name in program.outputs]
     shapes = result_shapes(function, numbers, operands)
     return [typed_like(operands, *one) for one in zip(shapes, dtypes, strict=True)]
 
@@ -104,7 +105,7 @@ def _symbolic(function: Compiled, sizes: CallSizes) -> list[tuple[Any, ...]]:
 
 def check_operand(parameter: Parameter, operand: Any) -> None:
     """InputError for an array or tracer that is of another type than declared."""
-    if operand.dtype != parameter.numpy:
+    if operand.dtype != user_dtype(parameter.numpy):
         repair: str | None = '{name}.astype("{dtype}")'
         if parameter.numpy.itemsize == _X64_BYTES and not jax.config.jax_enable_x64:
             repair = 'jax.config.update("jax_enable_x64", True), without which jax has no {dtype}'
@@ -196,10 +197,10 @@ def call(function: Compiled, inputs: tuple[Any, ...], outputs: Any, refused: Inp
 def _adapted(parameter: Parameter, value: Any) -> Any:
     """A number of Python's that jax traces, whose type is not more than its kind, in the type of
     the parameter, where there is one of that kind."""
-    wanted = parameter.numpy
+    wanted = user_dtype(parameter.numpy)
     if value.ndim or value.dtype == wanted or not getattr(value, "weak_type", False):
         return value
-    fits = wanted.kind == "f" or (wanted.kind in "iu" and value.dtype.kind in "iu")
+    fits = parameter.dtype.is_float or (wanted.kind in "iu" and value.dtype.kind in "iu")
     return jax.lax.convert_element_type(value, wanted) if fits and _has_type(wanted) else value
 
 

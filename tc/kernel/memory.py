@@ -137,6 +137,9 @@ def poison(array: np.ndarray[Any, Any]) -> None:
     if array.dtype.kind == "f":
         array[...] = np.nan
         return
+    if array.dtype.kind == "V":  # of a float that numpy does not have: NaN
+        array.view(f"u{array.dtype.itemsize}")[...] = (1 << (8 * array.dtype.itemsize)) - 1
+        return
     flat = array.reshape(-1)
     if array.dtype.kind == "b":
         flat[1::2] = True

@@ -10,7 +10,7 @@ import numpy as np
 
 from tc.builtins import FUNCTIONS
 from tc.builtins.operators import COMPARISONS, SHIFTS, UFUNCS
-from tc.dtypes import BOOL
+from tc.dtypes import BOOL, decoded, encoded
 from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
@@ -96,8 +96,8 @@ def _of_one(
     match expr:
         case ir.Unary():
             return -operand
-        case ir.Cast(dtype=dtype):
-            return operand.astype(dtype.numpy)
+        case ir.Cast(operand=source, dtype=dtype):
+            return encoded(decoded(operand, source.dtype.scalar), dtype.scalar)[()]
         case ir.Bits(dtype=dtype):
             return operand.view(dtype.numpy)
         case ir.Ramp(step=step, dtype=dtype):

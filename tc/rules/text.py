@@ -30,7 +30,8 @@ array(23, dtype=int32)
 # T3 Types (text.md)
 
 `bool`, `byte` = `uint8`, `uint16`, `uint32`, `uint64`, `int8`, `int16`, `int` = `int32`, `int64`,
-`half` = `float16`, `float` = `float32`, `double` = `float64`. The name of a type is also a cast.
+`half` = `float16`, `float` = `float32`, `double` = `float64`, `bfloat16`, `float8_e4m3fn`,
+`float8_e5m2`. The name of a type is also a cast.
 
 >>> tc.interpret("def f(float(N) a) -> (o) { o(i) = int(a(i)) }", [np.float32([1.9, -1.9])])
 array([ 1, -1], dtype=int32)

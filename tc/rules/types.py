@@ -90,14 +90,20 @@ that are floats are computed in their own type, integers in `float32`; `abs` kee
 >>> tc.interpret("def f(float(N) x) -> (o) { o(i) = round(x(i)) }", [x])
 array([-3.,  1.], dtype=float32)
 
-# Y8 Half precision (types.md)
+# Y8 Half precision, bfloat16, floats of 8 bits (types.md)
 
-What has type `half` is computed in `float32`, its literals, weak values and reductions included,
-and rounded once, when it is stored as `half` or cast to it.
+What has type `half` or `bfloat16` is computed in `float32`, its literals, weak values and
+reductions included, and rounded once, when it is stored as that type or cast to it; `half` with
+`bfloat16` is `float32`. `float8_e4m3fn` and `float8_e5m2` are only stored: a read is a `float32`,
+and a statement that is no reduction gives one by a cast, or as a literal. Beyond its largest
+number, 448, `float8_e4m3fn` gives that; the others have infinities.
 
 >>> ones = np.ones(4096, np.float16)  # added up in half precision, 2048
 >>> float(tc.interpret("def f(half(N) a) -> (o) { o +=! a(i) }", [ones]))
 4096.0
+>>> rounds = "def f(float(N) x) -> (o) { o(i) = float(float8_e4m3fn(x(i))) }"
+>>> tc.interpret(rounds, [np.float32([0.3, 17, 1000])]).tolist()
+[0.3125, 16.0, 448.0]
 
 # Y9 Subscripts are computed in int64 (types.md)
 

@@ -15,10 +15,11 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from tc.dtypes import BOOL, DTYPES, INT64, UINT64, Array, DType, fits
+from tc.dtypes import BOOL, DTYPES, INT64, UINT64, Array, DType, as_array, decoded, fits
 from tc.errors import InputError
 from tc.runtime.arrays import NUMPY, family_of
 from tc.runtime.arrays.device_array import DeviceArray, DeviceLocation
+from tc.runtime.arrays.encoded_arrays import ENCODED, as_bits
 from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.program import Expr, Literal, Program, Size
 from tc.source import Span
@@ -107,7 +108,10 @@ def fault(
     """The error about one parameter: `cause` continues its name, "{name}" and "{dtype}" in
     `repair` stand for what the parameter is called and declared as."""
     if repair is not None:
-        repair = repair.format(name=parameter.name, dtype=parameter.dtype.name)
+        dtype = parameter.dtype
+        repair = repair.format(name=parameter.name, dtype=dtype.name)
+        if not dtype.is_in_numpy:
+            repair = repair.replace(f"np.{dtype}", f"ml_dtypes.{dtype}")
     return InputError(
         f"{parameter.function}: {parameter.name} {cause}",
         rule=rule,
@@ -303,11 +307,18 @@ def _refused(parameter: Parameter, refusal: Refusal) -> InputError:
 
 
 def read_other(parameter: Parameter, view: Any, family: Family) -> Array:
-    """An array of rank 0 of another type than declared, as the number that it holds."""
+    """An array of rank 0 of another type than declared, as the number that it holds; one of
+    ml_dtypes as tc has it."""
+    given, view = view, as_bits(view)
+    if view.dtype == parameter.numpy and view.ndim == parameter.rank:
+        found: Array = view
+        return found
     on_host = type(view) is not DeviceArray
+    if on_host and view.dtype in ENCODED and view.ndim == 0:
+        view = decoded(view, ENCODED[view.dtype])
     if on_host and parameter.rank == view.ndim == 0 and view.dtype.kind in _NUMERIC:
         return read_number(parameter, view[()])
-    raise wrong_type(parameter, view, family)
+    raise wrong_type(parameter, given, family)
 
 
 def read_number(parameter: Parameter, value: Any) -> Array:
@@ -317,6 +328,9 @@ def read_number(parameter: Parameter, value: Any) -> Array:
     if isinstance(value, np.generic):
         if value.dtype == parameter.numpy:
             return np.array(value, parameter.numpy)
+        known = DTYPES.get(value.dtype.name)
+        if known is not None and not known.is_in_numpy:
+            value = np.float32(value)
         if value.dtype.kind not in _NUMERIC:
             cause = f"has dtype {value.dtype}, but {parameter.text} asks for {dtype}"
             raise fault(parameter, cause, None, "Y3")
@@ -338,7 +352,7 @@ def read_number(parameter: Parameter, value: Any) -> Array:
         wider = [w for w in (INT64, UINT64) if fits(value, w)]
         repair = f"declare a wider type: {wider[0]} {{name}}" if wider else "a smaller {name}"
         raise fault(parameter, cause, repair, "Y3")
-    return np.array(value, parameter.numpy)
+    return as_array(np.array(value, dtype.held), dtype)
 
 
 def _fits_float(value: float, dtype: DType) -> bool:
@@ -399,7 +413,7 @@ def on_place(text: str | None, place: DeviceLocation, first: str) -> str | None:
 
 def wrong_type(parameter: Parameter, view: Any, family: Family) -> InputError:
     """The error about an array whose dtype or rank is not the declared one."""
-    if view.dtype == parameter.numpy:
+    if as_bits(view).dtype == parameter.numpy:
         return fault(
             parameter,
             f"has rank {view.ndim} and shape {view.shape}, but {parameter.text} asks for "
@@ -409,14 +423,19 @@ def wrong_type(parameter: Parameter, view: Any, family: Family) -> InputError:
     if view.dtype.newbyteorder("=") == parameter.numpy:
         cause = f"has dtype {view.dtype.str}, which is not in this machine's byte order"
         return fault(parameter, cause, family.cast, "Y3")
-    cause = f"has dtype {_dtype_text(view.dtype)}, but {parameter.text} asks for {parameter.dtype}"
-    if view.dtype.name in DTYPES and view.ndim == parameter.rank:
+    given = dtype_text(view.dtype)
+    cause = f"has dtype {given}, but {parameter.text} asks for {parameter.dtype}"
+    if given in DTYPES and view.ndim == parameter.rank:
         dims = f"({parameter.dims})" if parameter.dims else ""
-        declared = f"{view.dtype.name}{dims} {parameter.name}"
+        declared = f"{given}{dims} {parameter.name}"
         cause += f"; a parameter for it is written {declared}"
     repair = family.cast
-    if view.dtype.names is not None:
+    if view.dtype in ENCODED:  # as files of `tc run` have it
+        repair = repair.replace("{name}", f"{{name}}.view(ml_dtypes.{given})")
+    elif view.dtype.names is not None:
         repair = f'{{name}}["{view.dtype.names[0]}"]'
+    elif view.dtype == f"V{parameter.numpy.itemsize}" and not parameter.dtype.is_in_numpy:
+        repair = "{name}.view(np.{dtype})"  # numpy's files keep no such types
     elif view.dtype.kind == "c":
         repair = repair.replace("{name}", "{name}.real")
     return fault(parameter, cause, repair, "Y3")
@@ -440,8 +459,9 @@ def ranked(shape: tuple[int, ...], parameter: Parameter) -> str | None:
     return f"{{name}}[{', '.join('0' * extra)}] for one part of it"
 
 
-def _dtype_text(dtype: np.dtype[Any]) -> str:
-    text = str(dtype)
+def dtype_text(dtype: np.dtype[Any]) -> str:
+    """A type as messages name it."""
+    text = str(ENCODED.get(dtype, dtype))
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -18,6 +18,7 @@ from tc.runtime.arguments import (
     Parameter,
     Signature,
     check_on_device,
+    dtype_text,
     fault,
     is_sequence,
     mixed_kinds,
@@ -25,6 +26,7 @@ from tc.runtime.arguments import (
 )
 from tc.runtime.arrays import NUMPY, family_of, overlaps, overlaps_on_device
 from tc.runtime.arrays.device_array import DeviceArray
+from tc.runtime.arrays.encoded_arrays import as_bits
 from tc.runtime.arrays.family import Family, Refusal, same_family
 from tc.semantics.program import Program, Read, walk
 from tc.source import Span
@@ -96,7 +98,7 @@ def view_outputs(
             raise mixed_kinds(parameter, found, view, first, family, like)
         if type(view) is DeviceArray and not devices:
             check_on_device(parameter, view, found, devices=False)
-        views[name] = view
+        views[name] = as_bits(view)
     return views, family, like
 
 
@@ -152,7 +154,7 @@ def _unfit(
 ) -> InputError:
     on_device = type(target) is DeviceArray
     if target.dtype != parameter.numpy:
-        cause = f"has dtype {target.dtype}, but the output has dtype {parameter.dtype}"
+        cause = f"has dtype {dtype_text(target.dtype)}, but the output has dtype {parameter.dtype}"
     elif target.shape != shape:
         cause = f"has shape {target.shape}, but the output has shape {shape}"
     elif not (target.writable if on_device else target.flags.writeable):

@@ -248,7 +248,8 @@ def out_of_memory(shaped: ShapedProgram) -> BackendError:
     program = shaped.program
     names = (*program.outputs, *program.temporaries)
     needed = [
-        f"{name} of shape {shape} and dtype {dtype}" for name, shape, dtype in spaces(shaped, names)
+        f"{name} of shape {shaped.shapes[name]} and dtype {program.tensors[name].dtype}"
+        for name in names
     ]
     return BackendError(
         f"{program.name}: there is not enough memory for {', '.join(needed)}",

@@ -9,7 +9,7 @@ import torch
 from tc.errors import InputError
 from tc.wording import nearest
 
-_FLOATS = ("float16", "float32", "float64")
+_FLOATS = ("bfloat16", "float16", "float32", "float64")
 
 
 def dtype_of(wanted: Any) -> Any:
@@ -41,7 +41,7 @@ class Autocast:
     is `f`, is called; elsewhere the call is one of `f`. `outputs=` is not cast. Gradients flow back
     through the casts.
 
-    Raises InputError for a dtype other than float16, float32 and float64.
+    Raises InputError for a dtype other than bfloat16, float16, float32 and float64.
 
     >>> import tc, tc.torch, torch
     >>> f = tc.compile("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tc.dtypes import DTYPES, encoded
 from tests.support.guarded import at_edge
 
 Array = np.ndarray[Any, Any]
@@ -16,6 +17,11 @@ POISON = 0xFF  # NaN of all float types, -1, and true
 
 def fill(kind: str, shape: Sequence[int], dtype: str, rng: np.random.Generator) -> Array:
     """Values of a kind: a word, and for some a number behind it."""
+    known = DTYPES[dtype]
+    if not known.is_in_numpy:
+        most = known.format.largest
+        values = fill(kind, shape, "float32", rng)
+        return encoded(np.where(np.isfinite(values), np.clip(values, -most, most), values), known)
     word, _, number = kind.partition(" ")
     kind_of = np.dtype(dtype).kind
     if kind_of == "b":

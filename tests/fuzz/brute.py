@@ -130,7 +130,10 @@ def evaluate(
 ) -> dict[str, Any]:
     """All tensors that the statements define; Unknown where the reading is not known."""
     whole = {p.name for p in case.params if p.values.startswith(("index", KNOWN))}
-    if any(dtype_of(p.type)[0] not in "f" and p.name not in whole for p in case.params):
+    if any(
+        not dtype_of(p.type).startswith(("float", "bfloat")) and p.name not in whole
+        for p in case.params
+    ):
         raise Unknown
     if any(p.values.split()[0] in ("nan", "infinite", "magnitude", "beyond") for p in case.params):
         raise Unknown

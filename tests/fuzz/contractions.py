@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tc.dtypes import DTYPES, encoded
 from tests.fuzz.model import dtype_of
 
 Array = np.ndarray[Any, Any]
@@ -23,7 +24,7 @@ Array = np.ndarray[Any, Any]
 PARALLEL, STEPS = "nchwg", "klm"
 LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 23, 31, 32, 33, 37, 40)
 SHORT = (1, 2, 3, 3, 4, 5, 7)
-TYPES = ("float", "float", "float", "double", "half", "int")
+TYPES = ("float", "float", "float", "double", "half", "bfloat16", "int")
 OPERATORS = ("+=!", "+=!", "+=!", "+=!", "max=!", "min=!", "*=!")
 FUNCTIONS = ("max({}, 0)", "tanh({})", "2 * {}", "{}")
 
@@ -240,7 +241,7 @@ class _Drawing:
         values = np.random.default_rng(rng.randrange(2**32))
         ints = type == "int" or self.chance(0.3)
         array = values.integers(-3, 4, shape) if ints else values.normal(size=shape)
-        self.arrays[name] = np.asarray(array).astype(dtype_of(type))
+        self.arrays[name] = encoded(np.asarray(array), DTYPES[dtype_of(type)])
         dims = ",".join(map(str, shape))
         self.params[name] = f"{type}({dims})" if shape else type
         return name

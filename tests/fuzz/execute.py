@@ -15,6 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from tc.dtypes import DTYPES
+from tc.function import Compiled
+from tc.runtime.arguments import dtype_text
+from tc.runtime.arrays.encoded_arrays import as_bits, numbers
 from tests.fuzz import arrays, brute
 from tests.fuzz.model import ENTRY, Case, dtype_of
 from tests.support.bounds import difference, is_within
@@ -115,6 +119,9 @@ class Refusal:
     text: str
 
 
+Compiled._gives_bits = True  # as ml_dtypes may not be there
+
+
 class Arrays:
     """The inputs and the outputs' first contents of a run, the same every time they are made."""
 
@@ -123,8 +130,8 @@ class Arrays:
         rng = np.random.default_rng(run.seed)
         self.values: dict[str, Array] = {}
         for name, spec in run.inputs.items():
-            values = np.asarray(arrays.fill(spec["values"], spec["shape"], spec["type"], rng))
-            self.values[name] = values.astype(spec["type"])
+            values = arrays.fill(spec["values"], spec["shape"], spec["type"], rng)
+            self.values[name] = np.asarray(values, DTYPES[spec["type"]].numpy)
 
     def guarded(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The inputs in their layouts, and the memory of each."""
@@ -143,7 +150,7 @@ class Arrays:
         for name in spec["names"]:
             shape, dtype = spaces[name]
             array = arrays.guarded(shape, dtype, self.run.edge)
-            array[...] = arrays.fill(spec["values"], shape, np.dtype(dtype).name, rng)
+            array[...] = arrays.fill(spec["values"], shape, dtype_text(dtype), rng)
             targets[name] = array
         return targets
 
@@ -171,7 +178,10 @@ def expectation(run: Run, given: Arrays) -> Expected | Refusal:
         try:
             function = tc.compile(run.text, entry=ENTRY, backend="interpret")
             shapes = function.infer(**given.values)
-            spaces = {name: (info.shape, info.dtype) for name, info in shapes.items()}
+            spaces = {
+                name: (info.shape, as_bits(np.empty(0, info.dtype)).dtype)
+                for name, info in shapes.items()
+            }
             order = list(spaces)
             first = {n: a.copy() for n, a in given.outputs(spaces).items()}
             copies = {n: a.copy() for n, a in first.items()}
@@ -396,20 +406,23 @@ def _unlike_the_model(case: Case, given: Arrays, expected: Expected) -> str:
             return f"{name} has shape {tuple(shape)}, and by {LITERAL} {case.shapes[name]}"
     ranges = [{v: range(a, b) for v, a, b in span} for span in case.ranges]
     first = given.outputs(expected.spaces)
+    first = {name: numbers(array) for name, array in first.items()}
+    inputs = {name: numbers(array) for name, array in given.values.items()}
     if any(np.isnan(a).any() for a in first.values() if a.dtype.kind == "f"):
         return ""
     try:
         with np.errstate(all="ignore"):
-            values = brute.evaluate(case, ranges, case.shapes, given.values, first)
+            values = brute.evaluate(case, ranges, case.shapes, inputs, first)
     except (brute.Unknown, brute.Beyond, RecursionError):
         return ""
     # the bound is to the interpreter; each statement has also rounded to the type of its tensor
-    types = [np.dtype(spec["type"]) for spec in given.run.inputs.values()]
-    eps = max([float(np.finfo(t).eps) for t in types if t.kind == "f"], default=1e-6)
+    types = [DTYPES[spec["type"]] for spec in given.run.inputs.values()]
+    eps = max([t.format.epsilon for t in types if t.is_float], default=1e-6)
     for name, value in values.items():
-        want = expected.results[name].astype(np.float64)
-        if expected.results[name].dtype.kind == "f":  # what is finite here may be too large there
-            most = np.finfo(expected.results[name].dtype).max
+        result = as_bits(expected.results[name])
+        want, dtype = numbers(result).astype(np.float64), DTYPES[dtype_text(result.dtype)]
+        if dtype.is_float:  # what is finite here may be too large there
+            most = dtype.format.largest
             value = np.where(np.abs(value) > most, np.copysign(np.inf, value), value)
         largest = float(np.max(np.abs(value), initial=1.0, where=np.isfinite(value)))
         bound = 2 * expected.bounds[name] + 4 * len(case.statements) * eps * largest

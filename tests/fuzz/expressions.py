@@ -22,7 +22,7 @@ UNARY = (
 )
 BINARY = ("fmaxf", "fmin", "hypot", "copysign", "fdim")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-CASTS = ("float", "double", "half", "float", "double")
+CASTS = ("float", "double", "half", "float", "double", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def embed(scope: Scope, leaves: list[Expr], variables: list[Variable], but: str) -> Expr:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.fuzz.drafts import Body
 from tests.fuzz.extremes import extremes
 from tests.fuzz.model import Case, Outputs, walk
-from tests.fuzz.scope import INTEGERS, Scope
+from tests.fuzz.scope import FLOATS, INTEGERS, Scope
 from tests.fuzz.statements import MAKERS, Maker, contraction, pointwise
 
 MOST_INSTANCES = 40_000
@@ -114,15 +114,17 @@ def _types(rng: random.Random) -> tuple[str, ...]:
         return ("float",)
     if kind < 0.6:
         return ("double",)
-    if kind < 0.72:
+    if kind < 0.68:
         return ("half",)
+    if kind < 0.72:
+        return ("bfloat16",)
     if kind < 0.84:
         return (rng.choice((*INTEGERS, "int", "int64", "uint8")),)
     if kind < 0.88:
         return ("bool", "float", "int")
     if kind < 0.94:
-        return ("float", "double", "half")
-    return (*INTEGERS, "bool", "half", "float", "double")
+        return FLOATS
+    return (*INTEGERS, "bool", *FLOATS)
 
 
 def _values(rng: random.Random) -> str:

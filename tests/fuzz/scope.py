@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tests.fuzz.model import KNOWN, Expr, Param, binary, num, read, var
 
-FLOATS = ("float", "double", "half")
+FLOATS = ("float", "double", "half", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 INTEGERS = ("int8", "int16", "int", "int64", "uint8", "uint16", "uint32", "uint64", "byte")
 LENGTHS = (1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 19, 23, 31, 32, 33, 40, 64, 65)
 SHORT = (1, 2, 3, 4, 5, 7)

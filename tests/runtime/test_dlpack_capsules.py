@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tc
+from tc.dtypes import DTYPES
 from tc.runtime.arrays import dlpack_capsule, family_of
-from tc.runtime.arrays.dlpack_capsule import TakenTensor, take_over
+from tc.runtime.arrays.dlpack_capsule import LentArray, TakenTensor, take_over
 from tc.runtime.arrays.family import Refusal
 from tests.support.device_libraries import (
     CUDA,
@@ -96,8 +98,9 @@ def test_what_is_no_capsule(other: object) -> None:
 @pytest.mark.parametrize(
     ("code", "bits", "lanes", "name"),
     [
-        (4, 16, 1, "bfloat16"),
-        (10, 8, 1, "number 10 with 8 bits"),
+        (4, 32, 1, "bfloat32"),
+        (4, 16, 2, "bfloat16, 2 at a time"),
+        (9, 8, 1, "number 9 with 8 bits"),
         (2, 32, 4, "float32, 4 at a time"),
         (0, 4, 1, "int4"),
         (2, 24, 1, "float24"),
@@ -114,6 +117,20 @@ def test_types_that_numpy_does_not_know(
     assert caught.value.cause == f"has dtype {name}, which tc does not know"
     del caught
     assert capsules.returned == [0]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("code", "bits", "name"),
+    [(4, 16, "bfloat16"), (10, 8, "float8_e4m3fn"), (12, 8, "float8_e5m2")],
+)
+def test_types_that_numpy_does_not_have(code: int, bits: int, name: str, version: Any) -> None:
+    capsule = Capsules().of(np.ones(3, f"u{bits // 8}"), (CUDA, 0), version, code=code, bits=bits)
+    held = take_over(capsule)
+    assert held.dtype == DTYPES[name].numpy
+    lent = LentArray(SimpleNamespace(address=held.address), (3,), held.dtype, 1)
+    again = take_over(lent.__dlpack__())
+    assert (again.dtype, again.shape, again.device) == (held.dtype, (3,), (CUDA, 1))
 
 
 def test_a_newer_dlpack_is_refused() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import tc
+from tc.runtime.arrays.encoded_arrays import as_bits, numbers
 
 
 def as_tuple(result: Any) -> tuple[Any, ...]:
@@ -39,11 +40,12 @@ def difference(actual: Any, expected: Any, bound: Any = 0.0) -> str:
     Both have the same shape and dtype. NaN equals NaN, an infinity only the same infinity, and an
     infinite bound allows any value. Bounds broadcast; a bound of NaN is a mistake.
     """
-    actual, expected = np.asarray(actual), np.asarray(expected)
+    actual, expected = as_bits(np.asarray(actual)), as_bits(np.asarray(expected))
     if actual.shape != expected.shape:
         return f"shape {actual.shape}, expected {expected.shape}"
     if actual.dtype != expected.dtype:
         return f"dtype {actual.dtype}, expected {expected.dtype}"
+    actual, expected = numbers(actual), numbers(expected)
     bounds = np.broadcast_to(np.asarray(bound, np.float64), expected.shape)
     if np.isnan(bounds).any():
         return "the bound is NaN"

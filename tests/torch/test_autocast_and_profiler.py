@@ -58,7 +58,7 @@ def test_a_function_casts_under_autocast() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "repair"), [("float", "float32"), ("bfloat16", "float16"), (3, "float32")]
+    ("given", "repair"), [("float", "float32"), ("bfloats16", "bfloat16"), (3, "float32")]
 )
 def test_other_types_are_refused(given: Any, repair: str) -> None:
     import tc.torch

@@ -31,12 +31,15 @@ FLAGS = ("--ptxas-options=-v",)
 multiply-adds, and the log has what each function needs."""
 
 _NAMES = {
-    "bool": "bool", "float16": "unsigned short", "float32": "float", "float64": "double",
+    "bool": "bool", "float32": "float", "float64": "double",
     "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
     "uint64": "unsigned long long",
 }  # fmt: skip
-_TYPES: Mapping[DType, str] = {dtype: _NAMES[name] for name, dtype in DTYPES.items()}
+_TYPES: Mapping[DType, str] = {
+    dtype: _NAMES[dtype.unsigned.name if dtype.is_storage else name]
+    for name, dtype in DTYPES.items()
+}
 _SUFFIXES = {"int64": "LL", "uint64": "ULL", "uint32": "u"}
 _INFINITY, _NAN = "__int_as_float(0x7f800000)", "__int_as_float(0x7fffffff)"
 _INFINITE_DOUBLE = "__longlong_as_double(0x7ff0000000000000LL)"

@@ -20,11 +20,14 @@ EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 """What the text is built with, the second where a device can divide so."""
 
 _NAMES = {
-    "bool": "bool", "float16": "ushort", "float32": "float", "float64": "double", "int8": "char",
+    "bool": "bool", "float32": "float", "float64": "double", "int8": "char",
     "int16": "short", "int32": "int", "int64": "long", "uint8": "uchar", "uint16": "ushort",
     "uint32": "uint", "uint64": "ulong",
 }  # fmt: skip
-_TYPES: Mapping[DType, str] = {dtype: _NAMES[name] for name, dtype in DTYPES.items()}
+_TYPES: Mapping[DType, str] = {
+    dtype: _NAMES[dtype.unsigned.name if dtype.is_storage else name]
+    for name, dtype in DTYPES.items()
+}
 _SUFFIXES = {"int64": "L", "uint64": "UL", "uint32": "u"}
 _LIMITS = {8: "CHAR", 16: "SHRT", 32: "INT", 64: "LONG"}
 _LEAST = {bits: f"{word}_MIN" for bits, word in _LIMITS.items()}

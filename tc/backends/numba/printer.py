@@ -47,21 +47,20 @@ some blocks twice."""
 MAX_NAME_LETTERS = 200
 """Letters of a name that are kept: LLVM merges names whose first thousand letters or so agree."""
 
-_DTYPE_NAMES = (
-    "bool_",
-    *(d.name for d in sorted(DTYPES.values(), key=lambda d: (d.kind, d.bits)) if d != BOOL),
-)
+_ORDERED = sorted(DTYPES.values(), key=lambda d: (d.kind, d.bits))
+_OF_NUMPY = ("bool_", *(d.name for d in _ORDERED if d != BOOL and d.is_in_numpy))
+_OF_TRACING = tuple(d.name for d in _ORDERED if not d.is_in_numpy)
 _MODULES = (
     ("math", ("inf", "nan")),
-    ("numpy", _DTYPE_NAMES),
+    ("numpy", _OF_NUMPY),
     ("tc.backends.numba", ("math",)),
-    ("tc.backends.numba.tracing", ("vector_region",)),
+    ("tc.backends.numba.tracing", (*_OF_TRACING, "vector_region")),
 )
 """What texts import of which modules."""
 
 _RESERVED = frozenset(
     (
-        *keyword.kwlist, *keyword.softkwlist, *dir(builtins), *_DTYPE_NAMES,
+        *keyword.kwlist, *keyword.softkwlist, *dir(builtins), *_OF_NUMPY, *_OF_TRACING,
         "REGIONS", "arguments", "deeper", "failure", "first", "inf", "last", "m", "math", "nan",
         "part", "parts", "vector_region",
     )

@@ -26,7 +26,7 @@ from tc.backends.numba import traced_values as values
 from tc.backends.numba.traced_code import ARGUMENTS, Code, llvm_type
 from tc.backends.numba.traced_memory import TracedPointer
 from tc.backends.numba.traced_values import Operand, TracedValue, as_value, known
-from tc.dtypes import BOOL, DTYPES, INT64, DType
+from tc.dtypes import BFLOAT16, BOOL, DTYPES, FLOAT8_E4M3FN, FLOAT8_E5M2, INT64, DType
 from tc.errors import InternalError
 
 MAX_UNROLLED = 4
@@ -287,4 +287,8 @@ class Machine:
 
 
 def _dtype(dtype: Any) -> DType:
-    return DTYPES[np.dtype(dtype).name]
+    return dtype if isinstance(dtype, DType) else DTYPES[np.dtype(dtype).name]
+
+
+bfloat16, float8_e4m3fn, float8_e5m2 = BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2
+"""The types that numpy does not have, by the names that texts import."""

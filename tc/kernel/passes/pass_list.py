@@ -18,6 +18,7 @@ from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
 from tc.kernel.passes.guarded_tiles import skip_guarded_tiles
 from tc.kernel.passes.loads_ahead import load_ahead
 from tc.kernel.passes.loop_splitting import split_loops
+from tc.kernel.passes.narrow_floats import convert_narrow_floats
 from tc.kernel.passes.pipelining import pipeline
 from tc.kernel.passes.prefetch import prefetch
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
@@ -42,6 +43,12 @@ def _supported(context: PassContext) -> Callable[[Call], bool]:
 def _with_fma(context: PassContext) -> bool:
     return context.fma
 
+
+_NARROW_FLOATS = Pass(
+    "narrow floats",
+    "conversions of bfloat16 and of floats of 8 bits are arithmetic of their bits",
+    lambda kernel, _: convert_narrow_floats(kernel),
+)
 
 PASSES: tuple[Pass, ...] = (
     Pass(
@@ -124,11 +131,12 @@ PASSES: tuple[Pass, ...] = (
         lambda kernel, _: divide_by_reciprocals(kernel),
         _with_fma,
     ),
+    _NARROW_FLOATS,
 )
 """Those for processors: first loops lose their marks, then locals are cleaned up, at last comes
-what the processor has instructions for. Formulas of functions rely on how each operation rounds, so
-nothing is contracted after them; hints are placed when it is known what is stored past the caches,
-and where there are loops."""
+what the processor has instructions for, and what stands for conversions that it has none for.
+Formulas of functions rely on how each operation rounds, so nothing is contracted after them; hints
+are placed when it is known what is stored past the caches, and where there are loops."""
 
 _ON_GPUS = ("unrolling", "scalar replacement", "dead code elimination", "value numbering")
 
@@ -154,5 +162,6 @@ GPU_PASSES = (
         "steps of sums that the threads of a warp share are products of tiles of matrices",
         lambda kernel, _: multiply_by_warps(kernel),
     ),
+    _NARROW_FLOATS,
 )
 """Those for GPUs, whose threads are scalar: compilers contract and prefetch by themselves."""

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from tc.affine.forms import Form, LinearForm, constant_form
-from tc.dtypes import FLOAT16, INT64, UINT16
+from tc.dtypes import INT64, encoded
 from tc.kernel import ir
 from tc.kernel.folding import (
     binary,
@@ -152,8 +152,9 @@ def _beside(indices: tuple[Expr, ...], by: int) -> tuple[Expr, ...]:
 def _stored_fill(placed: PlacedTile, kernel: KernelContext) -> Expr:
     """What lies in a tile beyond the limits, as it is stored."""
     fill, dtype = placed.tile.copy.fill or 0, kernel.dtype(placed.tile.tensor)
-    if dtype == FLOAT16:
-        return of_bits(constant(int(np.float16(fill).view(np.uint16)), UINT16), dtype)
+    if dtype.is_storage:
+        bits = encoded(np.array(fill), dtype).view(dtype.unsigned.numpy)
+        return of_bits(constant(int(bits), dtype.unsigned), dtype)
     return constant(fill, dtype)
 
 

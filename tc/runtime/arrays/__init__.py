@@ -21,6 +21,7 @@ from tc.runtime.arrays.any_address import array_at
 from tc.runtime.arrays.cuda_arrays import has_interface, numba_family
 from tc.runtime.arrays.cupy_arrays import cupy_family
 from tc.runtime.arrays.device_array import DeviceArray
+from tc.runtime.arrays.encoded_arrays import as_users
 from tc.runtime.arrays.family import Family, Refusal, type_name
 from tc.runtime.arrays.foreign_arrays import foreign_family, has_dlpack
 from tc.runtime.arrays.jax_arrays import jax_family, traced_by_jax
@@ -143,7 +144,8 @@ def _same(array: np.ndarray) -> np.ndarray:
 
 
 def _wrap_numpy(array: np.ndarray, _like: Any) -> np.ndarray:
-    return array
+    found: np.ndarray = as_users(array)
+    return found
 
 
 NUMPY = Family("numpy", _same, _same, _wrap_numpy, _same)

@@ -1,7 +1,7 @@
 """Capsules of DLPack taken over: what they say of an array, and their deleter, called once.
 
-Numpy reads none that lie on a device. A capsule is of the old form, "dltensor", or of the
-versioned one, which tells of memory that may only be read.
+Numpy reads none that lie on a device, or hold bfloat16 or floats of 8 bits. A capsule is of the old
+form, "dltensor", or of the versioned one, which tells of memory that may only be read.
 
 A `LentArray` is memory of a device lent to a library that makes arrays by DLPack alone.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tc.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2
 from tc.runtime.arrays.family import Refusal
 
 VERSION = (1, 0)
@@ -24,6 +25,11 @@ CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 """DLPack's numbers for the kinds of types that numpy knows."""
 
 _KINDS = {code: kind for kind, code in CODES.items()}
+
+_ENCODED = {(4, 16): BFLOAT16.numpy, (10, 8): FLOAT8_E4M3FN.numpy, (12, 8): FLOAT8_E5M2.numpy}
+"""The types that numpy does not have, by DLPack's numbers for their kinds and their bits."""
+
+_CODES = {dtype: code for (code, _), dtype in _ENCODED.items()}
 
 _NAMES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
 _READ_ONLY = 1
@@ -122,6 +128,8 @@ def take_over(capsule: object) -> TakenTensor:
 
 def _dtype(tensor: Any) -> np.dtype[Any]:
     code, bits, lanes = tensor.code, tensor.bits, tensor.lanes
+    if (code, bits) in _ENCODED and lanes == 1:
+        return _ENCODED[code, bits]
     if code in _KINDS and lanes == 1 and bits % 8 == 0:
         with contextlib.suppress(TypeError):  # of such a size there is none
             return np.dtype(f"{_KINDS[code]}{bits // 8}")
@@ -130,7 +138,7 @@ def _dtype(tensor: Any) -> np.dtype[Any]:
     raise Refusal(f"has dtype {name}{several}, which tc does not know", "{name}.astype({dtype})")
 
 
-DLPACK_CUDA = 2
+DLPACK_CPU, DLPACK_CUDA = 1, 2
 
 _NAME = NAMES[0]
 _LENT: dict[int, tuple[Any, ...]] = {}
@@ -162,20 +170,26 @@ _new = api_function(
 
 
 class LentArray:
-    """A row-major array on a CUDA device, for a library's `from_dlpack`. Its `memory` has an
-    `address`, and nothing writes to it any more when it is given away."""
+    """A row-major array, by default on a CUDA device, for a library's `from_dlpack`. Its `memory`
+    has an `address`, and nothing writes to it any more when it is given away."""
 
     def __init__(
-        self, memory: Any, shape: tuple[int, ...], dtype: np.dtype[Any], number: int
+        self,
+        memory: Any,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        number: int,
+        kind: int = DLPACK_CUDA,
     ) -> None:
         self.memory, self.shape, self.dtype, self.number = memory, shape, dtype, number
+        self.kind = kind
 
     @property
     def address(self) -> int:
         return int(self.memory.address)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return DLPACK_CUDA, self.number
+        return self.kind, self.number
 
     def __dlpack__(self, **_options: Any) -> Any:
         """A capsule of the old form, which every library takes."""
@@ -185,7 +199,9 @@ class LentArray:
         tensor = managed.tensor
         tensor.data, tensor.ndim = self.address, rank
         tensor.device[:] = self.__dlpack_device__()
-        tensor.code, tensor.bits, tensor.lanes = CODES[self.dtype.kind], 8 * self.dtype.itemsize, 1
+        known = _CODES.get(self.dtype)
+        tensor.code = CODES[self.dtype.kind] if known is None else known
+        tensor.bits, tensor.lanes = 8 * self.dtype.itemsize, 1
         tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
         managed.deleter = ctypes.cast(_RETURNER, ctypes.c_void_p)
         at = ctypes.addressof(managed)

@@ -106,8 +106,9 @@ class Family:
 
 def no_such_type(library: str, dtype: np.dtype[Any]) -> BackendError:
     """The error about results that a library has no arrays for."""
+    name = dtype.names[0] if dtype.names else dtype
     return BackendError(
-        f"{library} has no arrays of {dtype}, so that results cannot be such",
+        f"{library} has no arrays of {name}, so that results cannot be such",
         repair="compute another type, for instance float(...)",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,14 @@ from tc.runtime.arrays.cuda_arrays import (
     view_of_interface,
 )
 from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation, on_device
-from tc.runtime.arrays.dlpack_capsule import VERSION, take_over
+from tc.runtime.arrays.dlpack_capsule import (
+    DLPACK_CPU,
+    VERSION,
+    LentArray,
+    TakenTensor,
+    take_over,
+)
+from tc.runtime.arrays.encoded_arrays import ENCODED
 from tc.runtime.arrays.family import (
     DeviceOps,
     Family,
@@ -55,7 +63,7 @@ def foreign_family(kind: type) -> Family:
                     return view_of_interface(array, number)
                 return _view_of_capsule(array, number)
             if device in _ON_HOST and _importer(array, kind) is not None:
-                seen = np.from_dlpack(array)
+                seen = _seen(array)
                 if seen.size == 0 or not seen.flags.owndata:
                     return seen
                 # of address 0, numpy makes an array with memory of its own, with anything in it
@@ -73,6 +81,9 @@ def foreign_family(kind: type) -> Family:
         raise Refusal(f"lies on a device of {library}: {name} {number}", "copy it to the CPU")
 
     def wrap(array: Any, like: Any) -> Any:
+        if isinstance(array, np.ndarray) and array.dtype in ENCODED:  # which numpy does not lend
+            memory = SimpleNamespace(address=array.ctypes.data, array=array)
+            array = LentArray(memory, array.shape, array.dtype, 0, DLPACK_CPU)
         return _importer(like, kind)(array)
 
     return Family(
@@ -94,13 +105,43 @@ def foreign_family(kind: type) -> Family:
     )
 
 
+class _TakenArray:
+    """What numpy makes an array of, that keeps a capsule's memory."""
+
+    def __init__(self, held: TakenTensor) -> None:
+        self.held = held
+        self.__array_interface__ = {
+            "typestr": f"|V{held.dtype.itemsize}",
+            "shape": tuple(held.shape),
+            "strides": held.strides,
+            "data": (held.address, held.read_only),
+            "version": 3,
+        }
+
+
+def _seen(array: Any) -> np.ndarray:
+    """An array in the processor's memory, as numpy's. Numpy itself takes over no bfloat16 and no
+    floats of 8 bits."""
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError):
+        held = take_over(_capsule(array))
+        if held.dtype not in ENCODED:
+            raise
+    return np.asarray(_TakenArray(held)).view(held.dtype)
+
+
+def _capsule(array: Any, **options: Any) -> Any:
+    """The capsule of an array, in the form that its library has."""
+    try:
+        return array.__dlpack__(max_version=VERSION, **options)
+    except TypeError:  # of a library from before versions
+        return array.__dlpack__(**options)
+
+
 def _view_of_capsule(array: Any, number: int) -> DeviceArray:
     """An array as a capsule describes it, ready for work on the default stream."""
-    try:
-        capsule = array.__dlpack__(stream=_DEFAULT_STREAM, max_version=VERSION)
-    except TypeError:  # of a library from before versions
-        capsule = array.__dlpack__(stream=_DEFAULT_STREAM)
-    held = take_over(capsule)
+    held = take_over(_capsule(array, stream=_DEFAULT_STREAM))
     return on_device(
         held,
         held.dtype,
@@ -134,7 +175,7 @@ def _maker(kind: type, library: str) -> Callable[..., Any] | None:
             shape: tuple[int, ...], dtype: np.dtype[Any], _place: DeviceLocation, like: Any
         ) -> Any:
             namespace = like.__array_namespace__()
-            kind_of = getattr(namespace, dtype.name, None)
+            kind_of = getattr(namespace, str(ENCODED.get(dtype, dtype.name)), None)
             if kind_of is None:
                 raise no_such_type(library, dtype)
             return _made(lambda: namespace.empty(shape, dtype=kind_of, device=like.device))

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tc.dtypes import DTYPES
 from tc.runtime.arrays.cuda_arrays import view_of_interface
-from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation
+from tc.runtime.arrays.device_array import CUDA, DeviceArray, DeviceLocation, on_device
+from tc.runtime.arrays.encoded_arrays import ENCODED, user_dtype
 from tc.runtime.arrays.family import DeviceOps, Family, Refusal, first_line
 
 JAX_ALIGNMENT_BYTES = 64
@@ -57,7 +59,11 @@ def jax_family(jax: Any) -> Family:
 
     def wrap(array: Any, _like: Any) -> Any:
         with wide(True) if array.dtype.itemsize == 8 else contextlib.nullcontext():
-            return jax.numpy.from_dlpack(array)
+            dtype = ENCODED.get(array.dtype) if isinstance(array, np.ndarray) else None
+            if dtype is None:
+                return jax.numpy.from_dlpack(array)
+            unsigned = jax.numpy.from_dlpack(array.view(dtype.unsigned.numpy))
+            return jax.lax.bitcast_convert_type(unsigned, user_dtype(array.dtype))
 
     devices = DeviceOps(
         None,
@@ -94,9 +100,14 @@ def traced_by_jax() -> Refusal:
 
 
 def _on_gpu(array: Any, number: int) -> DeviceArray:
-    dtype = np.dtype(array.dtype)
+    dtype, place = np.dtype(array.dtype), DeviceLocation(CUDA, number)
+    known = DTYPES.get(dtype.name)
+    if known is not None and not known.is_in_numpy:  # the interface has no word for these
+        array.block_until_ready()
+        address = array.unsafe_buffer_pointer()
+        return on_device(array, known.numpy, array.shape, None, address, place, writable=False)
     if dtype.kind not in _NUMBERS:  # the interface has no word for some; nobody reads them
-        strides, place = (0,) * array.ndim, DeviceLocation(CUDA, number)
+        strides = (0,) * array.ndim
         return DeviceArray(dtype, array.shape, strides, 0, place, False, array)
     array.block_until_ready()
     return view_of_interface(array, number)

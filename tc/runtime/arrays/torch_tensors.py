@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tc.dtypes import DTYPES
 from tc.runtime.arrays.any_address import BEFORE, MEMORY, array_at
 from tc.runtime.arrays.device_array import CUDA, DeviceLocation, on_device
+from tc.runtime.arrays.encoded_arrays import ENCODED
 from tc.runtime.arrays.family import (
     DeviceOps,
     Family,
@@ -29,9 +31,8 @@ from tc.runtime.arrays.torch_private import marks_of, private_parts, tangents_of
 Reader: TypeAlias = Callable[[Any], Any]
 """What gives a numpy array on the memory of a tensor, or a `DeviceArray`."""
 
-NAMES = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
-         "float16", "float32", "float64")  # fmt: skip
-"""The dtypes that torch and numpy have in common, by the name that both give them."""
+NAMES = tuple(DTYPES)
+"""The dtypes of tensors that programs have, by the name that torch gives them, too."""
 
 _ANYWHERE = 4096
 
@@ -45,7 +46,11 @@ def torch_family(torch: Any, kind: type) -> Family:
         raise _subclass(kind)
 
     def wrap(array: np.ndarray, _like: Any) -> Any:
-        return torch.from_numpy(array)
+        dtype = ENCODED.get(array.dtype)
+        if dtype is None:
+            return torch.from_numpy(array)
+        integers = array.view(f"i{dtype.bytes}")  # which all versions have
+        return torch.from_numpy(integers).view(getattr(torch, dtype.name))
 
     def resolved(tensor: Any) -> Any:
         held = tensor.detach().resolve_neg()
@@ -87,7 +92,7 @@ def torch_family(torch: Any, kind: type) -> Family:
 def _on_devices(torch: Any, layout_check: ArrayLayoutCheck) -> DeviceOps:
     """The operations of torch on devices: its own allocator, and the stream that the user has
     chosen."""
-    names = {np.dtype(name): getattr(torch, name) for name in NAMES if hasattr(torch, name)}
+    names = {dtype: wanted for wanted, dtype in _dtypes(torch).items()}
     raw = private_parts(torch).cuda_stream
 
     def maker(
@@ -152,7 +157,7 @@ def _maker(torch: Any) -> Maker:
 
 
 def _dtypes(torch: Any) -> dict[Any, np.dtype[Any]]:
-    return {getattr(torch, name): np.dtype(name) for name in NAMES if hasattr(torch, name)}
+    return {getattr(torch, n): DTYPES[n].numpy for n in NAMES if hasattr(torch, n)}
 
 
 def _measure(torch: Any) -> Reader:

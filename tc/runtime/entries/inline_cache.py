@@ -23,6 +23,7 @@ from tc.errors import BackendError, InputError
 from tc.kernel.ir import Failure
 from tc.process.object_pool import ObjectPool
 from tc.runtime.arguments import NUMBERS, Parameter, Signature, read_number
+from tc.runtime.arrays.encoded_arrays import user_dtype
 from tc.runtime.guards import (
     ADMITTED,
     DONE,
@@ -219,7 +220,8 @@ def new_entry(
         return None
     if any(type(array) is not np.ndarray for array in inputs):
         return None
-    written = [(a.shape, a.dtype) for a in outputs] or [space[1:] for space in special.outputs]
+    written = [(a.shape, a.dtype) for a in outputs]
+    written = written or [(shape, user_dtype(dtype)) for _, shape, dtype in special.outputs]
     guard = guard_of(inputs, written)
     scalars = tuple((i, p) for i, p in enumerate(signature.inputs) if not p.rank)
     frames = CallFrames(special, special.runner, threads, guard)

@@ -198,6 +198,8 @@ def _typed(
     dtype = cx.tensors[target.name]
     term = term_type(statement.op, cx.type(statement.rhs))
     assert term is not None
+    if dtype.is_read_as_float32 and statement.op != "=":
+        raise _stored_reduction(statement, dtype)
     if target.declared is not None:
         _check_declared(statement, target, target.declared, term, cx)
     if is_lossy_mix(dtype, term):
@@ -245,6 +247,21 @@ def _typed(
         tuple(lower_read(read, INDEX, cx) for read in statement.exists),
         span=statement.span,
         variable_spans=statement.variables,
+    )
+
+
+def _stored_reduction(statement: FlatStatement, dtype: DType) -> CheckError:
+    """The error about a reduction into a tensor of a type that is only stored (Y8)."""
+    name, text = statement.target_text, one_line(statement.span, f"{statement.op}= ...")
+    operator = f"{statement.op}={'!' if statement.init else ''}"
+    left = text.partition(f"{statement.op}=")[0].strip()
+    indices = left[len(name) :] if left.startswith(name) else ""
+    return CheckError(
+        f"'{name}' is {dtype}, which is only stored: '{statement.op}=' computes in float32, and "
+        "gives no such element",
+        rule="Y8",
+        span=statement.span,
+        idiom=f"t{indices} {operator} ..., and after it {left} = {dtype}(t{indices})",
     )
 
 

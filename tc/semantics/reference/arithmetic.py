@@ -14,7 +14,7 @@ import numpy as np
 
 from tc.builtins import FUNCTIONS, identity
 from tc.builtins.operators import COMPARISONS, SHIFTS, UFUNCS, shifted_arrays
-from tc.dtypes import BOOL, Array, DType
+from tc.dtypes import BOOL, Array, DType, as_array, rounded
 from tc.semantics.reference.instance_blocks import Pick
 
 V = TypeVar("V")  # a value over a block, and a whole tensor: arrays and what belongs to them
@@ -50,7 +50,7 @@ class Arithmetic(Protocol[V, A]):
 
     def convert(self, operand: V, source: DType, target: DType, /) -> V: ...
 
-    def bits(self, operand: V, target: DType, is_given: bool, /) -> V:
+    def bits(self, operand: V, source: DType, target: DType, is_given: bool, /) -> V:
         """The bits of values as another type; `is_given`: they are elements of an input, or a
         literal, which nothing has computed."""
 
@@ -121,10 +121,11 @@ class Plain:
     def convert(self, operand: Array, _source: DType, target: DType) -> Array:
         if target == BOOL:
             return np.not_equal(operand, 0)
-        return operand.astype(target.numpy)
+        return rounded(operand, target)
 
-    def bits(self, operand: Array, target: DType, _is_given: bool) -> Array:
-        viewed = np.ascontiguousarray(operand).view(target.numpy)
+    def bits(self, operand: Array, source: DType, target: DType, _is_given: bool) -> Array:
+        stored = as_array(operand, source)
+        viewed = np.ascontiguousarray(stored).view(target.numpy)
         return np.asarray(viewed.reshape(operand.shape))
 
     def start(

@@ -19,7 +19,7 @@ from typing import Generic, NoReturn, TypeVar
 
 import numpy as np
 
-from tc.dtypes import Array, DType
+from tc.dtypes import Array, DType, as_array, decoded
 from tc.errors import AccessError, InternalError
 from tc.semantics import program as p
 from tc.semantics.factors import redistributed
@@ -121,8 +121,10 @@ def evaluate(expr: p.Expr, evaluation: BlockEvaluation[V, A], active: Array | No
         case p.Convert(operand=operand, dtype=dtype):
             return arithmetic.convert(evaluate(operand, evaluation, active), operand.dtype, dtype)
         case p.Bits(operand=operand, dtype=dtype):
-            is_given = _is_given(operand, evaluation.shaped)
-            return arithmetic.bits(evaluate(operand, evaluation, active), dtype, is_given)
+            source = operand.dtype
+            # bits of NaN are not held where numpy has no such type
+            is_given = source.is_in_numpy and _is_given(operand, evaluation.shaped)
+            return arithmetic.bits(evaluate(operand, evaluation, active), source, dtype, is_given)
         case _:
             _unknown(expr)
 
@@ -250,7 +252,9 @@ def interpret(
     >>> interpret(shaped, arrays, {})["y"].tolist()
     [3.0, 3.0]
     """
-    return execute(shaped, arrays, initial, PLAIN, memory_limit)
+    tensors = shaped.program.tensors
+    found = execute(shaped, arrays, initial, PLAIN, memory_limit)
+    return {name: as_array(array, tensors[name].dtype) for name, array in found.items()}
 
 
 def execute(
@@ -260,9 +264,14 @@ def execute(
     arithmetic: Arithmetic[V, A],
     memory_limit: int,
 ) -> dict[str, V]:
-    """The outputs of a program, computed with any arithmetic."""
+    """The outputs of a program, computed with any arithmetic. Elements of types that numpy does not
+    have are held as float32 (`DType.held`)."""
     program = shaped.program
-    tensors = {name: arithmetic.exact(arrays[name]) for name in program.inputs}
+
+    def held(name: str) -> Array:
+        return decoded(arrays[name], program.tensors[name].dtype)
+
+    tensors = {name: arithmetic.exact(held(name)) for name in program.inputs}
     for name in (*program.outputs, *program.temporaries):
         tensors[name] = arithmetic.exact(_fresh(shaped, name, initial))
     with np.errstate(all="ignore"):
@@ -273,9 +282,10 @@ def execute(
 
 def _fresh(shaped: ShapedProgram, name: str, initial: Mapping[str, Array]) -> Array:
     """A copy of what the caller passed, otherwise zeros: what no statement writes stays (G4)."""
+    dtype = shaped.program.tensors[name].dtype
     if name in initial:
-        return np.array(initial[name], order="C", copy=True)
-    return np.zeros(shaped.shapes[name], shaped.program.tensors[name].dtype.numpy)
+        return np.array(decoded(initial[name], dtype), order="C", copy=True)
+    return np.zeros(shaped.shapes[name], dtype.held)
 
 
 def _run(

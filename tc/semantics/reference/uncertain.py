@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tc.dtypes import BOOL, Array, DType
+from tc.dtypes import BOOL, FLOAT16, FLOAT32, Array, DType
 from tc.semantics.reference.arithmetic import PLAIN
 
 ZERO: Array = np.zeros(())
@@ -247,6 +247,8 @@ def select(condition: Uncertain, then: Uncertain, otherwise: Uncertain) -> Uncer
 def convert(operand: Uncertain, source: DType, target: DType) -> Uncertain:
     if source == target:
         return operand
+    if not target.is_in_numpy and source != FLOAT32:  # by way of that (Y8)
+        return convert(convert(operand, source, FLOAT32), FLOAT32, target)
     value = PLAIN.convert(operand.value, source, target)
     if target == BOOL:
         if operand.is_exact:
@@ -269,9 +271,9 @@ def _to_float(operand: Uncertain, value: Array, source: DType, target: DType) ->
     goes to half may be rounded to float32 on the way."""
     if operand.is_exact and operand.grid is not None and represents_exactly(target, operand.grid):
         return Uncertain(value, operand.error, operand.grid)
-    if (source.is_float and source.bits < target.bits) or source == BOOL:
+    if (source.is_float and target.holds(source)) or source == BOOL:
         return Uncertain(value, operand.error, operand.grid)
-    is_double_rounded = target.is_storage and source.bits > 11 and source.name != "float32"
+    is_double_rounded = target == FLOAT16 and source.bits > 11 and source.name != "float32"
     if operand.is_exact and not is_double_rounded:
         return Uncertain(value)
     exact = widened(operand.value)

@@ -253,10 +253,10 @@ def _extremum_error(op: str, left: Uncertain, right: Uncertain, value: Array) ->
     return error
 
 
-def bits(operand: Uncertain, target: DType, is_given: bool) -> Uncertain:
+def bits(operand: Uncertain, source: DType, target: DType, is_given: bool) -> Uncertain:
     """The bits of a value. They may be any where the value is not exact, and, but where the value
     is given, also those of NaN and of a 0, whose sign no error tells."""
-    value = PLAIN.bits(operand.value, target, is_given)
+    value = PLAIN.bits(operand.value, source, target, is_given)
     unsure = np.asarray(operand.error > 0)
     if not target.is_float and not is_given:
         unsure = unsure | np.isnan(operand.value) | (operand.value == 0)

@@ -567,6 +567,8 @@ def _cast(expr: p.Convert, mode: Mode, cx: LoweringContext) -> p.Expr:
     value = folded(expr.operand, cx)
     if isinstance(value, int) and not fits(value, INT64):
         cast: p.Expr = p.Literal(wrapped(value, dtype), dtype.computed, span=expr.span)
+        if dtype.is_storage:
+            cast = p.Convert(cast, dtype, written=True, span=expr.span)
     else:
         operand = lower(expr.operand, mode.with_weak_float(FLOAT64), cx)
         cast = operand

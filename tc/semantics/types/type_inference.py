@@ -13,7 +13,19 @@ from typing import TypeAlias
 
 from tc.builtins import BIT_FUNCTIONS, BUILTINS
 from tc.builtins.operators import ARITHMETIC, BITWISE, ON_BITS, SHIFTS
-from tc.dtypes import BOOL, FLOAT32, INT32, INT64, DType, Type, Weak, fits, join, promote
+from tc.dtypes import (
+    BOOL,
+    FLOAT32,
+    INT32,
+    INT64,
+    DType,
+    Type,
+    Weak,
+    arithmetic,
+    fits,
+    join,
+    promote,
+)
 from tc.errors import CheckError, Notes
 from tc.semantics import program as p
 from tc.semantics import resolved as r
@@ -155,6 +167,8 @@ def infer_types(flat: r.Flat) -> Types:
                 if name not in defining:
                     continue
                 joined = _join([settled.get(name), *(terms[s] for s in defining[name])])
+                if any(flat.statements[s].op != "=" for s in defining[name]) and joined is not None:
+                    joined = joined if joined == BOOL else arithmetic(joined)
                 if budget < 0:
                     joined = _join([tensors[name], joined])
                 if joined is not None and joined != tensors[name]:
@@ -191,7 +205,9 @@ def _type_of(expr: p.Expr, tensors: Mapping[str, Type | None], memo: Memo) -> Ty
         types.append(type_of(operand, tensors, memo))
     match expr:
         case p.Read():
-            return tensors[expr.tensor]
+            found = tensors[expr.tensor]
+            is_float = isinstance(found, DType) and found.is_read_as_float32
+            return FLOAT32 if is_float else found
         case p.Index() | p.Size() | p.Extent():
             return Weak.SIZE
         case p.Literal(value=value):
@@ -236,8 +252,11 @@ def _of_parts(expr: p.Expr, types: Sequence[Type]) -> Type:
 
 
 def term_type(op: str, rhs: Type | None) -> Type | None:
-    """The type of what a statement stores: terms of + and * are arithmetic (Y2)."""
-    return INT32 if rhs == BOOL and op in ("+", "*") else rhs
+    """The type of what a statement stores: terms of + and * are arithmetic (Y2), and those of every
+    reduction are to floats of 8 bits (Y8)."""
+    if isinstance(rhs, DType) and (op in ("+", "*") or (op != "=" and rhs.is_read_as_float32)):
+        return arithmetic(rhs)
+    return rhs
 
 
 def _join(types: Iterable[Type | None]) -> Type | None:

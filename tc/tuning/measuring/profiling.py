@@ -20,6 +20,7 @@ from tc.dtypes import Array
 from tc.errors import TCError
 from tc.kernel.ir import Buffer, row_major
 from tc.runtime.arrays import empty
+from tc.runtime.arrays.encoded_arrays import numbers
 from tc.runtime.specialisation import access_error, new_output
 from tc.tuning.measuring import shared_arrays
 from tc.tuning.measuring.compiling import CompiledCandidate, loaded
@@ -33,6 +34,7 @@ _BLOCK_ELEMENTS = 1 << 20
 def is_within(actual: Array, expected: Array, bounds: Array) -> Array:
     """Per element, for arrays of one shape and type: NaN equals NaN, an infinity only the same
     infinity, and an infinite bound allows any value."""
+    actual, expected = numbers(actual), numbers(expected)
     same = np.asarray(actual == expected)
     if actual.dtype.kind == "f":
         same |= np.isnan(actual) & np.isnan(expected)
@@ -65,9 +67,10 @@ def difference(name: str, actual: Array, expected: Array, bounds: Array) -> str 
     if not wrong:
         return None
     at = ", ".join(str(int(i)) for i in np.unravel_index(first, expected.shape))
+    found, wanted = numbers(flat[0])[first], numbers(flat[1])[first]
     return (
-        f"{name}({at}) is {flat[0][first]}, and has to be within {flat[2][first]:.3g} of "
-        f"{flat[1][first]} ({wrong} of {expected.size} elements are wrong)"
+        f"{name}({at}) is {found}, and has to be within {flat[2][first]:.3g} of "
+        f"{wanted} ({wrong} of {expected.size} elements are wrong)"
     )
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tc.dtypes import BOOL, Array, DType
+from tc.dtypes import BOOL, Array, DType, encoded
 from tc.errors import AccessError, InputError
+from tc.runtime.arrays.encoded_arrays import numbers
 from tc.semantics import program as p
 from tc.semantics.affine import box_of, linear_form
 from tc.semantics.program import ShapedProgram
@@ -66,11 +67,11 @@ def _drawn_input(
         low, high = max(low, int(info.min)), min(high, int(info.max))
         return rng.integers(low, max(low, high), shape, dtype.name, endpoint=True)
     if kind == WHOLE:
-        return (rng.integers(1, 2, shape, endpoint=True) * _signs(shape, rng)).astype(dtype.numpy)
+        return encoded(rng.integers(1, 2, shape, endpoint=True) * _signs(shape, rng), dtype)
     values = rng.random(shape, np.float32) * np.float32(0.75) + np.float32(0.25)
     if kind == SIGNED:
         values = values * _signs(shape, rng)
-    return np.asarray(values, dtype.numpy)
+    return encoded(np.asarray(values), dtype)
 
 
 def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -159,7 +160,7 @@ class _Values:
     def odd(self) -> float:
         """The largest share of elements of an output that tell nothing."""
         shares = [
-            float(np.mean(~np.isfinite(value) | np.isinf(self.bounds[name])))
+            float(np.mean(~np.isfinite(numbers(value)) | np.isinf(self.bounds[name])))
             for name, value in self.expected.items()
             if value.size
         ]

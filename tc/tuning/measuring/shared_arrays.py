@@ -8,10 +8,12 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tc.dtypes import Array
+from tc.dtypes import DTYPES, Array
+from tc.runtime.arrays.encoded_arrays import ENCODED
 
 _ALIGNMENT_BYTES = 64
 
@@ -23,6 +25,11 @@ class ArrayPlace:
     dtype: str
     shape: tuple[int, ...]
     start: int
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        known = DTYPES.get(self.dtype)
+        return np.dtype(self.dtype) if known is None else known.numpy
 
 
 def new_memory() -> int:
@@ -45,7 +52,9 @@ def write(descriptor: int, arrays: Mapping[str, Array]) -> dict[str, ArrayPlace]
     places = {}
     for name, array in arrays.items():
         start = -(-os.fstat(descriptor).st_size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-        places[name] = ArrayPlace(array.dtype.str, array.shape, start)
+        places[name] = ArrayPlace(
+            str(ENCODED.get(array.dtype, array.dtype.str)), array.shape, start
+        )
         content = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         while content:
             written = os.pwrite(descriptor, content[: 1 << 30], start)
@@ -58,10 +67,10 @@ def read(descriptor: int, places: Mapping[str, ArrayPlace]) -> dict[str, Array]:
     size = os.fstat(descriptor).st_size
     memory = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) if size else b""
     return {
-        name: np.frombuffer(
-            memory, np.dtype(place.dtype), math.prod(place.shape), place.start
-        ).reshape(place.shape)
+        name: np.frombuffer(memory, place.numpy, math.prod(place.shape), place.start).reshape(
+            place.shape
+        )
         if math.prod(place.shape)
-        else np.zeros(place.shape, np.dtype(place.dtype))
+        else np.zeros(place.shape, place.numpy)
         for name, place in places.items()
     }

@@ -31,7 +31,7 @@ EXPECTED = Path(__file__).parents[2] / "expected"
 
 # --- operations -------------------------------------------------------------------------------
 
-TYPES = [d for d in DTYPES.values() if d != FLOAT16]
+TYPES = [d for d in DTYPES.values() if d.is_in_numpy and d != FLOAT16]
 OPERATIONS: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
     *((operations.test_integers_wrap_and_divide_downward, (d,)) for d in operations.INTEGERS),
     *((operations.test_comparisons, (d,)) for d in TYPES),

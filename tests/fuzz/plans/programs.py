@@ -52,7 +52,7 @@ def small_processor(rng: random.Random) -> dict[str, Any]:
 
 
 def _types(rng: random.Random) -> tuple[str, ...]:
-    return (rng.choice(("float", "float", "float", "float", "double", "double", "half", "int")),)
+    return (rng.choice(("float", "float", "float", "float", "double", "half", "bfloat16", "int")),)
 
 
 # --- contractions -------------------------------------------------------------------------------

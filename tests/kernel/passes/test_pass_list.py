@@ -52,6 +52,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
 PERMUTED = "def t(float(N,C,H,W) A) -> (O) { O(n,h,w,c) = A(n,c,h,w) }"
+NARROW = "def n(bfloat16(N,M) a) -> (o) { o(i,j) = 2 * a(i,j) }"
 SCALED = "def s(float(N,M) a, float(M) b) -> (o) { o(i,j) = a(i,j) * b(j) }"
 POOLED = "def m(float(N,H,W) I) -> (O) { O(n,h,w) max=! I(n,2*h+i,2*w+j) where i in 0:2, j in 0:2 }"
 LOWER = "def l(float(N,N) A, float(N,M) B) -> (C) { C(i,j) +=! k <= i ? A(i,k) * B(k,j) : 0 }"
@@ -270,6 +271,13 @@ class Row:
     holds: Callable[[Kernel], bool]
 
 
+def converts_by_bits(kernel: Kernel) -> bool:
+    """No conversion to a type, or from one, that numpy does not have is left to the compiler."""
+    every = (e for s in every_statement(kernel) for e in expressions(s))
+    casts = [e for e in every if isinstance(e, ir.Cast)]
+    return all(e.dtype.is_in_numpy and e.operand.dtype.is_in_numpy for e in casts)
+
+
 TABLE_OF_PASSES = (
     Row("copies", PERMUTED, {"A": (61, 59, 67, 71)}, AVX2, stores_lines_past_the_caches),
     Row("copies", TMM, {"A": (128, 1024), "B": (500, 1024)}, AVX2, copies_by_vectors),
@@ -294,6 +302,7 @@ TABLE_OF_PASSES = (
     Row("prefetch", BAGS, TABLE, AVX2, asks_for_rows_of_the_table),
     Row("blocked sums", MM, {"A": (64, 4096), "B": (4096, 64)}, AVX2, adds_up_blocks),
     Row("reciprocal division", SOFTMAX, {"I": (512, 4096)}, AVX2, divides_once_a_row),
+    Row("narrow floats", NARROW, {"a": (64, 64)}, AVX2, converts_by_bits),
 )
 
 
