@@ -14,6 +14,7 @@ from tc.backends.base import Backend, KernelText
 from tc.derivatives.generic import GenericFunction, bound_source, generic_function, generic_names
 from tc.device import Device
 from tc.dtypes import DType, encoded
+from tc.dynamic import Dynamic, of_def
 from tc.errors import InputError, ends_at_caller
 from tc.explanation import Explanation, check_stage
 from tc.frontend.given_text import Text, given_source
@@ -30,6 +31,7 @@ from tc.runtime.specialisation import out_of_memory, start_warnings
 from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
 from tc.source import Origin, Source
+from tc.stages import SIZES
 from tc.tuning.lookup import TunedOptions, database_path, with_tuned_plan
 from tc.wording import nearest
 
@@ -131,6 +133,7 @@ def compile(
     backend: str = "numba",
     options: Options | TunedOptions | None = None,
     check: bool | None = None,
+    dynamic: Dynamic = None,
 ) -> Compiled:
     """A def of a text as a function of arrays; of a def with type variables a `tc.GenericFunction`,
     which has the methods of a `tc.Compiled`.
@@ -139,9 +142,12 @@ def compile(
     parsed and checked now, and compiled at the first call with new sizes. `check` says whether
     reads that may leave their tensor, and integer divisions, are tested (G7): None is the backend's
     default, which is on for CPUs. `backend` is one of `tc.backends()`. A plan that was tuned for
-    the sizes of a call, or for near sizes, is used, unless `options` have a plan.
+    the sizes of a call, or for near sizes, is used, unless `options` have a plan. `dynamic` names
+    sizes that vary, so that few kernels serve all of them: `{"N"}`, `{"N": range(16, 4097, 16)}`,
+    True for all, "auto" for those that are seen to vary.
 
-    Raises ParseError, CheckError, and BackendError for an unknown backend.
+    Raises ParseError, CheckError, InputError for a name in `dynamic` that is no size of the def,
+    and BackendError for an unknown backend.
 
     >>> import numpy as np
     >>> import tc
@@ -155,12 +161,12 @@ def compile(
     float32(2, 4)
     """
     source = given_source(src)
-    generic = generic_function(source, entry, backend, *_asked(options, check))
+    generic = generic_function(source, entry, backend, *_asked(options, check), dynamic)
     if generic is not None:
         registry.get(backend)
         return cast("Compiled", generic)
     program = _program(source, entry)
-    function = _function(program, backend, options, check)
+    function = _function(program, backend, options, check, dynamic)
     issue_warnings(program.warnings)
     return function
 
@@ -222,10 +228,12 @@ def define(
     backend: str = "numba",
     options: Options | TunedOptions | None = None,
     check: bool | None = None,
+    dynamic: Dynamic = None,
 ) -> Definitions[Compiled]:
     """All defs of a text as functions: an object with one method per def.
 
-    Takes what `compile` takes, and raises the same.
+    Takes what `compile` takes, and raises the same. Of the sizes that `dynamic` names, each def
+    takes those that it has.
 
     >>> import numpy as np
     >>> import tc
@@ -238,15 +246,16 @@ def define(
     """
     source = given_source(src)
     module = parse_source(source)
+    programs = check_defs(module)
     functions = {
-        name: _function(program, backend, options, check)
-        for name, program in check_defs(module).items()
+        name: _function(program, backend, options, check, of_def(program, programs, dynamic))
+        for name, program in programs.items()
     }
     warnings = [warning for function in functions.values() for warning in function.program.warnings]
     issue_warnings(dict.fromkeys(warnings))
     found: dict[str, Any] = {d.name.text: functions.get(d.name.text) for d in module.defs}
     for name in generic_names(source):
-        found[name] = GenericFunction(source, name, backend, *_asked(options, check))
+        found[name] = GenericFunction(source, name, backend, *_asked(options, check), dynamic)
     return Definitions(found)
 
 
@@ -365,6 +374,7 @@ def emit(
     options: Options | None = None,
     check: bool = False,
     device: Device | Gpu | None = None,
+    dynamic: Dynamic = None,
     **named: Any,
 ) -> KernelText:
     """The code for one set of sizes in a backend's language, without running a compiler.
@@ -385,7 +395,7 @@ def emit(
     if not isinstance(found, Backend):
         raise runs_text(backend)
     src, entry = _bound(src, entry, inputs_or_sizes, named)
-    stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device)
+    stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device, dynamic)
     issue_warnings((*stages.program.warnings, *stages.shaped.warnings))
     return stages.text
 
@@ -401,6 +411,7 @@ def explain(
     options: Options | None = None,
     check: bool | None = None,
     device: Device | Gpu | None = None,
+    dynamic: Dynamic = None,
     **named: Any,
 ) -> Explanation:
     """An explanation of a program at given sizes, as a value: `str` of the result is the text.
@@ -420,12 +431,14 @@ def explain(
     ['ranges', 'rewrite', 'scop', 'dependences', 'schedule', 'plan', 'mapping', 'loops', 'passes',
      'kernel', 'estimate', 'source']
     """
-    check_stage(stage)
+    check_stage(stage, (SIZES,) if dynamic else ())
     src, entry = _bound(src, entry, inputs_or_sizes, named)
     found = registry.get(backend)
     if isinstance(found, Backend):
         check = found.checks_by_default if check is None else check
-        stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device)
+        stages = _trace(
+            src, (inputs_or_sizes, named), entry, found, options, check, device, dynamic
+        )
         return Explanation(stages.shaped, stages, stage)
     if stage not in (None, "ranges", "all"):
         raise runs_text(backend)
@@ -453,6 +466,7 @@ def _trace(
     options: Options | None,
     check: bool,
     device: Device | Gpu | None,
+    dynamic: Dynamic,
 ) -> Trace:
     return trace(
         given_source(src),
@@ -463,6 +477,7 @@ def _trace(
         check=check,
         device=device,
         make_with=with_tuned_plan,
+        dynamic=dynamic,
     )
 
 
@@ -491,7 +506,10 @@ def _asked(
 
 
 def _function(
-    program: Program, backend: str, options: Options | TunedOptions | None, check: bool | None
+    program: Program,
+    backend: str,
+    options: Options | TunedOptions | None,
+    check: bool | None,
+    dynamic: Dynamic,
 ) -> Compiled:
-    own, asked, tuned = _asked(options, check)
-    return Compiled(program, backend, own, asked, tuned)
+    return Compiled(program, backend, *_asked(options, check), dynamic)

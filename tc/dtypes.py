@@ -305,7 +305,7 @@ def wrap(value: int, dtype: DType) -> int:
     (44, 65535)
     """
     low, high = limits(dtype)
-    return (value - low) % (high - low + 1) + low
+    return value if low <= value <= high else (value - low) % (high - low + 1) + low
 
 
 def fits(value: float, dtype: DType) -> bool:

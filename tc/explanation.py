@@ -17,6 +17,7 @@ from tabulate import tabulate
 
 from tc.backends import machine_code
 from tc.backends.base import LANGUAGES
+from tc.dynamic import TrackedCall
 from tc.errors import InputError
 from tc.gpu import Gpu
 from tc.pipeline import Trace
@@ -25,7 +26,7 @@ from tc.semantics import program as p
 from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.work import Work, program_work, statement_work
 from tc.source import as_html
-from tc.stages import SAC_TITLES, STAGES, TITLES
+from tc.stages import SAC_TITLES, SIZES, STAGES, TITLES, TITLES_OF_SIZES
 
 OPERATORS = {
     "=": "assigns",
@@ -37,10 +38,10 @@ OPERATORS = {
     "|": "joins the bits",
     "^": "takes the exclusive or",
 }
-SUMMARY = ("ranges", "rewrite", "schedule", "mapping", "estimate")
+SUMMARY = ("ranges", SIZES, "rewrite", "schedule", "mapping", "estimate")
 """The stages that are shown where no stage is asked for."""
 
-_TITLES = {**SAC_TITLES, **TITLES}
+_TITLES = {**SAC_TITLES, **TITLES, **TITLES_OF_SIZES}
 
 STARTS = {
     "written": "continues from what an earlier statement wrote",
@@ -84,10 +85,12 @@ class Explanation:
     def __str__(self) -> str:
         stages = self.stages
         if self.stage is None:
-            wanted = (*self.notation, *SUMMARY)
+            wanted = (*self.notation, *(name for name in SUMMARY if name in stages))
             text = _joined(stages, wanted)
             more = [repr(name) for name in stages if name not in wanted]
             return f"{text}\n\nOther stages: {', '.join(more)}." if more else text
+        if self.stage == SIZES and SIZES not in stages:
+            return "No kernel for many sizes serves these: they have code of their own."
         return _joined(stages, tuple(stages)) if self.stage == "all" else stages[self.stage]
 
     __repr__ = __str__
@@ -110,6 +113,8 @@ class _Stages(Mapping[str, str]):
     def __init__(self, explanation: Explanation) -> None:
         self._explanation = explanation
         own = STAGES if explanation.trace else STAGES[:1]
+        if explanation.trace is not None and explanation.trace.call is not None:
+            own = (*STAGES[:1], SIZES, *STAGES[1:])
         self._names = (*explanation.notation, *own)
 
     def __getitem__(self, stage: str) -> str:
@@ -121,6 +126,8 @@ class _Stages(Mapping[str, str]):
         if stage == "ranges" or trace is None:
             lines = (line.rstrip() for line in _lines(self._explanation))
             return "\n".join(lines).rstrip("\n")
+        if stage == SIZES and trace.call is not None:
+            return "\n".join(_sizes_lines(trace, trace.call))
         if stage == "source":
             return str(trace.text).rstrip("\n")
         given = (trace.lowering, trace.shaped, trace.options, trace.device)
@@ -132,6 +139,29 @@ class _Stages(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _sizes_lines(trace: Trace, call: TrackedCall) -> Iterator[str]:
+    """What a kernel for many sizes was planned for, which sizes it serves, and what it is given."""
+    yield "The code is planned for the hints, and serves all sizes that the guards admit."
+    yield ""
+    yield f"hints: {', '.join(f'{name} = {hint}' for name, hint in call.hints.items())}"
+    yield "guards:"
+    for name, own in call.questions.ranges.items():
+        step = f", a multiple of {own.multiple}" if own.multiple > 1 else ""
+        yield f"  {own.begin} <= {name} <= {own.last}{step}"
+    pins = [guard for guard in call.questions.guards.values() if guard.is_pin]
+    for guard in call.questions.guards.values():
+        if guard not in pins:
+            yield f"  {guard}"
+    if pins:
+        yield "pinned, as what is made would be other code for other sizes:"
+        for guard in pins:
+            yield f"  {guard}, asked by {' < '.join(guard.places)}"
+    if trace.kernel.sizes:
+        yield "given to the kernel:"
+        for place, size in enumerate(trace.kernel.sizes):
+            yield f"  sizes[{place}] = {size}"
 
 
 def _machine_code(trace: Trace) -> str:

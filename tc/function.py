@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from tc.backends import registry
 from tc.backends.base import LANGUAGES, AnyBackend, Backend, GpuBackend
 from tc.call_times import CallTime, time_of
+from tc.dynamic import Dynamic, dynamic_sizes, inherited, spread
 from tc.errors import BackendError, InputError, TCError, ends_at_caller
 from tc.explanation import Explanation
 from tc.introspection import (
@@ -62,6 +63,7 @@ from tc.runtime.specialisation import Specialisation, run_specialised, spaces
 from tc.semantics.program import Program, ProgramWarning
 from tc.source import ShownText, Source, Span
 from tc.specialiser import DeviceRequest, Specialiser
+from tc.templates import Templates
 from tc.tuning.lookup import TunedOptions
 
 _COLLECTIONS = (list, tuple, dict, Mapping)
@@ -156,6 +158,7 @@ class Compiled:
         options: Options | None,
         check: bool | None,
         tuned: TunedOptions | None = None,
+        dynamic: Dynamic = None,
     ) -> None:
         self.program = program
         self.__doc__ = program.source.text if program.span is None else program.span.text
@@ -173,7 +176,11 @@ class Compiled:
         self._result_type = (
             result_type(program.name, program.outputs) if len(program.outputs) > 1 else None
         )
-        self._specialiser = Specialiser(program, self._backend, self.options, self.check, tuned)
+        self._dynamic = dynamic_sizes(program, dynamic)
+        self._specialiser = Specialiser(
+            *(program, self._backend, self.options, self.check, tuned),
+            None if self._dynamic is None else Templates(self._dynamic),
+        )
         _FUNCTIONS[id(self)] = self
         hide_from_torch(Compiled.__call__)
         self._warned: set[tuple[Span | None, str]] = set()
@@ -359,11 +366,16 @@ class Compiled:
     @ends_at_caller
     def prepare(self, /, *inputs_or_sizes: Any, **named: Any) -> None:
         """Compiles ahead of calls with these inputs or sizes, row-major where no array is given;
-        for calls with `outputs=` and for calls without."""
-        sizes = self._sizes(inputs_or_sizes, named)
-        if not self.program.needs_initial:
-            self._specialised(sizes, ())
-        self._specialised(sizes, self.program.outputs)
+        for calls with `outputs=` and for calls without. A range in the place of a dynamic size, as
+        `N=range(2, 4097)`, makes the code that serves all of it."""
+        for chosen in spread(named):
+            sizes = self._sizes(inputs_or_sizes, chosen)
+            if not self.program.needs_initial:
+                self._specialised(sizes, ())
+            self._specialised(sizes, self.program.outputs)
+        templates = self._specialiser.templates
+        if templates is not None and any(isinstance(each, range) for each in named.values()):
+            templates.is_prepared = True
 
     @ends_at_caller
     def time(
@@ -395,9 +407,9 @@ class Compiled:
         """The function of another program, with the backend and the options of this function, but
         for a plan: a plan is for the loops of one program."""
         options = replace(self.options, plan=None)
-        return Compiled(
-            program, self.backend, options, self._requested_check, self._specialiser.tuned
-        )
+        dynamic = None if self._dynamic is None else inherited(self._dynamic, program)
+        own = (self._requested_check, self._specialiser.tuned, dynamic)
+        return Compiled(program, self.backend, options, *own)
 
     @ends_at_caller
     def explain(self, /, *inputs_or_sizes: Any, **named: Any) -> Explanation:
@@ -418,13 +430,17 @@ class Compiled:
             self.options,
             check=self.check,
             make_with=self._specialiser.with_tuned_plan,
+            dynamic=None if self._dynamic is None else self._dynamic.asked,
         )
         return Explanation(stages.shaped, stages)
 
     def __repr__(self) -> str:
         inputs = ", ".join(p.text for p in self._signature.inputs)
         outputs = ", ".join(self.program.outputs)
-        return f"<tc {self.program.name}({inputs}) -> ({outputs}), backend {self.backend}>"
+        how = f"backend {self.backend}"
+        if self._dynamic is not None:
+            how += f", {self._dynamic}"
+        return f"<tc {self.program.name}({inputs}) -> ({outputs}), {how}>"
 
     def __deepcopy__(self, _: Any = None) -> Compiled:  # as functions of Python
         return self
@@ -435,7 +451,8 @@ class Compiled:
         source = self.program.source
         text = (source.text, source.name, self.program.name)
         own = (self.backend, self.options, self._requested_check, self._specialiser.tuned)
-        return rebuild, (*text, *own)
+        dynamic = None if self._dynamic is None else self._dynamic.asked
+        return rebuild, (*text, *own, dynamic)
 
     def _python_signature(self) -> Any:
         return python_signature(self._signature)
@@ -587,11 +604,12 @@ def rebuild(
     options: Options,
     check: bool | None,
     tuned: TunedOptions | None = None,
+    dynamic: Dynamic = None,
 ) -> Compiled:
     """The function of pickled values; the warnings of its text were issued where the function was
     made first."""
     program = check_module(parse_source(Source(text, name)), entry)
-    return Compiled(program, backend, options, check, tuned)
+    return Compiled(program, backend, options, check, tuned, dynamic)
 
 
 _NUMBER = re.compile(r"\d+")

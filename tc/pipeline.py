@@ -11,19 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from tc.backends.base import Backend, GpuBackend, KernelText
+from tc.backends.base import Backend, GpuBackend, KernelText, TemplateBackend
 from tc.device import Device
-from tc.errors import BackendError
+from tc.dynamic import (
+    ATTEMPTS,
+    Dynamic,
+    DynamicSizes,
+    TrackedCall,
+    dynamic_sizes,
+    tracked_call,
+    values_of,
+)
+from tc.errors import BackendError, TCError
 from tc.frontend.ast import Module
 from tc.frontend.parser import parse
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.options import Options
+from tc.plan import Plan
 from tc.polyhedral.cpu.cpu_target import cpu_target
 from tc.polyhedral.gpu.gpu_target import gpu_target
-from tc.polyhedral.lowering import Lowering, Stopwatch, trace_lowering
+from tc.polyhedral.lowering import Lowering, Stopwatch, plan_for, trace_lowering
 from tc.polyhedral.target import Target
 from tc.runtime.arrays.device_array import DeviceLocation
 from tc.runtime.fallback import Request, faults_reported, text_faults_reported
@@ -74,7 +85,8 @@ def as_asked(
 @dataclass(frozen=True)
 class Trace:
     """What each stage made of a program for `device`, and the seconds that each took, by its name;
-    `lowering` has the parts of `lower`; `told` says where the plan comes from."""
+    `lowering` has the parts of `lower`; `told` says where the plan comes from. `call` has the
+    tracked sizes, where the kernel is for many."""
 
     module: Module
     program: Program
@@ -85,6 +97,7 @@ class Trace:
     device: Device | Gpu
     seconds: Mapping[str, float]
     told: tuple[str, ...] = ()
+    call: TrackedCall | None = None
 
     @property
     def kernel(self) -> Kernel:
@@ -156,7 +169,9 @@ def at_place(backend: Backend, place: DeviceLocation | None) -> Backend:
     return backend
 
 
-def lower_for(request: Request, shaped: ShapedProgram, target: Target) -> Lowering:
+def lower_for(
+    request: Request, shaped: ShapedProgram, target: Target, *, plan_is_own: bool = False
+) -> Lowering:
     """The kernel of a program that was shaped for the sizes of a request, with the result of every
     stage; BackendError for options that the target cannot have."""
     return trace_lowering(
@@ -166,6 +181,7 @@ def lower_for(request: Request, shaped: ShapedProgram, target: Target) -> Loweri
         initial=request.given,
         check=request.check,
         options=request.options,
+        plan_is_own=plan_is_own,
     )
 
 
@@ -201,10 +217,12 @@ def trace(
     check: bool,
     device: Device | Gpu | None = None,
     make_with: MakeWith = as_asked,
+    dynamic: Dynamic = None,
 ) -> Trace:
     """All stages for one set of sizes, which `resolve` finds once the program is known, and for a
     device, by default that of the arrays that were given, else the backend's. `make_with` may know
-    a plan."""
+    a plan. With `dynamic` sizes the kernel is the one that serves sizes like these, if there is
+    one."""
     timed = Stopwatch()
     module = timed("parse", lambda: parse_source(source))
     program = timed("check", lambda: check_module(module, entry))
@@ -212,6 +230,11 @@ def trace(
     device = device_for(at_place(backend, sizes.place), device)
     initial = frozenset(program.needs_initial)
     request = Request(program, sizes, initial, backend.name, options, check, device)
+    varying = dynamic_sizes(program, dynamic)
+    if varying is not None and isinstance(backend, TemplateBackend):
+        found = _traced_for_many(request, varying, module, backend, device, make_with)
+        if found is not None:
+            return found
     shaped = timed("infer_ranges", lambda: shape_program(program, sizes, request))
 
     def make(options: Options) -> tuple[Lowering, KernelText]:
@@ -224,6 +247,74 @@ def trace(
     return Trace(
         module, program, shaped, lowering, text, made.options, device, timed.seconds, made.told
     )
+
+
+# --- kernels for many sizes -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The plan that was chosen at hints, and the options that it came of."""
+
+    plan: Plan
+    options: Options
+    told: tuple[str, ...] = ()
+
+
+def planned(
+    call: TrackedCall, request: Request, device: Device | Gpu, make_with: MakeWith
+) -> Planned:
+    """The plan for the hints of a call, as for any call of these sizes."""
+    at_hints = replace(request, sizes=call.sizes)
+    shaped = shape_program(request.program, call.sizes, at_hints)
+
+    def make(options: Options) -> Plan:
+        return plan_for(
+            *(shaped, {}, target_of(device)),
+            initial=request.given,
+            check=request.check,
+            options=options,
+        )
+
+    made = make_with(make, at_hints, shaped, device)
+    return Planned(Plan.from_json(str(made.value)), made.options, made.told)
+
+
+def lower_tracked(
+    call: TrackedCall, request: Request, made: Planned, device: Device | Gpu
+) -> tuple[ShapedProgram, Lowering]:
+    """The program, shaped for tracked sizes, and its kernel by a plan."""
+    wanted = replace(request, sizes=call.tracked, options=replace(made.options, plan=made.plan))
+    shaped = shape_program(request.program, call.tracked, wanted)
+    return shaped, lower_for(wanted, shaped, target_of(device), plan_is_own=True)
+
+
+def _traced_for_many(
+    request: Request,
+    dynamic: DynamicSizes,
+    module: Module,
+    backend: Backend,
+    device: Device | Gpu,
+    make_with: MakeWith,
+) -> Trace | None:
+    """The trace of a kernel for sizes like those of a request; None where there is none."""
+    values = values_of(request.program, request.sizes)
+    if not dynamic.admits(values):
+        return None
+    for attempt in ATTEMPTS:
+        timed = Stopwatch()
+        call = tracked_call(request.program, request.sizes, dynamic, attempt)
+        try:
+            made = timed("plan", partial(planned, call, request, device, make_with))
+            lower = partial(lower_tracked, call, request, made, device)
+            shaped, lowering = timed("lower", lower)
+        except TCError:
+            continue
+        call.questions.closed = True
+        text = timed("emit", partial(backend.emit, lowering.kernel, made.options))
+        own = (lowering, text, made.options, device, timed.seconds, made.told, call)
+        return Trace(module, request.program, shaped, *own)
+    return None
 
 
 def element_strides(shaped: ShapedProgram, sizes: CallSizes) -> dict[str, tuple[int, ...]]:

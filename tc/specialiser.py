@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from tc.backends.base import AnyBackend, Backend, GpuBackend
+from tc.backends.base import AnyBackend, Backend, GpuBackend, TemplateBackend
 from tc.backends.interpret import InterpretBackend
 from tc.backends.library import BACKENDS as LIBRARY_BACKENDS
 from tc.backends.library import (
@@ -23,7 +23,9 @@ from tc.backends.library import (
     library_kernel,
     match_contraction,
 )
+from tc.device import Device
 from tc.errors import TCError
+from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.pipeline import MakeWith, StageResult, at_place, compile_for, element_strides, shape_program
@@ -37,6 +39,7 @@ from tc.runtime.specialisation import Specialisation, Temporaries, spaces, start
 from tc.semantics.program import Program, ShapedProgram
 from tc.semantics.selected_sums import comparison_warnings
 from tc.stored_texts import stored_text
+from tc.templates import Templates
 from tc.tuning.lookup import TunedOptions, is_on, is_tuned, with_tuned_plan
 
 MAX_SPECIALISATIONS = 256
@@ -65,6 +68,7 @@ class Specialiser:
     options: Options
     check: bool
     tuned: TunedOptions | None = None
+    templates: Templates | None = None
     made: OrderedDict[Hashable, Specialisation] = field(default_factory=OrderedDict)
     building: Any = field(default_factory=threading.RLock)
     tuning: Any = field(default_factory=threading.RLock)
@@ -165,7 +169,7 @@ class Specialiser:
             odd_strides(shaped, sizes),
             spaces(shaped, self.program.outputs),
             (*shaped.warnings, *start_warnings(shaped, given), *comparisons),
-            Temporaries.of(() if runner is None else runner.kernel.arguments),
+            _temporaries(runner),
             DeviceFrames(),
             fault,
             () if made is None else made.told,
@@ -193,6 +197,8 @@ class Specialiser:
             found = _by_library(backend, request, shaped, strides, on)
         if found is None:
             device = backend.device()
+            if (template := self._by_template(backend, request, strides, device)) is not None:
+                return template
             text = stored_text(
                 request, shaped, strides, backend, device,
                 lambda: compile_for(request, shaped, backend, device)[1],
@@ -207,6 +213,19 @@ class Specialiser:
             backend.name,
         )
         return found
+
+    def _by_template(
+        self,
+        backend: Backend,
+        request: Request,
+        strides: Mapping[str, tuple[int, ...]],
+        device: Device | Gpu,
+    ) -> CompiledKernel | None:
+        """Code for many sizes that serves those of a request, where sizes are dynamic: in the
+        processor's memory, for arrays that are row-major."""
+        if self.templates is None or strides or not isinstance(backend, TemplateBackend):
+            return None
+        return self.templates.find(request, backend, device, self.with_tuned_plan)
 
     def _find(self, kernel: Kernel, place: DeviceLocation | None) -> CompiledKernel | None:
         """A kernel that was compiled before at this place and does the same: that a caller passes
@@ -234,6 +253,12 @@ def _by_library(
     if on is None and backend.name in LIBRARY_BACKENDS:
         return library_kernel(contraction, shaped, strides, request.given)
     return None
+
+
+def _temporaries(runner: CompiledKernel | None) -> Temporaries:
+    if runner is None:
+        return Temporaries.of(())
+    return Temporaries.of(runner.kernel.arguments, runner.kernel.sizes)
 
 
 def place_of(backend: Backend) -> DeviceLocation | None:

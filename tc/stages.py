@@ -18,6 +18,11 @@ TITLES = {
 }
 STAGES = tuple(TITLES)
 
+SIZES = "sizes"
+"""The stage that a function of dynamic sizes has behind the ranges."""
+
+TITLES_OF_SIZES = {SIZES: "which sizes the code serves"}
+
 SAC_TITLES = {
     "levels": "what of each input a result needs",
     "bounds": "the range of each index, and why",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from tc.affine.intervals import Box, Interval, compared, scaled
+from tc.affine.intervals import Box, Interval, compared, scaled, surely
 
 
 class Coefficient(Protocol):
@@ -200,9 +200,12 @@ def assembled(
             total = binary("+" if coefficient > 0 else "-", total, term(name, abs(coefficient)))
     if total is None:
         return number(form.constant)
-    if not form.constant:
+    constant = form.constant
+    if surely(constant, "==", 0):
         return total
-    return binary("+" if form.constant > 0 else "-", total, number(abs(form.constant)))
+    if surely(constant, "<", 0):
+        return binary("-", total, number(-constant))
+    return binary("+", total, number(constant))
 
 
 def text_of(form: Form[str, int]) -> str:

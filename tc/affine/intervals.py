@@ -7,8 +7,9 @@ A box has no points where an interval of it ends before it begins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias, TypeVar
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 MAX_SHIFT = 128
 """The most bits by which bounds are shifted."""
@@ -19,6 +20,16 @@ Interval: TypeAlias = tuple[int, int]
 K = TypeVar("K")
 Box: TypeAlias = Mapping[K, Interval]
 """The intervals of variables by their names."""
+
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def closed(ranges: Mapping[K, tuple[int, int]]) -> dict[K, Interval]:
@@ -45,7 +56,7 @@ def contains(outer: Interval, inner: Interval) -> bool:
     >>> contains((0, 9), (3, 9)), contains((0, 9), (-1, 4))
     (True, False)
     """
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
+    return surely(outer[0], "<=", inner[0]) and surely(inner[1], "<=", outer[1])
 
 
 def around(one: Interval, other: Interval) -> Interval:
@@ -54,7 +65,7 @@ def around(one: Interval, other: Interval) -> Interval:
     >>> around((0, 3), (5, 9))
     (0, 9)
     """
-    return min(one[0], other[0]), max(one[1], other[1])
+    return least(one[0], other[0]), greatest(one[1], other[1])
 
 
 def scaled(interval: Interval, factor: int) -> Interval:
@@ -82,15 +93,17 @@ def operation(op: str, left: Interval, right: Interval) -> Interval | None:
             return a - d, b - c
         case "*":
             corners = (a * c, a * d, b * c, b * d)
-            return min(corners), max(corners)
+            return least(*corners), greatest(*corners)
         case "/" if c > 0:
-            return min(a // c, a // d), max(b // c, b // d)
+            return least(a // c, a // d), greatest(b // c, b // d)
         case "%" if c > 0:
-            return (a, b) if a >= 0 and b < c else (0, d - 1)
+            return (a, b) if surely(a, ">=", 0) and surely(b, "<", c) else (0, d - 1)
         case "min":
-            return min(a, c), min(b, d)
+            return least(a, c), either("<", b, d)
         case "max":
-            return max(a, c), max(b, d)
+            return either(">", a, c), greatest(b, d)
+        case _ if any(type(end) is not int for end in (a, b, c, d)):
+            return None
         case "&" | "|" | "^":
             return _bitwise(op, left, right)
         case "<<" if c >= 0 and d <= MAX_SHIFT:
@@ -127,15 +140,84 @@ def compared(op: str, left: Interval, right: Interval) -> bool | None:
     >>> compared("<", (0, 4), (5, 9)), compared("<", (0, 5), (5, 9)), compared("==", (3, 3), (3, 3))
     (True, None, True)
     """
-    (least, most), (low, high) = left, right
-    if most < low:
+    (first, last), (low, high) = left, right
+    if surely(last, "<", low):
         return op in ("<", "<=", "!=")
-    if least > high:
+    if surely(first, ">", high):
         return op in (">", ">=", "!=")
-    if most <= low and op in ("<=", ">"):
+    if op in ("<=", ">") and surely(last, "<=", low):
         return op == "<="
-    if least >= high and op in (">=", "<"):
+    if op in (">=", "<") and surely(first, ">=", high):
         return op == ">="
-    if least == most == low == high:
+    if surely(first, "==", last) and surely(low, "==", high) and surely(last, "==", low):
         return op == "=="
     return None
+
+
+# --- ends that are tracked sizes (`tc.extents`) -------------------------------------------------
+
+
+def surely(left: int, op: str, right: int) -> bool:
+    """Whether a comparison holds; of tracked sizes: at all sizes, as far as their intervals show.
+    It is for code that is right either way, and asks nothing.
+
+    >>> from tc.extents.sizes import Questions, Range
+    >>> n = Questions({"N": Range(2, 4096)}).size("N", 509)
+    >>> surely(n, ">", 1), surely(n, ">", 2), surely(4, ">", 2)
+    (True, False, True)
+    """
+    difference: Any = left - right
+    if isinstance(difference, int):
+        return bool(COMPARISONS[op](difference, 0))
+    holds: bool = difference.surely(op)
+    return holds
+
+
+def least(*ends: int) -> int:
+    """The least of some numbers; where it is another one at other sizes, a number below all."""
+    return _first_of(ends, "<=", 0)
+
+
+def greatest(*ends: int) -> int:
+    """The greatest of some numbers; where it is another one at other sizes, a number above all."""
+    return _first_of(ends, ">=", 1)
+
+
+def _first_of(ends: tuple[int, ...], op: str, side: int) -> int:
+    first = ends[0]
+    for other in ends[1:]:
+        if surely(other, op, first):
+            first = other
+        elif not surely(first, op, other):
+            found = [each if type(each) is int else _bounds(each)[side] for each in ends]
+            return max(found) if side else min(found)
+    return first
+
+
+def _bounds(size: Any) -> Interval:
+    found: Interval = size.bounds()
+    return found
+
+
+def magnitude(interval: Interval) -> int:
+    """A plain number that no value of an interval is further from 0 than.
+
+    >>> magnitude((-3, 2))
+    3
+    """
+    low, high = interval
+    ends = (
+        low if type(low) is int else _bounds(low)[0],
+        high if type(high) is int else _bounds(high)[1],
+    )
+    return max(map(abs, ends))
+
+
+def either(op: str, *ends: int) -> int:
+    """Of numbers that all are bounds the best one: that for which `op` is true beside the others,
+    if it surely is, else one that is a plain number."""
+    best = ends[0]
+    for other in ends[1:]:
+        if surely(other, op, best) or (type(other) is int and not surely(best, op, other)):
+            best = other
+    return best

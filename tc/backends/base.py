@@ -76,6 +76,14 @@ class Backend(_Named, Protocol):
 
 
 @runtime_checkable
+class TemplateBackend(Backend, Protocol):
+    """A backend whose kernels may be for many sizes: what it loads is a `TemplateKernel`."""
+
+    @property
+    def many_sizes(self) -> bool: ...
+
+
+@runtime_checkable
 class GpuBackend(Backend, Protocol):
     """A backend whose device is a GPU: it takes kernels whose regions are launches.
 

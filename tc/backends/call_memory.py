@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tc.backends.printing import values_of_fails
-from tc.backends.scratch import ALIGNMENT_BYTES
 from tc.kernel.ir import Failure, Kernel
+from tc.kernel.scratch import ALIGNMENT_BYTES
 from tc.runtime.arrays import address, empty
 from tc.runtime.loaded import WORD_BYTES
 

@@ -70,6 +70,8 @@ def buffer_lines(kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
         if buffer.strides != ir.row_major(buffer.shape):
             text += f", strides ({', '.join(map(str, buffer.strides))})"
         yield in_a_comment(text)
+    for place, size in enumerate(kernel.sizes):
+        yield in_a_comment(f"    [{place}]: {size}")
 
 
 def plus(text: str, number: int) -> str:

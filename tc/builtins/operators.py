@@ -34,14 +34,6 @@ ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 """On integers of any size; `/` and `%` round toward minus infinity (Y4)."""
 
-COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 """The comparison that is equal to another one with the two sides swapped: `a < b` is `b > a`."""
 

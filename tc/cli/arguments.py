@@ -17,7 +17,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from tc import files
 from tc.cli.front_ends import Callee, front_end_of
 from tc.cli.parser import UsageError
 from tc.cli.terminal import write
-from tc.cli.values import FILLS, pairs_of, values_of
+from tc.cli.values import FILLS, middle, pairs_of, range_of, values_of
 from tc.errors import BackendError, InputError
 from tc.options import PRESETS, Options, options_json
 from tc.plan import Plan
@@ -87,7 +87,8 @@ def merged(callee: Callee, stated: Mapping[str, str], given: Mapping[str, str]) 
 def _is_size(callee: Callee, name: str, value: str) -> bool:
     """Whether a value is for the size of this name, where a tensor has it, too (N1), or needs the
     sizes itself, as `random` without a shape does."""
-    return (name in callee.sizes and value.isdigit()) or value in FILLS
+    is_size = value.isdigit() or range_of(name, value) is not None
+    return (name in callee.sizes and is_size) or value in FILLS
 
 
 def _words(callee: Callee, comment: str) -> Iterator[Span]:
@@ -102,12 +103,19 @@ def _words(callee: Callee, comment: str) -> Iterator[Span]:
 @dataclass
 class CallArguments:
     """A def and the NAME=VALUE pairs of a command: `pairs` as written, `values` once they are read.
-    `states` is whether the text has pragmas of its own (`tc.cli.arguments`)."""
+    `states` is whether the text has pragmas of its own (`tc.cli.arguments`). `dynamic` has the
+    sizes that are given as ranges; their values are in the middle."""
 
     callee: Callee
     pairs: dict[str, str]
     values: dict[str, Any]
     states: bool = False
+    dynamic: dict[str, range] = field(default_factory=dict)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What the commands ask of a def beside values: the sizes that vary, if any do."""
+        return {"dynamic": self.dynamic} if self.dynamic else {}
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -159,6 +167,16 @@ def read_call(arguments: argparse.Namespace) -> CallArguments:
             raise InputError(_unknown(callee, name), repair=f"{close}={text}" if close else None)
     if stated := pragma_values(callee, front_end.comment):
         call.states, call.pairs = True, merged(callee, stated, call.pairs)
+    for name, text in call.pairs.items():
+        found = range_of(name, text) if name in callee.sizes else None
+        if found is not None:
+            if not callee.may_vary:
+                raise InputError(
+                    f"{name}={text}: {callee.name} is of SaC's notation, in which no size varies",
+                    repair=f"{name}={middle(found)}",
+                )
+            call.dynamic[name] = found
+            call.pairs[name] = str(middle(found))
     rng = np.random.default_rng(getattr(arguments, "seed", 0))
     call.values = values_of(callee.name, callee.inputs, call.pairs, rng)
     return call

@@ -10,7 +10,7 @@ from tc import __version__
 from tc.backends import registry
 from tc.cli.parser import Parser, axis_list, name_list, size_list
 from tc.options import PRESETS
-from tc.stages import SAC_STAGES, STAGES
+from tc.stages import SAC_STAGES, SIZES, STAGES
 
 DESCRIPTION = """\
 Tensor Comprehensions: checks, explains and runs operators in index notation."""
@@ -23,6 +23,7 @@ NAME=VALUE gives an input or a size of the def. VALUE is a number, true or false
 [1,2] or [[1,2],[3,4]], a file FILE.npy, or one of
   random:128x64      normal floats, integers 0 to 9, fair bools; random:128x64:0:500 sets bounds
   zeros:128x64  ones:128x64
+  1:4097  16:4097:16     of a size: it varies in this range, and the code serves all of it
   random  zeros  ones    the declared shape, where NAME=VALUE gives all its sizes
   random:8:int  zeros:8:float    a type, for an input of SaC's notation without a declared one
 A file FILE.sac is in SaC's notation, every other text in that of tc."""
@@ -70,7 +71,7 @@ def parser_of(name: str) -> Parser:
     )
     explained.add_argument(
         "--stage",
-        choices=(*STAGES, *SAC_STAGES, "all"),
+        choices=(*STAGES, SIZES, *SAC_STAGES, "all"),
         help="one stage of the compiler, or all, in place of the ranges and a summary; "
         f"of texts of SaC {', '.join(SAC_STAGES)}, too",
     )

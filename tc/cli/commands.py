@@ -80,14 +80,15 @@ def explain(arguments: argparse.Namespace) -> int:
         print_line(rules.RULES[name])
         return 0
     options, call = read_options(arguments), read_call(arguments)
-    how = {"stage": arguments.stage, "backend": arguments.backend, "options": options}
+    how = {"stage": arguments.stage, "backend": arguments.backend, "options": options, **call.how}
     put_text(arguments.output, f"{call.callee.explain(call.values, **how)}\n")
     return 0
 
 
 def emit(arguments: argparse.Namespace) -> int:
     options, call = read_options(arguments), read_call(arguments)
-    made = call.callee.emit(call.values, backend=arguments.backend, options=options)
+    how = {"backend": arguments.backend, "options": options, **call.how}
+    made = call.callee.emit(call.values, **how)
     put_text(arguments.output, f"{made}\n")
     return 0
 

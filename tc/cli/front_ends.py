@@ -33,6 +33,8 @@ class Callee(Protocol):
     result_names: tuple[str, ...]
     call_text: str
     """The call that repairs show where inputs are missing."""
+    may_vary: bool
+    """Whether a size may be given as a range: the code then serves all of it."""
 
     def pragma_range(self) -> tuple[int, int]:
         """Where in the text pragmas for this callee may stand: begin and end."""
@@ -53,8 +55,9 @@ class Callee(Protocol):
         """The name of the input or output that the cause of an error is about, and whether it is an
         output; None for other causes."""
 
-    def compiled(self, backend: str, options: Options | None) -> Any:
-        """The function, whose calls take inputs by keyword and `outputs`."""
+    def compiled(self, backend: str, options: Options | None, **how: Any) -> Any:
+        """The function, whose calls take inputs by keyword and `outputs`; `how` is `dynamic`, where
+        sizes may vary."""
 
     def lowered(self, values: Mapping[str, Any]) -> tuple[Program, Any]:
         """The def of tc that serves these values, and the inputs and sizes for it."""

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         call.values |= callee.drawn(call.values, missing, arguments.seed)
     callee.check_sizes(call.values)
     outputs = _outputs(call, arguments)
-    compiled = callee.compiled(arguments.backend, options)
+    compiled = callee.compiled(arguments.backend, options, **call.how)
     compiled._gives_bits = True
     found, missed = cache.lookups()
     begin = time.perf_counter()

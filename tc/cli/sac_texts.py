@@ -62,6 +62,7 @@ class SacFunction:
         self.sizes = frozenset(size for size in named if isinstance(size, str))
         self.result_names = program.result_names
         self.call_text = f"{self.name}({', '.join(self.inputs)})"
+        self.may_vary = False
 
     def pragma_range(self) -> tuple[int, int]:
         """The comments between a function and the one before it; all of an expression."""
@@ -107,7 +108,7 @@ class SacFunction:
         about = re.search(r"(?:input )?'(\w+)' (?:of '\w+' is declared|has|is) ", cause)
         return (about[1] if about and about[1] in self.inputs else None), False
 
-    def compiled(self, backend: str, options: Options | None) -> Any:
+    def compiled(self, backend: str, options: Options | None, **how: Any) -> Any:  # noqa: ARG002
         return sac.compile(self.source, entry=self.entry, backend=backend, options=options)
 
     def lowered(self, values: Mapping[str, Any]) -> tuple[p.Program, Any]:

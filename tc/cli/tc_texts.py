@@ -62,6 +62,7 @@ class Def:
         self.sizes = frozenset(name for name in program.sizes if "." not in name)
         self.result_names = tuple(program.outputs)
         self.call_text = signature_of(program).call_text()
+        self.may_vary = True
 
     def pragma_range(self) -> tuple[int, int]:
         """The comments between a def and the one before it."""
@@ -100,8 +101,8 @@ class Def:
         about = re.search(rf": {re.escape(self.name)}: (\w+) (in outputs= )?(?:has|is) ", cause)
         return (about[1], bool(about[2])) if about else (None, False)
 
-    def compiled(self, backend: str, options: Options | None) -> Any:
-        return api.compile(self.source, entry=self.entry, backend=backend, options=options)
+    def compiled(self, backend: str, options: Options | None, **how: Any) -> Any:
+        return api.compile(self.source, entry=self.entry, backend=backend, options=options, **how)
 
     def lowered(self, values: Mapping[str, Any]) -> tuple[Program, Any]:
         return self.program, values

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,39 @@ class CallInput:
     def example_shape(self) -> str:
         """A shape of the declared rank, or of rank 2."""
         return "x".join(["16"] * (2 if self.rank is None else self.rank))
+
+
+def range_of(name: str, text: str) -> range | None:
+    """The sizes that BEGIN:END or BEGIN:END:STEP stands for; None for a text of another form.
+
+    >>> range_of("N", "16:4097:16"), range_of("N", "64")
+    (range(16, 4097, 16), None)
+    """
+    found = re.fullmatch(r"(-?\d{1,18}):(-?\d{1,18})(?::(-?\d{1,18}))?", text)
+    if found is None:
+        return None
+    begin, end, step = int(found[1]), int(found[2]), int(found[3] or 1)
+    if step < 1 or begin < 0 or begin >= end or begin % step:
+        what = "has no sizes"
+        if step < 1 or begin < 0:
+            what = "has a step below 1" if step < 1 else "begins below 0"
+        elif begin % step:
+            what = f"is for multiples of {step}, and its begin {begin} is none"
+        raise UsageError(
+            f"{name}={text}: the range {what}; {name}=1:4097 is all sizes below 4097, "
+            f"{name}=16:4097:16 the multiples of 16"
+        )
+    return range(begin, end, step)
+
+
+def middle(sizes: range) -> int:
+    """A number in the middle of a range, as far from the first as from the last by ratio.
+
+    >>> middle(range(1, 4097)), middle(range(16, 4097, 16))
+    (64, 256)
+    """
+    wanted = math.isqrt(max(sizes[0], 1) * max(sizes[-1], 1))
+    return sizes[min((wanted - sizes[0]) // sizes.step, len(sizes) - 1)]
 
 
 def pairs_of(items: Sequence[str]) -> dict[str, str]:

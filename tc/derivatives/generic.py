@@ -12,6 +12,7 @@ import numpy as np
 
 from tc.call_times import CallTime
 from tc.dtypes import SPELLINGS
+from tc.dynamic import Dynamic
 from tc.errors import InputError, ends_at_caller
 from tc.explanation import Explanation
 from tc.frontend import ast
@@ -64,13 +65,14 @@ class GenericFunction:
         options: Options | None,
         check: bool | None,
         tuned: TunedOptions | None = None,
+        dynamic: Dynamic = None,
     ) -> None:
         self._source, self._entry = source, entry
         self._definition = _definition(source, entry)
         self.__doc__ = self._definition.span.text
         self.backend = backend
         self.options = options or Options()
-        self._requested_check, self._tuned = check, tuned
+        self._requested_check, self._tuned, self._dynamic = check, tuned, dynamic
         self._made: LazyByKey[Compiled] = LazyByKey()
         self._called: dict[tuple[Any, ...], Compiled] = {}
 
@@ -150,7 +152,7 @@ class GenericFunction:
             )
             issue_warnings(program.warnings)
             own = (self.backend, self.options, self._requested_check, self._tuned)
-            return Compiled(program, *own)
+            return Compiled(program, *own, self._dynamic)
 
         return self._made.get(key, make)
 
@@ -169,7 +171,7 @@ class GenericFunction:
     __copy__ = __deepcopy__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = (self.backend, self.options, self._requested_check, self._tuned)
+        own = (self.backend, self.options, self._requested_check, self._tuned, self._dynamic)
         return _rebuilt, (self._source.text, self._source.name, self._entry, *own)
 
 
@@ -184,12 +186,14 @@ def generic_function(
     options: Options | None,
     check: bool | None,
     tuned: TunedOptions | None = None,
+    dynamic: Dynamic = None,
 ) -> GenericFunction | None:
     """The function of a def with type variables; None where the def has none."""
     found = generic_entry(source, entry)
     if found is None:
         return None
-    return GenericFunction(source, found.name.text, backend, options, check, tuned)
+    own = (options, check, tuned, dynamic)
+    return GenericFunction(source, found.name.text, backend, *own)
 
 
 def generic_entry(source: Source, entry: str | None) -> ast.Def | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from tc.affine.intervals import COMPARISONS
 from tc.builtins import lookup
-from tc.builtins.operators import COMPARISONS
 from tc.dtypes import SPELLINGS
 from tc.frontend import ast
 from tc.frontend.cursor import DeclaredNames, ParsedExpr

@@ -86,7 +86,7 @@ class _Machine:
             found = "missing" if array is None else f"{array.dtype}{list(array.shape)}"
             raise self.broken(f"buffer {buffer.name}", f"the array is {found}")
         self.buffers[buffer.name] = buffer
-        given = buffer.role == "input" or buffer.name in self.kernel.initial
+        given = buffer.role in ("input", "sizes") or buffer.name in self.kernel.initial
         self.memory.add(buffer, array, given=given)
 
     def broken(self, node: PrintedNode, reason: str) -> InternalError:

@@ -14,8 +14,10 @@ import numpy as np
 
 from tc.affine import intervals
 from tc.affine.forms import Form, assembled
-from tc.builtins.operators import ARITHMETIC, COMPARISONS, MIRRORED, ON_BITS
-from tc.dtypes import BOOL, INT64, DType, fits, wrap
+from tc.affine.intervals import COMPARISONS, surely
+from tc.builtins.operators import ARITHMETIC, MIRRORED, ON_BITS
+from tc.dtypes import BOOL, INT64, DType, fits, limits, wrap
+from tc.extents.sizes import is_tracked, whole
 from tc.kernel import ir
 from tc.kernel.intervals import Bounds, interval
 
@@ -37,7 +39,7 @@ def constant(value: float, dtype: DType) -> ir.Const:
     if dtype.is_float:
         with np.errstate(over="ignore"):
             return ir.Const(float(dtype.numpy.type(value)), dtype)
-    return ir.Const(wrap(int(value), dtype), dtype)
+    return ir.Const(wrap(whole(value), dtype), dtype)
 
 
 def integer(value: int) -> ir.Const:
@@ -57,6 +59,8 @@ def binary(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds | None = None)
     if not dtype.is_integer:
         return ir.Binary(op, left, right, dtype)
     match left, right:
+        case ir.Const(value=a), ir.Const(value=b) if is_tracked(a) or is_tracked(b):
+            return _of_tracked(op, left, right)
         case ir.Const(value=a), ir.Const(value=b) if _is_defined(op, int(b), dtype):
             return constant(_EXACT[op](int(a), int(b)), dtype)
     if dtype.lanes > 1:
@@ -72,9 +76,9 @@ def binary(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds | None = None)
             return _sum(op, left, right)
         case "*":
             return _product(left, right)
-        case "/" if right == ir.Const(1, dtype):
+        case "/" if _is_number(right, 1):
             return left
-        case "%" if right == ir.Const(1, dtype):
+        case "%" if _is_number(right, 1):
             return ir.Const(0, dtype)
         case "<<" | ">>" | "|" | "^" if right == ir.Const(0, dtype):
             return left
@@ -90,6 +94,20 @@ def plus(expr: ir.Expr, number: int) -> ir.Expr:
 def times(expr: ir.Expr, factor: int) -> ir.Expr:
     """The product of an int64 and a number."""
     return binary("*", expr, integer(factor), {})
+
+
+def _of_tracked(op: str, left: ir.Const, right: ir.Const) -> ir.Expr:
+    """The operation of two constants of which one is a tracked size: what is one at all sizes."""
+    one, other = whole(left.value), whole(right.value)
+    match op:
+        case "min" | "max" if surely(one, "<=", other) or surely(one, ">=", other):
+            return left if surely(one, "<=", other) == (op == "min") else right
+        case "+" | "-" | "*":
+            return constant(_EXACT[op](one, other), left.dtype)
+        case "/" | "%" if surely(other, ">", 0):
+            return constant(_EXACT[op](one, other), left.dtype)
+        case _:
+            return ir.Binary(op, left, right, left.dtype)
 
 
 def negation(operand: ir.Expr) -> ir.Expr:
@@ -109,6 +127,10 @@ def cast(operand: ir.Expr, dtype: DType) -> ir.Expr:
             return broadcast(cast(scalar, dtype.scalar), dtype.lanes)
         case ir.Cast(operand=ir.Bits(dtype=own) as stored) if own == dtype and own.is_storage:
             return stored  # which a cast to float32 and back is, but for the bits of NaN
+        case ir.Const(value=value) if is_tracked(value):
+            number = whole(value)
+            held = dtype.is_integer and intervals.contains(limits(dtype.scalar), (number, number))
+            return ir.Const(value, dtype) if held else ir.Cast(operand, dtype)
         case ir.Const(value=value) if not dtype.is_storage and _converts(value, dtype):
             exact = operand.dtype.numpy.type(value)
             with np.errstate(over="ignore"):
@@ -216,7 +238,7 @@ def compare(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds) -> ir.Expr:
     """`left op right`, or the constant that it is for all values within the bounds."""
     dtype = BOOL.vector(left.dtype.lanes)
     match left, right:
-        case ir.Const(value=a), ir.Const(value=b):
+        case ir.Const(value=a), ir.Const(value=b) if not (is_tracked(a) or is_tracked(b)):
             return ir.Const(COMPARISONS[op](a, b), dtype)
     one, other = splat(left), splat(right)
     if dtype.lanes > 1 and one is not None and other is not None:
@@ -273,22 +295,27 @@ def is_constant(expr: ir.Expr, value: bool) -> bool:
     return isinstance(expr, ir.Const) and expr.value is value
 
 
+def _is_number(expr: ir.Expr, number: int) -> bool:
+    """Whether an expression of integers is a number, at all sizes."""
+    return isinstance(expr, ir.Const) and surely(whole(expr.value), "==", number)
+
+
 def _sum(op: str, left: ir.Expr, right: ir.Expr) -> ir.Expr:
     """Constants go to the right end and join there."""
     dtype = left.dtype
     match left, right:
         case ir.Const(), _ if op == "+":
             return _sum(op, right, left)
-        case _, ir.Const(value=0):
+        case _, ir.Const() if _is_number(right, 0):
             return left
-        case ir.Const(value=0), _ if dtype.kind == "int":
+        case ir.Const(), _ if dtype.kind == "int" and _is_number(left, 0):
             return negation(right)
         case ir.Binary(op="+" | "-" as inner, left=rest, right=ir.Const(value=a)), ir.Const(
             value=b
         ):
             total = constant((a if inner == "+" else -a) + (b if op == "+" else -b), dtype)
             return binary("+", rest, total)
-        case _, ir.Const(value=value) if value < 0 and fits(-value, dtype):
+        case _, ir.Const(value=value) if surely(whole(value), "<", 0) and fits(-value, dtype):
             return ir.Binary("-" if op == "+" else "+", left, ir.Const(-value, dtype), dtype)
         case _:
             return ir.Binary(op, left, right, dtype)
@@ -297,9 +324,9 @@ def _sum(op: str, left: ir.Expr, right: ir.Expr) -> ir.Expr:
 def _product(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     dtype = left.dtype
     for one, other in ((left, right), (right, left)):
-        if one == ir.Const(0, dtype):
+        if _is_number(one, 0):
             return one
-        if one == ir.Const(1, dtype):
+        if _is_number(one, 1):
             return other
     return ir.Binary("*", left, right, dtype)
 
@@ -307,15 +334,19 @@ def _product(left: ir.Expr, right: ir.Expr) -> ir.Expr:
 def _without_offset(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds) -> ir.Expr:
     """`i + 1 < 3` as `i < 2`, where nothing wraps around; the constant stands on the right."""
     match left, right:
+        case ir.Const(), ir.Const():
+            pass  # tracked sizes
         case ir.Const(), _:
             return _without_offset(MIRRORED[op], right, left, bounds)
         case ir.Binary(op="+" | "-" as inner, left=rest, right=ir.Const(value=a)), ir.Const(
             value=b
         ):
-            limit = int(b) - int(a) if inner == "+" else int(b) + int(a)
+            limit = whole(b) - whole(a) if inner == "+" else whole(b) + whole(a)
             low, high = interval(rest, bounds)
-            moved = (low + int(a), high + int(a)) if inner == "+" else (low - int(a), high - int(a))
-            if all(fits(value, left.dtype) for value in (limit, *moved)):
+            by = whole(a) if inner == "+" else -whole(a)
+            moved = low + by, high + by
+            held = (limit, limit), moved
+            if all(intervals.contains(limits(left.dtype), each) for each in held):
                 return _without_offset(op, rest, ir.Const(limit, left.dtype), bounds)
     return ir.Compare(op, left, right, BOOL.vector(left.dtype.lanes))
 
@@ -324,9 +355,9 @@ def _bounded(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds) -> ir.Expr 
     """What the intervals of the operands decide; None if nothing."""
     (least, most), (low, high) = interval(left, bounds), interval(right, bounds)
     match op:
-        case "min" | "max" if most <= low or least >= high:
-            return left if (most <= low) == (op == "min") else right
-        case "/" | "%" if least >= 0 and most < low:
+        case "min" | "max" if surely(most, "<=", low) or surely(least, ">=", high):
+            return left if surely(most, "<=", low) == (op == "min") else right
+        case "/" | "%" if surely(least, ">=", 0) and surely(most, "<", low):
             return constant(0, left.dtype) if op == "/" else left
         case _:
             return None

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from tc.affine.intervals import Box, Interval, around, contains, operation, scaled
 from tc.builtins import BIT_FUNCTIONS
 from tc.dtypes import limits
+from tc.extents.sizes import is_tracked, whole
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -28,8 +29,10 @@ Bounds: TypeAlias = Box[str]
 
 def loop_interval(begin: Expr, end: Expr, bounds: Bounds) -> Interval:
     """The values of a loop's variable."""
-    least, greatest = interval(begin, bounds)[0], interval(end, bounds)[1] - 1
-    return least, max(least, greatest)
+    first, last = interval(begin, bounds)[0], interval(end, bounds)[1] - 1
+    if is_tracked(first) or is_tracked(last):
+        return first, last  # where the loop does not run, it is all one what it is said to have
+    return first, max(first, last)
 
 
 def launch_intervals(grid: Grid) -> dict[str, Interval]:
@@ -65,7 +68,7 @@ def _exact(expr: Expr, bounds: Bounds) -> Interval | None:
     """Bounds before wrapping around, None where nothing is known."""
     match expr:
         case Const(value=value):
-            return int(value), int(value)
+            return whole(value), whole(value)
         case Var(name=name):
             return bounds.get(name)
         case Cast(operand=operand) if operand.dtype.is_float:

@@ -29,6 +29,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from tc.dtypes import BOOL, DType
 from tc.errors import InternalError
+from tc.extents.sizes import Size
 from tc.kernel.matrix_products import F16, PRODUCTS, MatrixProduct
 
 # --- expressions: each has a dtype; operands have been cast to one type -------------------------
@@ -457,7 +458,7 @@ class Buffer:
     and aligned to 64 bytes; not passed, the backend keeps it. "register": an array of locals of a
     region, private like scratch; its indices become constants once marked loops are unrolled.
     "shared": of a Grid alone, one for each block, row-major; not passed. Its first dimension may
-    be of `stages`."""
+    be of `stages`. "sizes": the numbers of `Kernel.sizes`, which a call passes last."""
     drops_unwritten: bool = False
     """Elements of this scratch may be read before they are written, in lanes and rows of a tail
     whose results are dropped: on no element that is stored, and on no condition, subscript or
@@ -509,6 +510,8 @@ class Kernel:
     initial: frozenset[str] = frozenset()
     """Outputs that hold the caller's values on entry (R3, R4). Each element of the others is
     written before it is read, and at the end (G4)."""
+    sizes: tuple[Size, ...] = ()
+    """The tracked sizes whose values the buffer of the role "sizes" holds, in their order."""
 
     @property
     def arguments(self) -> tuple[Buffer, ...]:

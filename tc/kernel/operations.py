@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tc.affine.intervals import COMPARISONS
 from tc.builtins import FUNCTIONS
-from tc.builtins.operators import COMPARISONS, SHIFTS, UFUNCS
+from tc.builtins.operators import SHIFTS, UFUNCS
 from tc.dtypes import BOOL, decoded, encoded
 from tc.errors import InternalError
 from tc.kernel import ir
@@ -48,7 +49,7 @@ def store_fault(value: Evaluated, buffer: ir.Buffer) -> str | None:
     """Why a value may not be stored in a buffer, if so."""
     if value.dtype != buffer.dtype.numpy:
         return f"stores {value.dtype} in {buffer.dtype.numpy}"
-    return "stores in an input" if buffer.role == "input" else None
+    return "stores in an input" if buffer.role in ("input", "sizes") else None
 
 
 def operation(expr: ir.Expr, operands: Sequence[Evaluated]) -> Evaluated:

@@ -58,7 +58,7 @@ def rows_of(kernel: Kernel) -> list[tuple[Any, ...]]:
     Const f3ff0000000000000 float32
     Binary + 1 1 float32
     Store o () 2 None False
-    Kernel f (0,) ((3,),) () ()
+    Kernel f (0,) ((3,),) () () ()
     >>> kernel_of(rows_of(kernel)) == kernel
     True
     """
@@ -193,6 +193,14 @@ def _read_constant(value: object, _: object) -> int | float | bool:
     return bool(int(digits)) if kind == "b" else int(digits)
 
 
+def _no_sizes(values: Any, _: object) -> tuple[()]:
+    """Kernels for many sizes are not kept as data."""
+    if values:
+        raise FormError("a kernel for many sizes is not kept")
+    return ()
+
+
+_NO_SIZES = _Field(_no_sizes, lambda values, made: _no_sizes(_list(values), made))
 _STR, _INT = _plain(str), _plain(int)
 _EXPR, _STMT = _node("Expr"), _node("Stmt")
 _NAMES = _tuple_of(_STR)
@@ -217,6 +225,7 @@ _FIELDS: Mapping[str, _Field] = {
     "tuple[LaunchIndex, ...]": _tuple_of(_node("LaunchIndex")),
     "tuple[Buffer, ...]": _tuple_of(_node("Buffer")),
     "tuple[Site, ...]": _tuple_of(_node("Site")),
+    "tuple[Size, ...]": _NO_SIZES,
 }
 """How fields are written and read, by their types as the classes spell them."""
 

@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tc.affine.intervals import COMPARISONS
 from tc.builtins import FUNCTIONS
-from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, ON_BITS
+from tc.builtins.operators import ARITHMETIC, BITWISE, ON_BITS
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType, fits
 from tc.errors import InternalError
+from tc.extents.sizes import is_tracked
 from tc.kernel import ir
 from tc.kernel.math.exponents import EXPONENT_FUNCTIONS
 from tc.kernel.matrix_products import PRODUCT_OF_MARK, PRODUCTS, MatrixProduct
@@ -26,7 +28,7 @@ from tc.kernel.walk import accumulates, declared, launched, loaded_in, stored_in
 Rules: TypeAlias = "Iterable[tuple[Any, ...]]"
 """What must hold, the text for where it does not, and what stands in the braces of the text."""
 
-_ROLES = {"input": 0, "output": 1, "temporary": 2, **dict.fromkeys(ir.PRIVATE, 3)}
+_ROLES = {"input": 0, "output": 1, "temporary": 2, "sizes": 3, **dict.fromkeys(ir.PRIVATE, 4)}
 _STORED = "{} stands only directly below a cast to float32, or is the cast of a store"
 _MARKS = ("", "unroll", "vector", "transpose", "lines", *PRODUCT_OF_MARK)
 _NO_WHOLE_WARPS = f"the threads of a block are no whole warps of {ir.WARP}"
@@ -267,7 +269,7 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
         case ir.Store(buffer=name, indices=indices, value=value, mask=mask):
             yield from _access_rules(name, indices, mask, value.dtype.lanes, scope)
             buffer = scope.buffers[name]
-            yield buffer.role != "input", "'{}' is an input", name
+            yield buffer.role not in ("input", "sizes"), "'{}' is an input", name
             same = value.dtype.scalar == buffer.dtype
             yield same, "'{}' is {}, not {}", name, buffer.dtype, value.dtype
             if stmt.non_temporal:
@@ -574,7 +576,7 @@ def _is_representable(value: float, dtype: DType) -> bool:
     if dtype == BOOL:
         return isinstance(value, bool)
     if dtype.is_integer:
-        return type(value) is int and fits(value, dtype)
+        return (type(value) is int or is_tracked(value)) and fits(value, dtype)
     if dtype.is_storage or type(value) is not float:
         return False
     with np.errstate(over="ignore"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from math import prod
 
+from tc.extents.sizes import is_tracked
 from tc.kernel import ir
 
 
@@ -28,7 +29,9 @@ def has_prefetches(kernel: ir.Kernel) -> bool:
 def iterations(loop: ir.For) -> range:
     """The values of a loop's variable; none where they are not known."""
     match loop:
-        case ir.For(begin=ir.Const(value=begin), end=ir.Const(value=end)):
+        case ir.For(begin=ir.Const(value=begin), end=ir.Const(value=end)) if not (
+            is_tracked(begin) or is_tracked(end)
+        ):
             return range(int(begin), int(end))
         case _:
             return range(0)

@@ -13,6 +13,7 @@ from math import gcd, prod
 from typing import TypeAlias
 
 from tc.affine.forms import Form, LinearForm, constant_form
+from tc.affine.intervals import surely
 from tc.errors import InternalError
 from tc.plan import UNROLL, VECTOR
 from tc.polyhedral.schedule import ArrayTile, Axis, Member, count
@@ -299,6 +300,11 @@ def _joined(one: Steps, other: Steps, apart: int) -> Steps:
     return ((step, (size - 1) // (step or 1) + 1),) if step else ()
 
 
+def repeats(trips: int) -> bool:
+    """Whether a loop may have more than one iteration."""
+    return not surely(trips, "<=", 1)
+
+
 def trips_of(member: Member, statements: Iterable[ScopStatement]) -> int:
     """How many iterations a member has that runs statements, from its origin."""
     ends = []
@@ -329,7 +335,7 @@ def enter(
         shift = member.origin - value.offset - digits.limits[0]
     base, extent = digits.base.shifted(shift), digits.extent - shift
     if member.span is None:
-        even = extent == trips * member.step
+        even = surely(extent, "==", trips * member.step)
     else:
         even = all(d.end is not None for d in digits.free) or extent % member.span == 0
     inside = replace(

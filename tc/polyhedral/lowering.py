@@ -16,10 +16,13 @@ from functools import partial
 from typing import TypeVar
 
 from tc.errors import BackendError, InternalError
+from tc.extents.sizes import is_tracked
 from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.kernel.pass_manager import PassResult, trace_passes
+from tc.kernel.sizes import with_parameters
 from tc.options import Options, check_options
+from tc.plan import Plan
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import check_mapped
 from tc.polyhedral.codegen.context import LoweringError
@@ -94,27 +97,23 @@ def trace_lowering(
     initial: frozenset[str],
     check: bool,
     options: Options | None = None,
+    plan_is_own: bool = False,
 ) -> Lowering:
     """The kernel of a program for the sizes of one call, with the result of every stage.
 
     `strides` gives the strides, in elements, of inputs that are not row-major; `initial` names
     the outputs whose contents the caller passes (R3, R4); with `check`, reads and divisions that
-    are not proven safe are tested (G7). Raises BackendError for options that the target cannot
-    have.
+    are not proven safe are tested (G7). `plan_is_own` says that the plan of `options` is one that
+    tc chose, so that it need not be tried whether there is a kernel of it. Raises BackendError for
+    options that the target cannot have.
     """
     options, original = options or Options(), shaped
-    check_options(options, target.device)
-    target = target.wanted(options)
     timed = Stopwatch()
-    shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options, target))
-    scop = timed("scop", lambda: with_gathers(build_scop(shaped, initial)))
-    dependences = timed("dependences", lambda: compute_dependences(scop))
-    tree = timed("schedule", lambda: _schedule(scop, dependences, strides, options, target))
-    timed("legality", lambda: check_schedule(tree, dependences))
-    info = AccessInfo(scop, strides, check)
-    generate = partial(lower_schedule, scop, strides=strides, check=check, launches=target.launches)
-    given = (tree, info, dependences, target, options, options.plan, generate)
-    mapped = timed("map", lambda: map_schedule(*given))
+    front = _scheduled(
+        shaped, strides, target, initial, check, options, timed, plan_is_own=plan_is_own
+    )
+    shaped, strides, target, scop = front.shaped, front.strides, front.target, front.scop
+    dependences, tree, mapped = front.dependences, front.tree, front.mapped
     if target.launches and options.gpu.single_kernel:
         timed("legality of the mapping", lambda: _check_single(mapped.tree, dependences, target))
     timed("legality of the mapping", lambda: check_mapped(mapped.tree, dependences, target))
@@ -130,8 +129,67 @@ def trace_lowering(
     marked = _with_sites_of(written, shaped, original)
     context = target.context(options)
     passes = timed("passes", lambda: tuple(trace_passes(marked, context, target.passes)))
-    kernel = passes[-1].kernel
+    kernel = with_parameters(passes[-1].kernel) if is_dynamic(original) else passes[-1].kernel
     return Lowering(shaped, scop, dependences, tree, mapped, marked, passes, kernel, timed.seconds)
+
+
+def plan_for(
+    shaped: ShapedProgram,
+    strides: Strides,
+    target: Target,
+    *,
+    initial: frozenset[str],
+    check: bool,
+    options: Options,
+) -> Plan:
+    """The plan of `trace_lowering`, without the kernel."""
+    front = _scheduled(shaped, strides, target, initial, check, options, Stopwatch())
+    return front.mapped.plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Scheduled:
+    """A program as rewritten, the target as it is wanted, and the trees."""
+
+    shaped: ShapedProgram
+    strides: Strides
+    target: Target
+    scop: Scop
+    dependences: Dependences
+    tree: Node
+    mapped: MappedTree
+
+
+def _scheduled(
+    shaped: ShapedProgram,
+    strides: Strides,
+    target: Target,
+    initial: frozenset[str],
+    check: bool,
+    options: Options,
+    timed: Stopwatch,
+    *,
+    plan_is_own: bool = False,
+) -> _Scheduled:
+    """All stages until a tree is mapped, as `trace_lowering` has them."""
+    check_options(options, target.device)
+    target = target.wanted(options)
+    shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options, target))
+    scop = timed("scop", lambda: with_gathers(build_scop(shaped, initial)))
+    dependences = timed("dependences", lambda: compute_dependences(scop))
+    tree = timed("schedule", lambda: _schedule(scop, dependences, strides, options, target))
+    timed("legality", lambda: check_schedule(tree, dependences))
+    info = AccessInfo(scop, strides, check)
+    generate = partial(lower_schedule, scop, strides=strides, check=check, launches=target.launches)
+    given = (tree, info, dependences, target, options, options.plan)
+    trying = () if plan_is_own else (generate,)
+    mapped = timed("map", lambda: map_schedule(*given, *trying))
+    return _Scheduled(shaped, strides, target, scop, dependences, tree, mapped)
+
+
+def is_dynamic(shaped: ShapedProgram) -> bool:
+    """Whether some size of a program is tracked: the kernel then serves many."""
+    return any(map(is_tracked, (n for shape in shaped.shapes.values() for n in shape)))
 
 
 def _check_single(mapped: Node, dependences: Dependences, target: Target) -> None:

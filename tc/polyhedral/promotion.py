@@ -15,6 +15,7 @@ from itertools import takewhile
 from math import prod
 
 from tc.affine.forms import Form, constant_form
+from tc.affine.intervals import surely
 from tc.plan import ASYNC, BLOCK, PARALLEL, REGISTER, SHARED, THREAD
 from tc.polyhedral import schedule
 from tc.polyhedral.codegen.thread_sums import Axes, Replicas, replicas_of
@@ -27,6 +28,7 @@ from tc.polyhedral.footprint import (
     contains,
     digits_of,
     enter,
+    repeats,
     start,
     taken,
     trips_of,
@@ -122,11 +124,11 @@ class Footprint:
         for number, loop in enumerate(self.around):
             member = loop.member
             trips = self.trips(loop)
-            form = Form(0, {_digit(number): 1} if trips > 1 else {})
+            form = Form(0, {_digit(number): 1} if repeats(trips) else {})
             position = enter(position, member, statement.name, form, trips)
         for member in self.own.get(statement.name, ()):
             trips = self.threads(member)
-            form = Form(0, {_number(member): 1} if trips > 1 else {})
+            form = Form(0, {_number(member): 1} if repeats(trips) else {})
             position = enter(position, member, statement.name, form, trips)
         return position
 
@@ -166,7 +168,8 @@ class Footprint:
             if member.span is not None:
                 continue
             begin, end = _values(member, statement)
-            if begin // member.step > 0 or (end - 1) // member.step < self.trips(loop) - 1:
+            first, last = begin // member.step, (end - 1) // member.step
+            if not (surely(first, "<=", 0) and surely(last, ">=", self.trips(loop) - 1)):
                 return False
         return True
 
@@ -224,7 +227,7 @@ class Footprint:
     def _is_pinned(self, statement: ScopStatement) -> bool:
         """Whether a statement runs in one iteration only of a loop around."""
         return any(
-            loop.member.values[statement.name].variable is None and self.trips(loop) > 1
+            loop.member.values[statement.name].variable is None and repeats(self.trips(loop))
             for loop in self.around
         )
 
@@ -609,7 +612,7 @@ def _is_apart(own: str, tensor: str, tile: Box, below: Footprint) -> bool:
     for member in (m for name in users for m in below.own.get(name, ())):
         number = _number(member)
         trips[number] = max(trips.get(number, 1), below.threads(member))
-    if trips[own] == 1:
+    if surely(trips[own], "==", 1):
         return True
     for offset, held in zip(tile.offsets, tile.digits, strict=True):
         if own not in offset.terms:

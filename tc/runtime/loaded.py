@@ -101,6 +101,15 @@ class CompiledKernel(Protocol):
         ...
 
 
+class TemplateKernel(CompiledKernel, Protocol):
+    """A kernel for many sizes."""
+
+    def at_sizes(self, sizes: Mapping[str, int]) -> CompiledKernel:
+        """The same code for dynamic sizes, by their names: a kernel that takes arrays of just these
+        sizes, and behind them the array of its `sizes`."""
+        ...
+
+
 PERFORM = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
 """The type of the function of a `Direct`."""
 

@@ -49,19 +49,25 @@ IDENTITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Temporaries:
-    """The memory of a kernel's temporaries. Each call under way has memory of its own; the memory
+    """The memory of a kernel's temporaries, and behind it the sizes that a kernel for many sizes is
+    called with. Each call under way has memory of its own; the memory
     of a few calls is kept, so that later calls allocate nothing."""
 
     buffers: tuple[Buffer, ...]
+    sizes: tuple[np.ndarray, ...] = ()
     spare: ObjectPool[list[np.ndarray]] = field(default_factory=partial(ObjectPool, _MAX_SPARE))
 
     @classmethod
-    def of(cls, buffers: tuple[Buffer, ...]) -> Temporaries:
-        return cls(tuple(b for b in buffers if b.role == "temporary"))
+    def of(cls, buffers: tuple[Buffer, ...], sizes: tuple[int, ...] = ()) -> Temporaries:
+        numbers = (np.array(sizes, np.int64),) if sizes else ()
+        return cls(tuple(b for b in buffers if b.role == "temporary"), numbers)
 
     def take(self) -> list[np.ndarray]:
         return self.spare.take(
-            lambda: [empty(b.shape, b.dtype.numpy, LINE_BYTES) for b in self.buffers]
+            lambda: [
+                *(empty(b.shape, b.dtype.numpy, LINE_BYTES) for b in self.buffers),
+                *self.sizes,
+            ]
         )
 
     def give_back(self, arrays: list[np.ndarray]) -> None:

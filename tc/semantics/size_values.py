@@ -12,9 +12,11 @@ import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tc.builtins.operators import ARITHMETIC, BITWISE, COMPARISONS, SHIFTS, shifted
+from tc.affine.intervals import COMPARISONS
+from tc.builtins.operators import ARITHMETIC, BITWISE, SHIFTS, shifted
 from tc.dtypes import BOOL, INT64, DType, fits, wrap
 from tc.errors import InputError, RangeError, TCError
+from tc.extents.sizes import as_extent
 from tc.semantics import program as p
 from tc.source import Span
 
@@ -160,7 +162,7 @@ def known_of_call(
         tensor = program.tensors[name]
         if name not in shapes and tensor.rank:
             raise InputError(f"parameter '{name}' is missing", span=tensor.span)
-        shape = tuple(operator.index(n) for n in shapes.get(name, ()))
+        shape = tuple(map(as_extent, shapes.get(name, ())))
         _check_rank(tensor, shape)
         given[name] = shape
     static = (n for n in program.inputs if n in program.static_scalars)

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,9 @@ from tc.backends.clike.printer import KernelFunction, functions_of, print_kernel
 from tc.backends.clike.types import VECTOR_PRAGMA
 from tc.device import Device, host
 from tc.errors import BackendError
+from tc.extents.sizes import at_hint
 from tc.kernel.ir import Failure, Kernel
+from tc.kernel.sizes import at_sizes
 from tc.process.forks import step
 from tc.process.object_pool import ObjectPool
 from tc.process.programs import run_program
@@ -46,6 +48,7 @@ class CBackend:
 
     name: str = "c"
     checks_by_default: bool = True
+    many_sizes: bool = True
 
     def usable(self) -> str | None:
         if compiler() is None:
@@ -69,11 +72,9 @@ class CBackend:
         (printed,) = functions_of(text.kernel, C99)
         function = library[printed.name]
         function.restype = None
-        record, size = FailureRecord.of(text.kernel), workspace_of(text.kernel).size
-        new_memory = partial(CallMemory, len(printed.arguments), record, size, 1)
         pointers = len(printed.arguments) + printed.fails + printed.workspace
         function.argtypes = [ctypes.c_void_p] * pointers
-        return CKernel(text.kernel, text.source, function, printed, new_memory)
+        return _loaded(text.kernel, text.source, function, printed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +89,11 @@ class CKernel:
     printed: KernelFunction
     new_memory: Callable[[], CallMemory]
     memory: ObjectPool[CallMemory] = field(default_factory=ObjectPool)
+
+    def at_sizes(self, sizes: Mapping[str, int]) -> CKernel:
+        """The same code for the sizes of a call, where the kernel is one for many."""
+        kernel = at_sizes(self.kernel, sizes)
+        return _loaded(kernel, self.source, self.function, self.printed)
 
     def run(
         self,
@@ -105,6 +111,15 @@ class CKernel:
         failure = memory.take_failure()
         self.memory.give_back(memory)
         return failure
+
+
+def _loaded(
+    kernel: Kernel, source: str, function: Callable[..., None], printed: KernelFunction
+) -> CKernel:
+    """A kernel whose library is loaded."""
+    record, size = FailureRecord.of(kernel), at_hint(workspace_of(kernel).size)
+    new_memory = partial(CallMemory, len(printed.arguments), record, size, 1)
+    return CKernel(kernel, source, function, printed, new_memory)
 
 
 def compiler() -> str | None:

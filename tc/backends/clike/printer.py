@@ -39,11 +39,12 @@ from tc.backends.printing import (
     values_of_fails,
     words,
 )
-from tc.backends.scratch import ALIGNMENT_BYTES, ScratchLayout, scratch_layout
 from tc.dtypes import BOOL, INT64, UINT8, UINT32
 from tc.errors import BackendError, InternalError
 from tc.kernel import ir
 from tc.kernel.rebuild import Scope
+from tc.kernel.scratch import ALIGNMENT_BYTES, ScratchLayout, scratch_layout
+from tc.kernel.sizes import SIZES, number_text
 from tc.kernel.walk import assigned_in, is_steady
 
 _MAX_UNROLLED = 64
@@ -225,7 +226,8 @@ def _declarations(
             if buffer in function.arguments:
                 yield dialect.unused.format(name)
         elif buffer.role == "scratch" and grid is None:
-            place = f"workspace + {layout.starts[buffer.name]}"
+            start = number_text(layout.starts[buffer.name], kernel, names.get(SIZES, ""))
+            place = f"workspace + {start}"
             yield f"{type_}* restrict {name} = ({type_}*)({place});"
         elif buffer.role in ir.PRIVATE:
             if buffer.role != "shared":
@@ -276,7 +278,7 @@ def _pointer(buffer: ir.Buffer, name: str, function: KernelFunction, context: Co
 
 
 def _element_type(buffer: ir.Buffer, context: Context) -> str:
-    const = "const " if buffer.role == "input" else ""
+    const = "const " if buffer.role in ("input", "sizes") else ""
     return const + context.types[UINT8 if buffer.dtype == BOOL else buffer.dtype]
 
 

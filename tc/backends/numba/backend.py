@@ -8,7 +8,7 @@ same operations either way, so the result does not depend on the number of threa
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,11 +20,13 @@ from tc.backends.numba.objects import machine_code
 from tc.backends.numba.printer import print_kernel
 from tc.backends.numba.tracing import VectorRegion
 from tc.backends.printing import shared_loop
-from tc.backends.scratch import scratch_layout
 from tc.device import Device, host
 from tc.errors import BackendError, InternalError
+from tc.extents.sizes import at_hint
 from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Failure, Kernel, expressions, statements
+from tc.kernel.scratch import scratch_layout
+from tc.kernel.sizes import at_sizes, with_values
 from tc.process.object_pool import ObjectPool
 from tc.runtime.loaded import Direct
 from tc.runtime.object_files import LoadedCode
@@ -41,6 +43,7 @@ class NumbaBackend:
 
     name: str = "numba"
     checks_by_default: bool = True
+    many_sizes: bool = True
 
     def usable(self) -> str | None:
         return None
@@ -55,25 +58,15 @@ class NumbaBackend:
             raise _too_deep(kernel, error) from error
 
     def load(self, text: KernelText) -> NumbaKernel:
-        code = _compile(text)
-        regions = [
-            (place, shared_cycles(text.kernel, i, host())) for i, place in enumerate(code.addresses)
-        ]
-        shared = any(cycles for _, cycles in regions)
-        buffers, private = len(text.kernel.arguments), scratch_layout(text.kernel).size
-        record = FailureRecord.of(text.kernel)
-        return NumbaKernel(
-            *(text.kernel, text.source, Regions(regions), shared, code.owner),
-            lambda: CallMemory(buffers, record, private, thread_count()),
-        )
+        return _loaded(text.kernel, text.source, _compile(text))
 
 
 @dataclass(frozen=True, eq=False)
 class NumbaKernel:
     """Implements `MachineKernel`.
 
-    `regions` are those to run, with whether threads pay off for them; `shared` says whether they do
-    for any. `owner` keeps the machine code alive. `new_memory` makes what a call needs beside the
+    `regions` are those of the `code` to run, with whether threads pay off for them; `shared` says
+    whether they do for any. `new_memory` makes what a call needs beside the
     arrays, and `memory` keeps it for later calls.
     """
 
@@ -81,9 +74,13 @@ class NumbaKernel:
     source: str
     regions: Regions
     shared: bool
-    owner: Any
     new_memory: Callable[[], CallMemory]
+    code: LoadedCode
     memory: ObjectPool[CallMemory] = field(default_factory=ObjectPool)
+
+    def at_sizes(self, sizes: Mapping[str, int]) -> NumbaKernel:
+        """The same code for the sizes of a call, where the kernel is one for many."""
+        return _loaded(at_sizes(self.kernel, sizes), self.source, self.code)
 
     def run(self, addresses: Sequence[int], *, threads: int | None = None) -> Failure | None:
         memory = self.memory.take(self.new_memory)
@@ -125,6 +122,19 @@ class NumbaKernel:
         )
 
 
+def _loaded(kernel: Kernel, source: str, code: LoadedCode) -> NumbaKernel:
+    """A kernel whose machine code is loaded."""
+    regions = [(place, shared_cycles(kernel, i, host())) for i, place in enumerate(code.addresses)]
+    shared = any(cycles for _, cycles in regions)
+    buffers, private = len(kernel.arguments), at_hint(scratch_layout(kernel).size)
+    record = FailureRecord.of(kernel)
+    return NumbaKernel(
+        *(kernel, source, Regions(regions), shared),
+        lambda: CallMemory(buffers, record, private, thread_count()),
+        code,
+    )
+
+
 def _compile(text: KernelText) -> LoadedCode:
     """The machine code of the regions, in their order."""
     try:
@@ -157,6 +167,7 @@ def shared_cycles(kernel: Kernel, number: int, device: Device) -> int:
     """About the cycles that one thread takes for a region, by its operations, or by the bytes that
     it touches and the cache that holds them; 0 where the region cannot be shared among threads, or
     they would save very little."""
+    kernel = with_values(kernel) if kernel.sizes else kernel
     region = kernel.regions[number]
     if shared_loop(region) is None:
         return 0

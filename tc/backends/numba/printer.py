@@ -27,13 +27,15 @@ from tc.backends.printing import (
     used_buffers,
     words,
 )
-from tc.backends.scratch import ALIGNMENT_BYTES, is_private, scratch_layout
 from tc.builtins.operators import ATOM_LEVEL, LEVEL, UNARY_LEVEL, bracketed
 from tc.dtypes import BOOL, DTYPES, FLOAT32, DType
 from tc.errors import InternalError
+from tc.extents.sizes import is_tracked
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import LaneOffsets
 from tc.kernel.rebuild import Scope
+from tc.kernel.scratch import ALIGNMENT_BYTES, is_private, scratch_layout
+from tc.kernel.sizes import SIZES, is_narrow, number_text
 from tc.kernel.walk import assigned_in
 
 # precedence of Python's operators, loosest first
@@ -100,25 +102,23 @@ def _region(number: int, kernel: ir.Kernel, names: Spellings) -> Iterator[str]:
     yield "@vector_region"
     yield f"def {names.functions[number]}(m, arguments, failure, part, parts):"
     for place, buffer in enumerate(kernel.buffers):
-        if buffer.name not in used:
+        if buffer.name not in used and (buffer.role != "sizes" or not is_tracked(layout.size)):
             continue
         dtype = _dtype(buffer.dtype)
         if is_private(buffer):
-            start = layout.starts[buffer.name]
-            text = f"m.scratch(arguments, {position}, part, {layout.size}, {start}, {dtype})"
+            size, start = (
+                number_text(number, kernel, names.buffers.get(SIZES, ""))
+                for number in (layout.size, layout.starts[buffer.name])
+            )
+            text = f"m.scratch(arguments, {position}, part, {size}, {start}, {dtype})"
         else:
-            wide = ", wide=True" if _is_wide(buffer) else ""
-            text = f"m.{used[buffer.name]}(arguments, {place}, {dtype}{wide})"
+            wide = "" if is_narrow(buffer) else ", wide=True"
+            kind = used.get(buffer.name, "read_only")
+            text = f"m.{kind}(arguments, {place}, {dtype}{wide})"
         yield f"    {names.buffers[buffer.name]} = {text}"
     buffers = {b.name: b for b in kernel.buffers}
     context = _Context(names, buffers, Scope(assigned_in(region)), shared_loop(region))
     yield from _block(region, context)
-
-
-def _is_wide(buffer: ir.Buffer) -> bool:
-    """Whether offsets of elements do not fit in 32 bits."""
-    axes = zip(buffer.shape, buffer.strides, strict=True)
-    return sum(abs(stride) * max(extent - 1, 0) for extent, stride in axes) >= 1 << 31
 
 
 def _dtype(dtype: DType) -> str:

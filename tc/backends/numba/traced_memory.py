@@ -20,8 +20,8 @@ from tc.backends.numba.traced_values import (
     pattern,
     shuffle,
 )
-from tc.backends.scratch import ALIGNMENT_BYTES
 from tc.dtypes import BOOL, INT32, INT64, UINT8, DType
+from tc.kernel.scratch import ALIGNMENT_BYTES
 
 _MAX_WINDOW_LOADS = 6
 """The most loads of whole vectors that stand for one gather: more are slower than the gather."""

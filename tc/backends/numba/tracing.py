@@ -89,14 +89,15 @@ class Machine:
         arguments: TracedValue,
         position: int,
         part: TracedValue,
-        size: int,
-        start: int,
+        size: Operand,
+        start: Operand,
         dtype: Any,
     ) -> TracedPointer:
         """The buffer that starts at byte `start` of this part's share, of `size` bytes, of the
         private memory at a position among the arguments."""
         first = self._word(arguments, position) + part * size + start
-        return self._pointer(first, dtype, f"scratch {start}")
+        name = start.text if isinstance(start, TracedValue) else start
+        return self._pointer(first, dtype, f"scratch {name}")
 
     def _argument(
         self, kind: str, arguments: TracedValue, position: int, dtype: Any, *, wide: bool = False

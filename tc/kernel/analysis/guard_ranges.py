@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tc.affine.forms import Form, constant_form, variable_form
-from tc.affine.intervals import Interval
+from tc.affine.intervals import Interval, magnitude
 from tc.builtins.operators import MIRRORED
 from tc.dtypes import INT64, UINT64, limits
 from tc.kernel import ir
@@ -122,8 +122,7 @@ def _gap(test: ir.Compare, bounds: Bounds) -> Form[ir.Expr, int] | None:
 def _is_near(expr: ir.Expr, bounds: Bounds) -> bool:
     """Whether neither an expression nor a part of it is far from 0, let alone wraps around."""
     return all(
-        node.dtype == INT64 and max(map(abs, interval(node, bounds))) < _FAR
-        for node in ir.walk(expr)
+        node.dtype == INT64 and magnitude(interval(node, bounds)) < _FAR for node in ir.walk(expr)
     )
 
 
@@ -131,7 +130,7 @@ def _form(expr: ir.Expr, bounds: Bounds) -> Form[ir.Expr, int] | None:
     """An expression as a form of its terms; None where it, or a part of it, may be far from 0."""
     form = lane_offsets((expr,), (1,), 1, {}).scalars if _is_near(expr, bounds) else None
     if form is None or any(
-        abs(factor) * max(map(abs, interval(term, bounds))) >= _FAR
+        abs(factor) * magnitude(interval(term, bounds)) >= _FAR
         for term, factor in form.terms.items()
     ):
         return None

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tc.dtypes import INT64, DType
+from tc.extents.sizes import at_hint
 from tc.kernel import ir
 from tc.kernel.folding import binary, constant, integer
 from tc.kernel.intervals import loop_interval
@@ -76,7 +77,7 @@ def _in_blocks(loop: ir.For, names: LocalNames, scope: Scope, size: int = BLOCK)
     sums = accumulators(loop.body)
     terms = max((_additions(loop.body, name) for name in sums), default=0)
     first, last = loop_interval(loop.begin, loop.end, scope.bounds)
-    if loop.parallel or loop.mark or (last - first + 1) * terms < 2 * size:
+    if loop.parallel or loop.mark or at_hint(last - first + 1) * terms < 2 * size:
         return (loop,)
     length = -(-size // terms)
     what = "block" if size == BLOCK else "group"

@@ -10,6 +10,8 @@ without it, and one where it holds in part. `I(n) == j ? a : 0` adds something f
 loop over j is that iteration.
 
 *Edges.* What is read beyond the edges of a tensor is tested for at these alone.
+
+Long because the three ask the same of a loop's tests: where they hold, and what then is left.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from functools import partial
 from itertools import chain
 from typing import TypeGuard
 
-from tc.affine.intervals import Interval
+from tc.affine.intervals import Interval, around
 from tc.dtypes import INT64
+from tc.extents.sizes import at_hint, is_tracked
 from tc.kernel import ir
 from tc.kernel.analysis.guard_ranges import guard_range, selected_value
 from tc.kernel.folding import (
@@ -131,9 +134,11 @@ def _region(region: Stmts, scope: Scope) -> Iterator[Stmts]:
 
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         new = scope.map_inside(stmt, each)
-        if _is_plain(new) and _is_peeled(new, scope, MIN_ITERATIONS):
-            return _parts(new)
-        return (new,)
+        if not _is_plain(new):
+            return (new,)
+        if is_tracked_end(new):
+            return _whole_and_rest(new, scope)
+        return _parts(new) if _is_peeled(new, scope, MIN_ITERATIONS) else (new,)
 
     new = scope.map(region, each)
     last = new[-1] if new else None
@@ -153,6 +158,35 @@ def _region(region: Stmts, scope: Scope) -> Iterator[Stmts]:
 def _parts(loop: ir.For) -> tuple[ir.For, ir.For]:
     last = integer(iterations(loop)[-1])
     return changed(loop, end=last), changed(loop, begin=last, mark="unroll")
+
+
+def is_tracked_end(loop: ir.For) -> bool:
+    """Whether a loop goes to a tracked size, and the number of its iterations varies."""
+    return isinstance(loop.end, ir.Const) and is_tracked(loop.end.value)
+
+
+def _whole_and_rest(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
+    """The iterations in which all vectors of a loop are whole, and behind them the few others, or
+    none: where it is known when compiling neither how many iterations there are, nor whether the
+    last one is whole."""
+    if _size(loop) > MAX_LAST_STATEMENTS:
+        return (loop,)
+    inner = inner_loops(loop.body)
+    lanes = {s.var for s in ir.statements(loop.body) if is_loop(s) and s.mark == "vector"}
+    end, whole = loop.end, loop.body
+    for test in deciding_tests(loop.body):
+        names = names_in(test)
+        if loop.var not in names or lanes.isdisjoint(names):
+            continue
+        if not is_decided_before(test, loop, scope, inner.keys()):
+            continue
+        found = guard_range(test, loop, inner, scope.bounds)
+        if found is not None and found.falls and not names_in(found.certain[1]):
+            end = binary("min", end, found.certain[1], scope.bounds)
+            whole = settled(whole, test, TRUE)
+    if whole is loop.body:
+        return (loop,)
+    return changed(loop, end=end, body=whole), changed(loop, begin=end)
 
 
 def _is_plain(stmt: ir.Stmt) -> TypeGuard[ir.For]:
@@ -205,6 +239,7 @@ def _is_partial(test: ir.Compare, bounds: Mapping[str, Interval], lanes: int) ->
     if test.op != "<" or not test.left.dtype.is_integer:
         return False
     (low, high), (end, _) = interval(test.left, bounds), interval(test.right, bounds)
+    low, high, end = at_hint(low), at_hint(high), at_hint(end)
     vectors = (high - low + 1) // lanes
     return (vectors - (end - low) // lanes) * VECTORS_PER_MASK >= vectors
 
@@ -537,7 +572,8 @@ def _is_innermost(loop: ir.For) -> bool:
 
 def _trips(loop: ir.For, bounds: Bounds) -> int:
     low, high = loop_interval(loop.begin, loop.end, bounds)
-    return high - low + 1
+    trips: int = at_hint(high - low + 1)
+    return trips
 
 
 def _size(loop: ir.For) -> int:
@@ -643,8 +679,7 @@ def inner_loops(block: Stmts) -> dict[str, Interval]:
     found: dict[str, Interval] = {}
     for stmt in filter(is_loop, ir.statements(block)):
         low, high = loop_interval(stmt.begin, stmt.end, {})
-        least, greatest = found.get(stmt.var, (low, high))
-        found[stmt.var] = min(least, low), max(greatest, high)
+        found[stmt.var] = around(found.get(stmt.var, (low, high)), (low, high))
     return found
 
 

@@ -19,6 +19,7 @@ from itertools import product
 from math import prod
 
 from tc.dtypes import INT64
+from tc.extents.sizes import at_hint
 from tc.kernel import ir
 from tc.kernel.analysis.footprints import (
     BufferFootprint,
@@ -131,7 +132,7 @@ def prefetch(kernel: ir.Kernel, cache: int, *, line: int, page: int) -> ir.Kerne
     >>> prefetch(kernel, 128_000, line=64, page=4096) is kernel
     True
     """
-    large = {b.name: b for b in kernel.arguments if b.bytes > cache}
+    large = {b.name: b for b in kernel.arguments if at_hint(b.bytes) > cache}
     if not cache or not large:
         return kernel
 

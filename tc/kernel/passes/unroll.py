@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from tc.affine.intervals import surely
+from tc.extents.sizes import is_tracked
 from tc.kernel import ir, rebuild
 from tc.kernel.folding import integer, is_constant
 from tc.kernel.intervals import launch_intervals
@@ -130,9 +132,11 @@ class _Copier:
         var = stmt.var
         begin, end = copies(stmt.begin), copies(stmt.end)
         match begin, end:
-            case ir.Const(value=first), ir.Const(value=last) if last <= first:
+            case ir.Const(value=first), ir.Const(value=last) if surely(last, "<=", first):  # type: ignore[arg-type]
                 return []
-            case ir.Const(value=first), ir.Const(value=last) if stmt.mark == "unroll":
+            case ir.Const(value=first), ir.Const(value=last) if stmt.mark == "unroll" and not (
+                is_tracked(first) or is_tracked(last)
+            ):
                 if unrolled_size(stmt, self.sizes) <= self.limit:
                     return [
                         copied

@@ -32,7 +32,7 @@ from tc.polyhedral.actions.nearest import Refused, blamed, nearest
 from tc.polyhedral.actions.promote import apply_promote
 from tc.polyhedral.codegen.context import LoweringError
 from tc.polyhedral.codegen.thread_sums import combined_axes, combines
-from tc.polyhedral.footprint import trips_of
+from tc.polyhedral.footprint import repeats, trips_of
 from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import respects
 from tc.polyhedral.promotion import promotion_fault
@@ -228,7 +228,7 @@ def _faults_of_thread_sums(
                 f"run other iterations of {name_of(member)}"
             )
         trips = trips_of(member, map(scop.statement, member.values))
-        if member not in below and member.values[name].variable is None and trips > 1:
+        if member not in below and member.values[name].variable is None and repeats(trips):
             yield (
                 f"threads combine the accumulators of {name} in each iteration of "
                 f"{name_of(member)}, and {name} runs in one of these"

@@ -10,7 +10,7 @@ from itertools import chain, count
 from typing import TypeAlias
 
 from tc.affine.forms import LinearForm, split
-from tc.affine.intervals import Interval
+from tc.affine.intervals import Interval, surely
 from tc.dtypes import INT64, DType
 from tc.kernel.folding import binary, compare, integer, logical_and, of_form
 from tc.kernel.ir import Buffer, Expr, If, LaunchIndex, Load, Site, Stmt, row_major
@@ -245,9 +245,9 @@ class EmitScope:
     def between(self, form: LinearForm, limits: HalfOpen) -> Iterator[Expr]:
         """The conditions, those not certain, that the values of a form are within limits."""
         (low, high), (begin, end) = form.interval(self.bounds), limits
-        if low < begin:
+        if not surely(low, ">=", begin):
             yield compare(">=", of_form(form), integer(begin), {})
-        if high >= end:
+        if not surely(high, "<", end):
             yield compare("<", of_form(form), integer(end), {})
 
 

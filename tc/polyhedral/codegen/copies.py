@@ -10,7 +10,9 @@ from math import prod
 import numpy as np
 
 from tc.affine.forms import Form, LinearForm, constant_form
+from tc.affine.intervals import surely
 from tc.dtypes import INT64, encoded
+from tc.extents.sizes import is_tracked
 from tc.kernel import ir
 from tc.kernel.folding import (
     binary,
@@ -43,12 +45,13 @@ then have tests of their own."""
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """Part of the axis at `axis`: step * loop variable is added to its index."""
+    """Part of the axis at `axis`: begin + step * loop variable is added to its index."""
 
     axis: int
     step: int
     extent: int
     mark: str
+    begin: int = 0
 
 
 def fetch(placed: PlacedTile, state: EmitScope) -> tuple[Stmt, ...]:
@@ -374,7 +377,9 @@ def _nests(tile: ArrayTile, rows: int, along_memory: bool) -> list[list[_Loop]]:
     if tile.scope == REGISTER or rows in (-1, last) or lanes == 1:
         mark = "unroll" if tile.scope == REGISTER else ""
         outer = [_Loop(a, 1, x.size, mark) for a, x in enumerate(tile.layout[:-1])]
-        few = "unroll" if tile.layout[last].size < MAX_UNROLLED_VECTORS * lanes else mark
+        few = (
+            "unroll" if surely(tile.layout[last].size, "<", MAX_UNROLLED_VECTORS * lanes) else mark
+        )
         return [[*outer, *chunk] for chunk in _chunks(last, tile.layout[last], lanes, few)]
     outer = [_Loop(a, 1, x.size, "") for a, x in enumerate(tile.layout) if a not in (rows, last)]
     nests = []
@@ -389,20 +394,24 @@ def _nests(tile: ArrayTile, rows: int, along_memory: bool) -> list[list[_Loop]]:
 
 def _block(across: _Loop, along: _Loop) -> tuple[_Loop, _Loop]:
     """Two loops around a block to transpose; a block of one row is a vector."""
-    if 1 in (across.extent, along.extent):
+    extents = across.extent, along.extent
+    if any(is_tracked(extent) or extent == 1 for extent in extents):
         return across, along
     return replace(across, mark="transpose"), replace(along, mark="")
 
 
 def _chunks(number: int, axis: Axis, lanes: int, mark: str) -> list[list[_Loop]]:
-    """An axis in chunks of `lanes`, each the last loop of its nest; the rest apart."""
+    """An axis in chunks of `lanes`, each the last loop of its nest; the rest apart, of which it may
+    not be known when compiling how long it is."""
     full, rest = divmod(axis.size, lanes)
     chunks = []
-    if full:
+    if not surely(full, "==", 0):
         chunk = _Loop(number, 1, lanes, "vector" if lanes > 1 else mark)
         chunks.append([_Loop(number, lanes, full, mark), chunk])
-    if rest:
-        chunks.append([_Loop(number, -full * lanes, 1, ""), _Loop(number, 1, rest, "vector")])
+    if not surely(rest, "==", 0):
+        along = "" if is_tracked(rest) else "vector"
+        place = _Loop(number, 0, 1, "", begin=full * lanes)
+        chunks.append([place, _Loop(number, 1, rest, along)])
     return chunks
 
 
@@ -414,9 +423,8 @@ def _nest(
     positions = [constant_form(0)] * len(layout)
     names: list[str | None] = []
     for loop in loops:
-        if loop.step < 0:  # the place of the rest of an axis
-            positions[loop.axis] = positions[loop.axis].shifted(-loop.step)
-        if loop.step < 0 or loop.extent == 1:
+        positions[loop.axis] = positions[loop.axis].shifted(loop.begin)
+        if surely(loop.extent, "==", 1):
             names.append(None)
         else:
             name = state.kernel.names.fresh("c0", INT64)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tc.affine.forms import Form, LinearForm, constant_form
+from tc.affine.intervals import surely
 from tc.dtypes import INT64
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, integer, of_form
@@ -65,6 +66,7 @@ from tc.polyhedral.footprint import (
     contains,
     digits_of,
     enter,
+    repeats,
     start,
     trips_of,
     whole,
@@ -262,7 +264,7 @@ def _band(
     end: Expr = integer(trip)
     if member.role == SERIAL:
         end, bounded = _bounded(member, names, trip, state, inner)
-        varies = end != integer(trip)
+        varies = not (isinstance(end, ir.Const) and surely(end.value, "==", trip))  # type: ignore[arg-type]
         if (varies and has_barrier(child)) or (state.varying and runs_on(member, names, inner)):
             end = integer(trip)  # all threads, and all blocks, run what holds a barrier as often
         else:
@@ -274,7 +276,7 @@ def _band(
 
 def _surplus(members: tuple[Member, ...], names: list[str], state: EmitScope) -> int:
     """How many leading members must become one loop, as a nest has no more than MAX_LOOPS."""
-    several = [i for i, m in enumerate(members) if _trips(m, names, state) > 1]
+    several = [i for i, m in enumerate(members) if repeats(_trips(m, names, state))]
     if len(several) <= MAX_LOOPS or members[0].role != SERIAL or state.kernel.launch is not None:
         return 0
     return several[len(several) - MAX_LOOPS] + 1
@@ -291,7 +293,7 @@ def _joined(
     """Several members as one loop, of which threads get equal parts."""
     names = list(schedule.leaves(child))
     trips = [_trips(member, names, state) for member in together]
-    several = [place for place, trip in enumerate(trips) if trip > 1]
+    several = [place for place, trip in enumerate(trips) if repeats(trip)]
     if len(several) < 2:
         first = several[0] if several else len(together)
         for member in together[:first]:
@@ -324,7 +326,7 @@ def _inside(
     """The variable of a member's loop, if it has several iterations, and the state in these."""
     loop: str | None = None
     digit = constant_form(0)
-    if trips != 1:
+    if not surely(trips, "==", 1):
         is_digit = member.span is not None or member.step > 1
         loop = state.kernel.names.fresh(f"{member.name}0" if is_digit else member.name, INT64)
         state, digit = state.bound(loop, 0, trips - 1), Form(0, {loop: 1})
@@ -355,7 +357,7 @@ def _within(
         block = {**block, **{n: enter(block[n], member, n, digit, trips) for n in names}}
     loops = {**state.loops, (member.name, member.step): digit}
     pins = dict(state.pins)
-    for name in names if trips > 1 else ():
+    for name in names if repeats(trips) else ():
         value = member.values[name]
         if value.variable is None:
             own = value.offset - member.origin
@@ -387,7 +389,7 @@ def _bounded(
     if member.step > 1:
         room = room.shifted(member.step - 1)
     low, _ = room.interval(state.bounds)
-    if low >= trip * member.step:
+    if surely(low, ">=", trip * member.step):
         return integer(trip), inner
     left = of_form(room)
     if member.step > 1:
@@ -468,7 +470,7 @@ def _of_each_thread(
                 continue  # a loop around is bound to the axis
             others = (n for n, inside in below.items() if member in inside)
             trips = trips_of(member, map(scop.statement, others))
-            digit = Form(0, {index.var: 1}) if trips > 1 else constant_form(0)
+            digit = Form(0, {index.var: 1}) if repeats(trips) else constant_form(0)
             positions[name] = enter(positions[name], member, name, digit, trips)
             if name in users:
                 threads[member.axis] = max(threads.get(member.axis, 1), trips)
@@ -481,7 +483,7 @@ def _has_tails(tile: ArrayTile, found: Box, state: EmitScope) -> bool:
     limits = tile.limits or whole(tile.tensor, state.kernel.scop)
     for offset, size, (begin, end) in zip(found.offsets, tile.sizes, limits, strict=True):
         low, high = offset.interval(state.bounds)
-        if low < begin or high + size > end:
+        if not (surely(low, ">=", begin) and surely(high + size, "<=", end)):
             return True
     return False
 

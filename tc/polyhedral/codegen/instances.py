@@ -14,6 +14,8 @@ from dataclasses import replace
 from functools import reduce
 
 from tc.affine.forms import Form, LinearForm
+from tc.affine.intervals import surely
+from tc.extents.sizes import whole as whole_number
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
 from tc.kernel.ir import Expr, Load, Stmt, Store
@@ -109,9 +111,9 @@ def _tile_tests(digits: Digits, state: EmitScope) -> Iterator[Expr]:
     tile = digits.base if digits.tile is None else digits.tile
     low, high = tile.interval(state.bounds)
     begin, end = digits.limits
-    if high >= end and state.kernel.launch is None:
+    if not surely(high, "<", end) and state.kernel.launch is None:
         yield compare("<", of_form(tile), integer(end), {})
-    if low < begin:
+    if not surely(low, ">=", begin):
         # a shifted member: the first tile may begin before the range
         yield compare(">=", of_form(digits.base), integer(begin), {})
 
@@ -214,9 +216,9 @@ class _Reader:
             return value
         low, high = digits.base.interval(self.state.bounds)
         begin, end = digits.limits
-        if high >= end:
+        if not surely(high, "<", end):
             value = binary("min", value, integer(end - 1))
-        return binary("max", value, integer(begin)) if low < begin else value
+        return value if surely(low, ">=", begin) else binary("max", value, integer(begin))
 
     def mask(self, read: p.Read) -> Expr | None:
         """The condition that the lanes of a read are in the domain, None if they all are."""
@@ -307,7 +309,7 @@ class _Reader:
         """A clamped variable, held by a local."""
         clamped = self.clamped[variable]
         if isinstance(clamped, ir.Const):
-            return Form(int(clamped.value), {}), state
+            return Form(whole_number(clamped.value), {}), state
         local = clamped if isinstance(clamped, ir.Var) else block.let(clamped)
         begin, end = self.tails[variable].limits
         return Form(0, {local.name: 1}), state.bound(local.name, begin, end - 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import prod
 
+from tc.extents.sizes import at_hint
 from tc.polyhedral.rewrite.rewriting import Rewriting, bare_variables
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import Index, Read, ShapedProgram, ShapedStatement, walk
@@ -53,7 +54,7 @@ def _read_order(old: ShapedStatement, limits: Thresholds) -> tuple[str, ...] | N
     the result lies in this order, too, as far as rows and what is next to them go."""
     statement = old.statement
     steps = prod(old.ranges[v].extent for v in statement.reduction)
-    if statement.op == "=" or old.checked or old.is_empty or steps < limits.read_steps:
+    if statement.op == "=" or old.checked or old.is_empty or at_hint(steps) < limits.read_steps:
         return None
     if any(r.begin for r in old.ranges.values()):
         return None

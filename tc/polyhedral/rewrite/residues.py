@@ -17,6 +17,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tc.affine.forms import Form, LinearForm
+from tc.extents.sizes import at_hint
 from tc.polyhedral.rewrite.residue_classes import residue_classes
 from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import (
@@ -215,7 +216,7 @@ def _bent(old: p.ShapedStatement, variable: str, known: KnownSizes) -> list[int]
     others = box_of(old.ranges, (v for v in statement.variables if v != variable))
     ends = cut((whole.begin, whole.end), bends(statement.rhs, variable, known, others))
     longest = max(end - begin for begin, end in pairwise(ends))
-    is_most = 2 * longest > whole.extent and longest >= MIN_STRAIGHT
+    is_most = at_hint(2 * longest) > at_hint(whole.extent) and at_hint(longest) >= MIN_STRAIGHT
     return ends if is_most else [whole.begin, whole.end]
 
 

@@ -14,6 +14,7 @@ from itertools import takewhile
 from math import prod
 
 from tc.affine.forms import Form
+from tc.extents.sizes import at_hint
 from tc.polyhedral.rewrite.rewriting import Rewriting, bare_variables, unused_name
 from tc.polyhedral.rewrite.simplifying import substituted
 from tc.polyhedral.rewrite.splitting import partials, partials_first
@@ -165,7 +166,7 @@ def _shared(shaped: ShapedProgram, limits: Thresholds, strided: Container[str]) 
         and tensor not in strided
         # what shares a strip of columns keeps a temporary in the cache
         and tensor not in shaped.program.temporaries
-        and prod(shape) * shaped.program.tensors[tensor].dtype.bytes >= limits.rows
+        and at_hint(prod(shape)) * shaped.program.tensors[tensor].dtype.bytes >= limits.rows
     ]
     for tensor in large:
         group = _group(tensor, shaped, met)
@@ -263,7 +264,7 @@ def _walk(old: ShapedStatement, tensor: str, shaped: ShapedProgram) -> _Walk | N
     extents = tuple(old.ranges[v].extent for v in variables)
     others = tuple(v for v in statement.variables if v not in variables)
     times = prod(old.ranges[v].extent for v in others)
-    if times > MOST_TIMES or extents != shape:
+    if at_hint(times) > MOST_TIMES or extents != shape:
         return None
     if variables[0] in statement.outer:
         return _Walk(old, tensor, variables[:1]) if times == 1 else None

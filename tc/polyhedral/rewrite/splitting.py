@@ -18,6 +18,7 @@ from itertools import combinations
 from math import gcd, prod
 
 from tc.affine.forms import Form
+from tc.extents.sizes import at_hint
 from tc.polyhedral.rewrite.rewriting import REST, Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import substituted
 from tc.polyhedral.rewrite.thresholds import BlockSplits, Thresholds
@@ -106,7 +107,7 @@ def _are_independent(one: Statement, other: Statement) -> bool:
 def _is_long(old: ShapedStatement, limits: Thresholds) -> bool:
     """Whether a reduction is long, and to few elements."""
     most = limits.few if _has_own_reads(old) else limits.shared
-    return _elements(old) <= most and _steps(old) >= limits.long
+    return at_hint(_elements(old)) <= most and at_hint(_steps(old)) >= limits.long
 
 
 def _elements(old: ShapedStatement) -> int:

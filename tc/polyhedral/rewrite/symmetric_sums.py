@@ -15,6 +15,7 @@ from functools import partial
 from itertools import chain, combinations, pairwise, takewhile
 from math import prod
 
+from tc.affine.intervals import surely
 from tc.polyhedral.rewrite.rewriting import Rewriting, operations_of, rewrite, writes_all
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
 from tc.polyhedral.rewrite.thresholds import Thresholds
@@ -138,7 +139,7 @@ def _symmetry(old: ShapedStatement, shaped: ShapedProgram) -> _Symmetry | None:
     if statement.target in reads or is_rounded or not writes_all(old, shaped):
         return None
     pairs = (_Symmetry(statement.target, *pair) for pair in combinations(range(len(shape)), 2))
-    square = (each for each in pairs if shape[each.rows] == shape[each.columns])
+    square = (each for each in pairs if surely(shape[each.rows], "==", shape[each.columns]))
     return next((each for each in square if each.holds(statement)), None)
 
 

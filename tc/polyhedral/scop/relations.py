@@ -223,7 +223,7 @@ class _Solver:
         low, high = form.interval(closed(self.ranges))
         if high < least or low > largest:
             raise Empty
-        if contains(simple.inside, (low, high)):
+        if not form.terms or contains(simple.inside, (low, high)):
             return True
         if len(form.terms) == 1:
             ((root, factor),) = form.terms.items()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import lcm
+from operator import itemgetter
 from typing import TypeAlias
 
 from tc.affine.forms import Form, LinearForm
@@ -375,7 +376,8 @@ def _step(form: LinearForm, space: Box[str]) -> int:
     [2, 1, 0, 2, 1]
     """
     extents = {v: high - low + 1 for v, (low, high) in space.items()}
-    terms = sorted((abs(c), extents[v]) for v, c in form.terms.items() if extents[v] > 1)
+    several = [(abs(c), extents[v]) for v, c in form.terms.items() if extents[v] > 1]
+    terms = sorted(several, key=itemgetter(0))
     if not terms:
         return 1
     step, reach = terms[0][0], 1

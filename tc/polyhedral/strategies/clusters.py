@@ -29,6 +29,7 @@ from itertools import pairwise
 from math import prod
 from typing import TypeAlias
 
+from tc.extents.sizes import at_hint
 from tc.polyhedral.rewrite.overlapped_tiles import is_of_tile
 from tc.polyhedral.rewrite.thresholds import SHORT
 from tc.polyhedral.schedule import Value
@@ -317,7 +318,7 @@ def is_product(statement: ScopStatement) -> bool:
 def _is_long(statement: ScopStatement) -> bool:
     """Whether a statement adds up more than a few terms."""
     ranges = (statement.ranges[v] for v in statement.reduction)
-    return statement.accumulates and prod(end - begin for begin, end in ranges) > SHORT
+    return statement.accumulates and at_hint(prod(end - begin for begin, end in ranges)) > SHORT
 
 
 def _loops(columns: Iterable[Column]) -> int:

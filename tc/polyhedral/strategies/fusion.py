@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 
 from tc.errors import BackendError
+from tc.extents.sizes import at_hint
 from tc.kernel.ir import row_major
 from tc.polyhedral.rewrite.overlapped_tiles import is_of_tile
 from tc.polyhedral.rewrite.splitting import is_partial, name_of_partial
@@ -87,7 +88,7 @@ def worthwhile(
             for access in statement.reads:
                 used = _variables(access, statement)
                 if used and not used & shared:
-                    size = prod(e - b for b, e in (statement.ranges[v] for v in used))
+                    size = at_hint(prod(e - b for b, e in (statement.ranges[v] for v in used)))
                     reread[access.tensor] = max(reread.get(access.tensor, 0), size)
         tensors = scop.shaped.program.tensors
         total = sum(size * tensors[name].dtype.bytes for name, size in reread.items())
@@ -148,7 +149,8 @@ def _loses_reuse(
 
 
 def _instances(statement: ScopStatement) -> int:
-    return prod(end - begin for begin, end in statement.ranges.values())
+    number: int = at_hint(prod(end - begin for begin, end in statement.ranges.values()))
+    return number
 
 
 def _walks(

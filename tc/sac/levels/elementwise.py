@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from tc.affine.intervals import COMPARISONS
 from tc.builtins import ALIASES, BUILTINS
-from tc.builtins.operators import COMPARISONS, UFUNCS
+from tc.builtins.operators import UFUNCS
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT32, SPELLINGS, Array, DType, Weak
 from tc.errors import TCError
 from tc.sac.levels.applications import Application, D, F, Row, S, common_rank

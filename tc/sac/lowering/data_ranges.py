@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tc.affine.intervals import COMPARISONS
 from tc.builtins import BUILTINS
-from tc.builtins.operators import COMPARISONS, UFUNCS
+from tc.builtins.operators import UFUNCS
 from tc.dtypes import BOOL, Array, DType, Weak
 from tc.sac.lowering.terms import Term, walk
 

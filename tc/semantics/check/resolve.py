@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tc import builtins
-from tc.builtins.operators import COMPARISONS
+from tc.affine.intervals import COMPARISONS
 from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast

@@ -12,8 +12,9 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from tc.affine.intervals import COMPARISONS
 from tc.builtins import FUNCTIONS, identity
-from tc.builtins.operators import COMPARISONS, SHIFTS, UFUNCS, shifted_arrays
+from tc.builtins.operators import SHIFTS, UFUNCS, shifted_arrays
 from tc.dtypes import BOOL, Array, DType, as_array, rounded
 from tc.semantics.reference.instance_blocks import Pick
 

@@ -182,7 +182,7 @@ def in_parts(compiled: Any, addresses: Sequence[int], *, parts: int) -> Any:
     the other, the last first. The failure that it records, if any."""
     from tc.backends.call_memory import CallMemory, FailureRecord
     from tc.backends.printing import shared_loop
-    from tc.backends.scratch import scratch_layout
+    from tc.kernel.scratch import scratch_layout
     from tc.runtime.thread_pool import ALWAYS, Regions, perform
 
     kernel, functions = compiled.kernel, compiled.regions.steps
