@@ -152,3 +152,18 @@ def on_gpu(text: str, **inputs: Array) -> LaunchText:
     emitted = tc.emit(text, **inputs, backend="cuda")
     assert isinstance(emitted, LaunchText)
     return emitted
+
+
+@pytest.mark.parametrize("backend", ["numba", "c"])
+@pytest.mark.parametrize("name", narrow.NAMES)
+def test_bits_of_what_is_rounded(name: str, backend: str) -> None:
+    text = f"""def coded(float(N) x) -> (y, z) {{
+      y(i) = bits({name}(x(i)))
+      z(i) = x(i) < 1 ? bits({name}(2 * x(i))) : bits({name}(0.5))
+    }}"""
+    x = narrow.drawn(name, 200)
+    x = x[~np.isnan(x)]
+    found, expected = tc.compile(text, backend=backend)(x), tc.interpret(text, [x])
+    assert found.y.dtype == DTYPES[name].unsigned.numpy
+    for result, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(result, wanted)

@@ -100,6 +100,11 @@ class _Rewriter:
                 own == dtype and not dtype.is_in_numpy
             ):  # rounded already
                 return self.value(inner, lazy=lazy)
+            case ir.Bits(operand=ir.Cast(operand=operand, dtype=own), dtype=dtype) if (
+                not own.is_in_numpy
+            ):  # the bits of what is rounded are what it is encoded as
+                number = self.number(operand, lazy=lazy)
+                return self.encoded(number, own, lazy=lazy).cast(dtype.scalar).expr
             case ir.Cast(operand=operand, dtype=dtype) if not dtype.is_in_numpy:
                 number = self.number(operand, lazy=lazy)
                 found = self.encoded(number, dtype, lazy=lazy).cast(dtype.scalar.unsigned)
