@@ -16,6 +16,7 @@ Long because the three ask the same of a loop's tests: where they hold, and what
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -24,11 +25,12 @@ from functools import partial
 from itertools import chain
 from typing import TypeGuard
 
-from tc.affine.intervals import Interval, around
+from tc.affine.intervals import Interval, around, surely
 from tc.dtypes import INT64
 from tc.extents.sizes import at_hint, is_tracked
 from tc.kernel import ir
 from tc.kernel.analysis.guard_ranges import guard_range, selected_value
+from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import (
     FALSE,
     TRUE,
@@ -173,7 +175,7 @@ def _whole_and_rest(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
         return (loop,)
     inner = inner_loops(loop.body)
     lanes = {s.var for s in ir.statements(loop.body) if is_loop(s) and s.mark == "vector"}
-    end, whole = loop.end, loop.body
+    end, whole, rest = loop.end, loop.body, loop.body
     for test in deciding_tests(loop.body):
         names = names_in(test)
         if loop.var not in names or lanes.isdisjoint(names):
@@ -184,9 +186,27 @@ def _whole_and_rest(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
         if found is not None and found.falls and not names_in(found.certain[1]):
             end = binary("min", end, found.certain[1], scope.bounds)
             whole = settled(whole, test, TRUE)
+            rest = _without_empty_vectors(rest, test, lanes)
     if whole is loop.body:
         return (loop,)
-    return changed(loop, end=end, body=whole), changed(loop, begin=end)
+    return changed(loop, end=end, body=whole), changed(loop, begin=end, body=rest)
+
+
+def _without_empty_vectors(block: Stmts, test: ir.Compare, lanes: AbstractSet[str]) -> Stmts:
+    """The block without vectors of which a test holds for no lane, where these then do nothing."""
+
+    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        if not (is_loop(stmt) and stmt.var in names_in(test) & lanes and stmt.begin == integer(0)):
+            return (stmt,)
+        grows = lane_offsets((test.left,), (1,), 1, {}).scalars.terms
+        rises = test.op == "<" and surely(grows.get(ir.Var(stmt.var, INT64), 0), ">", 0)
+        if not rises or stmt.var in names_in(test.right):
+            return (stmt,)
+        if not adds_nothing(settled(stmt.body, test, FALSE)):
+            return (stmt,)
+        return (ir.If(substitute(test, {stmt.var: integer(0)}, {}), (stmt,)),)
+
+    return map_each(block, each)
 
 
 def _is_plain(stmt: ir.Stmt) -> TypeGuard[ir.For]:
@@ -645,7 +665,8 @@ def _is_neutral(op: str, term: ir.Expr, *, once: bool = False) -> bool:
     with `once`, also whether it ever is."""
     match term:
         case ir.Const(value=value):
-            return (op, value) in (("+", 0), ("*", 1)) or (not once and op in ("min", "max"))
+            neutral = (("+", 0), ("*", 1), ("max", -math.inf), ("min", math.inf))
+            return (op, value) in neutral or (not once and op in ("min", "max"))
         case ir.Select(then=then, otherwise=otherwise):
             return then == otherwise and _is_neutral(op, then, once=once)
         case _:
