@@ -8,14 +8,17 @@ import math
 import numpy as np
 import pytest
 
+from tc.dtypes import DTYPES
 from tc.errors import TCError
 from tc.frontend.parser import parse
+from tc.runtime.arrays.encoded_arrays import numbers
 from tc.semantics.check.checker import check
 from tc.semantics.program import Program, Size
 from tc.semantics.ranges.range_inference import infer_ranges
 from tc.semantics.reference.interpreter import interpret
 from tc.source import Source
 from tests.mistakes.stored import GIVEN, MEANT
+from tests.support.bounds import in_type
 from tests.support.build import refusal_of
 from tests.test_errors import ERRORS, run, shapes_from, sizes_of
 
@@ -32,10 +35,10 @@ OFFERING = [name for name, error in STORED.items() if error.edits]
 
 def filled(shape: tuple[int, ...], dtype: str, shift: int) -> np.ndarray:
     """Values of both signs where the type has them, which differ between tensors."""
-    values = VALUES[np.dtype(dtype).kind]
+    values = VALUES["f" if DTYPES[dtype].is_float else np.dtype(dtype).kind]
     count = math.prod(shape)
     chosen = [values[(k + shift) % len(values)] for k in range(count)]
-    return np.array(chosen, dtype).reshape(shape)
+    return in_type(np.array(chosen), DTYPES[dtype].numpy).reshape(shape)
 
 
 def sizes_for(program: Program, text: str) -> dict[str, int]:
@@ -73,7 +76,9 @@ def computed(name: str, text: str) -> tuple[Arrays, Arrays]:
     }
     known = {size: np.asarray(value) for size, value in sizes.items()}
     known |= {f"{name}_held": value.copy() for name, value in held.items()}
-    return interpret(shaped, arrays, held), {**known, **arrays}
+    results = interpret(shaped, arrays, held)
+    found, given = ({n: numbers(a) for n, a in each.items()} for each in (results, arrays))
+    return found, {**known, **given}
 
 
 def pasted(name: str) -> tuple[str, Arrays, Arrays] | None:

@@ -430,8 +430,9 @@ def wrong_type(parameter: Parameter, view: Any, family: Family) -> InputError:
         declared = f"{given}{dims} {parameter.name}"
         cause += f"; a parameter for it is written {declared}"
     repair = family.cast
-    if view.dtype in ENCODED:  # as files of `tc run` have it
-        repair = repair.replace("{name}", f"{{name}}.view(ml_dtypes.{given})")
+    if view.dtype in ENCODED:
+        if family is NUMPY:  # as files of `tc run` have it
+            repair = repair.replace("{name}", f"{{name}}.view(ml_dtypes.{given})")
     elif view.dtype.names is not None:
         repair = f'{{name}}["{view.dtype.names[0]}"]'
     elif view.dtype == f"V{parameter.numpy.itemsize}" and not parameter.dtype.is_in_numpy:

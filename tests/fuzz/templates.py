@@ -33,7 +33,7 @@ from tc.semantics.reference.interpreter import interpret
 from tc.source import Source
 from tests.fuzz import arrays, generate
 from tests.fuzz.model import ENTRY, Case, dtype_of
-from tests.support.bounds import is_within
+from tests.support.bounds import difference
 from tests.support.campaigns import Campaign, Passed, parser_of, run_campaign
 
 WIDEST = 40
@@ -143,9 +143,9 @@ def fault_at(template: Template, values: Mapping[str, int]) -> str | None:
         return f"a check failed at {values}"
     for name in program.outputs:
         got = memory[name].reshape(expected[name].shape)
-        bound = np.broadcast_to(bounds[name], got.shape)
-        if not is_within(got, expected[name], bound).all():
-            return f"{name} is wrong at {values}"
+        found = difference(got, expected[name], bounds[name])
+        if found:
+            return f"{name} is wrong at {values}: {found}"
     return None
 
 

@@ -109,7 +109,7 @@ def test_every_kind_of_statement_is_drawn() -> None:
 
 
 def test_what_is_no_number_is_expected_to_be_refused() -> None:
-    cases = [generate.case(2, index) for index in range(1000)]
+    cases = [generate.case(4, index) for index in range(1000)]
     drawn = [case for case in cases if NO_NUMBER in case.text]
     assert drawn
     assert {case.refused for case in drawn} == {"T1"}

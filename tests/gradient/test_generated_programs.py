@@ -36,6 +36,8 @@ def apart(call: Call, text: str, numbers: np.random.Generator) -> dict[str, Any]
     tensors = _program(text, ENTRY).tensors
     known = {}
     for name, value in call.args().items():
+        if not tensors[name].dtype.is_in_numpy:
+            reject()  # numpy does not compute in it
         known[name] = np.asarray(value).astype(tensors[name].dtype.name)
         if tensors[name].dtype.is_float:
             small = np.clip(np.nan_to_num(known[name]), -3, 3)

@@ -190,7 +190,7 @@ def test_bfloat16(use: Use) -> None:
     assert error.cause == cause
     assert error.repair == 'x.astype("float32")'
     error = refusal_of(lambda: one(CupyArray(np.asarray(array))))
-    assert error.cause == "one: x has dtype bfloat16, but float32(N) x asks for float32"
+    assert error.cause == cause
 
 
 # --- what libraries mean by an array --------------------------------------------------------------

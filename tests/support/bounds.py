@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import tc
-from tc.runtime.arrays.encoded_arrays import as_bits, numbers
+from tc.dtypes import encoded
+from tc.runtime.arrays.encoded_arrays import ENCODED, as_bits, numbers
 
 
 def as_tuple(result: Any) -> tuple[Any, ...]:
@@ -25,7 +26,16 @@ def assert_computes(text: str, inputs: Any, found: Any, expected: Any = None, **
     for result, value, bound in zip(as_tuple(found), as_tuple(wanted), bounds, strict=True):
         dtype = np.asarray(result).dtype
         times = 2 if dtype == np.float64 else 1
-        assert_within(result, np.asarray(value).astype(dtype), times * np.asarray(bound))
+        assert_within(result, in_type(value, dtype), times * np.asarray(bound))
+
+
+def in_type(values: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Numbers, or an array of the type, as an array of a type that results have."""
+    values = np.asarray(values)
+    known = ENCODED.get(as_bits(np.empty(0, dtype)).dtype)
+    if known is None or values.dtype == dtype:
+        return values.astype(dtype)
+    return encoded(numbers(as_bits(values)), known).view(dtype)
 
 
 def assert_within(actual: Any, expected: Any, bound: Any = 0.0) -> None:

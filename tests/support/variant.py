@@ -90,8 +90,8 @@ class Variant:
             value = PLAIN.convert(value, source, FLOAT32)
         return Value(PLAIN.convert(value, source, target))
 
-    def bits(self, operand: Value, target: DType, is_given: bool) -> Value:
-        return Value(PLAIN.bits(operand.value, target, is_given))
+    def bits(self, operand: Value, source: DType, target: DType, is_given: bool) -> Value:
+        return Value(PLAIN.bits(operand.value, source, target, is_given))
 
     def start(
         self, op: str, value: Value | None, shape: Sequence[int], dtype: DType

@@ -80,7 +80,8 @@ def barriers(grid: Grid) -> int:
 
 # --- programs -------------------------------------------------------------------------------------
 
-WAITING = {"MLP3", "layernorm", "prodModel", "softmax", "stable_softmax", "stencil"}
+WAITING = {"MLP3", "hash_words", "int4_layer", "layernorm", "prodModel", "softmax"}
+WAITING |= {"stable_softmax", "stencil", "word_bits"}
 """Programs of the table in which blocks wait for each other, if each does little."""
 
 
