@@ -21,14 +21,14 @@ from tc.kernel.analysis.guard_ranges import guard_range
 from tc.kernel.folding import FALSE, TRUE, binary, compare, constant, logical_and, select
 from tc.kernel.intervals import is_in_bounds, launch_intervals, loop_interval
 from tc.kernel.pass_manager import UNROLL_LIMIT
-from tc.kernel.passes.loop_splitting import (
+from tc.kernel.passes.deciding_tests import (
     adds_nothing,
     deciding_tests,
     inner_loops,
     is_decided_before,
-    never_negative_zero,
     settled,
 )
+from tc.kernel.passes.loop_splitting import never_negative_zero
 from tc.kernel.passes.unroll import unrolled_size
 from tc.kernel.rebuild import LocalNames, Scope, Stmts, changed, map_operands, map_regions
 from tc.kernel.walk import assigned, declared, loads_in, names_in, stored_in

@@ -1,9 +1,5 @@
 """Loop splitting: iterations in which conditions are decided are apart from the others.
 
-*Last vectors.* A row that is no multiple of a vector ends in a part of one. With that in the loop,
-each of its iterations computes a mask, loads and stores under it, and no store of it can go past
-the caches.
-
 *Guarded terms.* `j <= i ? a : 0` adds nothing above the diagonal, and is just `a` below it. Where a
 loop's body does nothing but that, the loop becomes two: one where the guard certainly holds,
 without it, and one where it holds in part. `I(n) == j ? a : 0` adds something for one value of j: a
@@ -11,37 +7,35 @@ loop over j is that iteration.
 
 *Edges.* What is read beyond the edges of a tensor is tested for at these alone.
 
-Long because the three ask the same of a loop's tests: where they hold, and what then is left.
+Before both, vectors that are not whole are apart from the others (`last_vectors`).
 """
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
-from typing import TypeGuard
 
-from tc.affine.intervals import Interval, around, surely
+from tc.affine.intervals import Interval
 from tc.dtypes import INT64
-from tc.extents.sizes import at_hint, is_tracked
+from tc.extents.sizes import at_hint
 from tc.kernel import ir
 from tc.kernel.analysis.guard_ranges import guard_range, selected_value
-from tc.kernel.analysis.lane_offsets import lane_offsets
-from tc.kernel.folding import (
-    FALSE,
-    TRUE,
-    binary,
-    integer,
-    logical_and,
-    select,
+from tc.kernel.folding import FALSE, TRUE, binary, integer, logical_and, select
+from tc.kernel.intervals import Bounds, is_in_bounds, loop_interval
+from tc.kernel.passes.deciding_tests import (
+    adds_nothing,
+    copied_size,
+    deciding_tests,
+    inner_loops,
+    is_decided_before,
+    is_loop,
+    is_plain,
+    settled,
 )
-from tc.kernel.intervals import Bounds, interval, is_in_bounds, loop_interval
 from tc.kernel.passes.lanes import decided
-from tc.kernel.passes.unroll import unrolled_size
+from tc.kernel.passes.last_vectors import MIN_ITERATIONS, split_last_iterations
 from tc.kernel.rebuild import (
     LocalNames,
     Scope,
@@ -50,36 +44,13 @@ from tc.kernel.rebuild import (
     map_blocks,
     map_each,
     map_expressions,
-    map_operands,
     map_regions,
-    same_or,
     substitute,
 )
-from tc.kernel.walk import (
-    assigned,
-    assigned_in,
-    conjuncts,
-    declared,
-    every_statement,
-    iterations,
-    names_in,
-)
-
-MIN_ITERATIONS = 4
-"""Iterations of a loop whose last one, or whose edges, are worth a second copy of its body."""
-
-MIN_SHARED_ITERATIONS = 1 << 10
-"""Iterations of a loop that threads share and whose last iteration is worth a region, which is
-compiled and called for itself."""
+from tc.kernel.walk import assigned, assigned_in, declared, every_statement, iterations, names_in
 
 MIN_GUARDED_ITERATIONS = 8
 """Iterations of a loop that is worth a copy of its body without a guard."""
-
-VECTORS_PER_MASK = 4
-"""Vectors of a last iteration for each one that has a mask, at most."""
-
-MAX_LAST_STATEMENTS = 96
-"""Statements of a last iteration, after unrolling: three for each accumulator of a tile."""
 
 MAX_SPLIT_STATEMENTS = 192
 """Statements of a loop with a guard, or with tests at its edges, after unrolling."""
@@ -91,177 +62,6 @@ def split_loops(kernel: ir.Kernel, *, vectors: bool) -> ir.Kernel:
     for the next."""
     kernel = split_last_iterations(kernel) if vectors else kernel
     return split_at_edges(skip_guarded_terms(kernel))
-
-
-# --- last vectors -----------------------------------------------------------------------------
-
-
-def split_last_iterations(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel with loops that stop before their last iteration, and that iteration behind them,
-    marked "unroll": where a condition holds in all others, and fails in some of the vectors of
-    this one.
-
-    >>> from tc.dtypes import FLOAT32, INT64
-    >>> from tc.kernel.folding import binary, compare
-    >>> from tc.kernel.printer import to_text
-    >>> place = binary("+", binary("*", ir.Var("i", INT64), integer(8)), ir.Var("j", INT64))
-    >>> copy = ir.Store("o", (place,), ir.Load("a", (place,), FLOAT32))
-    >>> guarded = ir.If(compare("<", place, integer(803), {}), (copy,))
-    >>> vector = ir.For("j", integer(0), integer(8), (guarded,), mark="vector")
-    >>> buffers = tuple(ir.Buffer(n, FLOAT32, (803,), (1,), r) for n, r in (("a", "input"),
-    ...                                                                  ("o", "output")))
-    >>> loop = ir.For("i", integer(0), integer(101), (vector,))
-    >>> print(to_text(split_last_iterations(ir.Kernel("copy", buffers, ((loop,),)))))
-    kernel copy
-      input a: float32[803]
-      output o: float32[803]
-    region
-      for i in 0:100
-        vector for j in 0:8
-          if i * 8 + j < 803
-            o[i * 8 + j] = a[i * 8 + j]
-      unroll for i in 100:101
-        vector for j in 0:8
-          if i * 8 + j < 803
-            o[i * 8 + j] = a[i * 8 + j]
-    """
-    scope = Scope(assigned(kernel))
-    regions = (new for region in kernel.regions for new in _region(region, scope))
-    return changed(kernel, regions=same_or(kernel.regions, regions))
-
-
-def _region(region: Stmts, scope: Scope) -> Iterator[Stmts]:
-    """The region, and where threads share its loop the last iteration as one of its own; before
-    such a loop stand comments only."""
-
-    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        new = scope.map_inside(stmt, each)
-        if not _is_plain(new):
-            return (new,)
-        if is_tracked_end(new):
-            return _whole_and_rest(new, scope)
-        return _parts(new) if _is_peeled(new, scope, MIN_ITERATIONS) else (new,)
-
-    new = scope.map(region, each)
-    last = new[-1] if new else None
-    if (
-        isinstance(last, ir.For)
-        and last.parallel
-        and _is_peeled(last, scope, MIN_SHARED_ITERATIONS)
-    ):
-        head, tail = _parts(last)
-        yield (*new[:-1], head)
-        said = (stmt for stmt in new[:-1] if isinstance(stmt, ir.Comment))
-        yield (*said, changed(tail, parallel=False))
-    else:
-        yield new
-
-
-def _parts(loop: ir.For) -> tuple[ir.For, ir.For]:
-    last = integer(iterations(loop)[-1])
-    return changed(loop, end=last), changed(loop, begin=last, mark="unroll")
-
-
-def is_tracked_end(loop: ir.For) -> bool:
-    """Whether a loop goes to a tracked size, and the number of its iterations varies."""
-    return isinstance(loop.end, ir.Const) and is_tracked(loop.end.value)
-
-
-def _whole_and_rest(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
-    """The iterations in which all vectors of a loop are whole, and behind them the few others, or
-    none: where it is known when compiling neither how many iterations there are, nor whether the
-    last one is whole."""
-    if _size(loop) > MAX_LAST_STATEMENTS:
-        return (loop,)
-    inner = inner_loops(loop.body)
-    lanes = {s.var for s in ir.statements(loop.body) if is_loop(s) and s.mark == "vector"}
-    end, whole, rest = loop.end, loop.body, loop.body
-    for test in deciding_tests(loop.body):
-        names = names_in(test)
-        if loop.var not in names or lanes.isdisjoint(names):
-            continue
-        if not is_decided_before(test, loop, scope, inner.keys()):
-            continue
-        found = guard_range(test, loop, inner, scope.bounds)
-        if found is not None and found.falls and not names_in(found.certain[1]):
-            end = binary("min", end, found.certain[1], scope.bounds)
-            whole = settled(whole, test, TRUE)
-            rest = _without_empty_vectors(rest, test, lanes)
-    if whole is loop.body:
-        return (loop,)
-    return changed(loop, end=end, body=whole), changed(loop, begin=end, body=rest)
-
-
-def _without_empty_vectors(block: Stmts, test: ir.Compare, lanes: AbstractSet[str]) -> Stmts:
-    """The block without vectors of which a test holds for no lane, where these then do nothing."""
-
-    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        if not (is_loop(stmt) and stmt.var in names_in(test) & lanes and stmt.begin == integer(0)):
-            return (stmt,)
-        grows = lane_offsets((test.left,), (1,), 1, {}).scalars.terms
-        rises = test.op == "<" and surely(grows.get(ir.Var(stmt.var, INT64), 0), ">", 0)
-        if not rises or stmt.var in names_in(test.right):
-            return (stmt,)
-        if not adds_nothing(settled(stmt.body, test, FALSE)):
-            return (stmt,)
-        return (ir.If(substitute(test, {stmt.var: integer(0)}, {}), (stmt,)),)
-
-    return map_each(block, each)
-
-
-def _is_plain(stmt: ir.Stmt) -> TypeGuard[ir.For]:
-    """Whether a statement is a loop of one thread without a mark."""
-    return is_loop(stmt) and not stmt.parallel and not stmt.mark
-
-
-def _is_peeled(loop: ir.For, scope: Scope, fewest: int) -> bool:
-    """Whether a test of a branch, or of a term of a sum, holds in all iterations of a loop but the
-    last, and there not for all vectors."""
-    values = iterations(loop)
-    if len(values) < fewest or _size(loop) > MAX_LAST_STATEMENTS:
-        return False
-    others, last = {loop.var: (values[0], values[-2])}, {loop.var: (values[-1], values[-1])}
-    sums = _stays(loop)
-
-    def splits(test: ir.Compare, lanes: int) -> bool:
-        return decided(test, {**scope.bounds, **others}) is True and _is_partial(
-            test, {**scope.bounds, **last}, lanes
-        )
-
-    def is_split(block: Stmts, lanes: int) -> bool:
-        """`lanes` are those of the vectors that the loops around the block make."""
-        with scope.block():
-            for stmt in block:
-                inside = lanes
-                tests = _tests_of(stmt) if isinstance(stmt, ir.If) or sums else ()
-                if any(splits(test, lanes) for test in tests):
-                    return True
-                if isinstance(stmt, ir.For) and stmt.mark == "vector":
-                    inside = max(1, len(iterations(stmt)))
-                with scope.inside(stmt):
-                    if is_split(ir.inner_statements(stmt), inside):
-                        return True
-                scope.learn(stmt)
-        return False
-
-    with scope.inside(loop):
-        return is_split(loop.body, 1)
-
-
-def _stays(loop: ir.For) -> bool:
-    """Whether all iterations of a loop store to the same places."""
-    stores = (stmt for stmt in ir.statements(loop.body) if isinstance(stmt, ir.Store))
-    return not any(loop.var in names_in(index) for store in stores for index in store.indices)
-
-
-def _is_partial(test: ir.Compare, bounds: Mapping[str, Interval], lanes: int) -> bool:
-    """Whether so large a part of the vectors are not whole within the bounds."""
-    if test.op != "<" or not test.left.dtype.is_integer:
-        return False
-    (low, high), (end, _) = interval(test.left, bounds), interval(test.right, bounds)
-    low, high, end = at_hint(low), at_hint(high), at_hint(end)
-    vectors = (high - low + 1) // lanes
-    return (vectors - (end - low) // lanes) * VECTORS_PER_MASK >= vectors
 
 
 # --- edges ------------------------------------------------------------------------------------
@@ -299,14 +99,14 @@ def split_at_edges(kernel: ir.Kernel) -> ir.Kernel:
 
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         new = scope.map_inside(stmt, each)
-        return _at_edges(new, scope) if _is_plain(new) else (new,)
+        return _at_edges(new, scope) if is_plain(new) else (new,)
 
     return map_regions(kernel, lambda region: scope.map(region, each))
 
 
 def _at_edges(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
     values = iterations(loop)
-    if len(values) < MIN_ITERATIONS or _size(loop) > MAX_SPLIT_STATEMENTS:
+    if len(values) < MIN_ITERATIONS or copied_size(loop) > MAX_SPLIT_STATEMENTS:
         return (loop,)
     inner = inner_loops(loop.body)
     lanes = {s.var for s in ir.statements(loop.body) if is_loop(s) and s.mark == "vector"}
@@ -341,9 +141,9 @@ def _unrolled(block: Stmts, tested: Container[str]) -> Stmts:
     they then are decide themselves."""
 
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        if _is_plain(stmt) and stmt.var in tested:
+        if is_plain(stmt) and stmt.var in tested:
             times = len(iterations(stmt))
-            if times and times * _size(stmt) <= 2 * MAX_SPLIT_STATEMENTS:
+            if times and times * copied_size(stmt) <= 2 * MAX_SPLIT_STATEMENTS:
                 return (changed(stmt, mark="unroll"),)
         return (stmt,)
 
@@ -444,10 +244,10 @@ class _GuardedTerms:
             yield from selected
         elif (narrowed := self._narrowed(new, bounds)) is not new:
             yield narrowed
-        elif not _is_plain(loop) or new is not loop or not _is_innermost(loop):
+        elif not is_plain(loop) or new is not loop or not _is_innermost(loop):
             yield new
         elif _trips(loop, bounds) >= MIN_GUARDED_ITERATIONS and (
-            _size(loop) <= MAX_SPLIT_STATEMENTS
+            copied_size(loop) <= MAX_SPLIT_STATEMENTS
         ):
             yield from self._parts(loop, bounds)
         else:
@@ -480,7 +280,7 @@ class _GuardedTerms:
     def _selected(self, loop: ir.For, bounds: Bounds) -> Stmts | None:
         """The one iteration that adds something, where a test selects it by a value that is known
         before the loop."""
-        if not _is_plain(loop) or _trips(loop, bounds) < MIN_GUARDED_ITERATIONS:
+        if not is_plain(loop) or _trips(loop, bounds) < MIN_GUARDED_ITERATIONS:
             return None
         stores = [s for s in ir.statements(loop.body) if isinstance(s, ir.Store)]
         written = {s.buffer for s in stores}
@@ -507,7 +307,7 @@ class _GuardedTerms:
 
     def _narrowed(self, loop: ir.For, bounds: Bounds) -> ir.For:
         """The loop over those iterations alone for which tests hold that ask for nothing else."""
-        if not _is_plain(loop):
+        if not is_plain(loop):
             return loop
         stores = (s for s in ir.statements(loop.body) if isinstance(s, ir.Store))
         if not all(s.buffer in self.local for s in stores):
@@ -596,10 +396,6 @@ def _trips(loop: ir.For, bounds: Bounds) -> int:
     return trips
 
 
-def _size(loop: ir.For) -> int:
-    return sum(unrolled_size(stmt, {}) for stmt in loop.body)
-
-
 def _forwarded(block: Stmts) -> Stmts:
     """The block where locals that are declared only to be set once are declared at that value,
     and where one statement uses it, right behind, are gone."""
@@ -629,115 +425,7 @@ def _reads(block: Stmts, name: str) -> int:
     )
 
 
-def adds_nothing(block: Stmts, var: str = "", known: Mapping[str, ir.Expr] | None = None) -> bool:
-    """Whether a block does nothing but to add 0 to elements, or multiply them by 1; or whether,
-    run for several values of a variable, it does that for one of them: then the elements are the
-    same ones for all, and it may also take their minimum or maximum with a constant."""
-    values = dict(known or {})
-    for stmt in block:
-        match stmt:
-            case ir.Let(var=name, value=value):
-                values[name] = substitute(value, values, {})
-            case ir.For(body=body):
-                if not adds_nothing(body, var, values):
-                    return False
-            case ir.If(then=then, otherwise=otherwise) if not var:
-                if not all(adds_nothing(part, var, values) for part in (then, otherwise)):
-                    return False
-            case ir.Comment():
-                pass
-            case ir.Store(
-                buffer=name,
-                indices=at,
-                value=ir.Binary(op=op, left=ir.Load(buffer=old, indices=same), right=term),
-                mask=None,
-            ) if (name, at) == (old, same):
-                moves = var and any(var in names_in(substitute(i, values, {})) for i in at)
-                if moves or not _is_neutral(op, substitute(term, values, {}), once=not var):
-                    return False
-            case _:
-                return False
-    return True
-
-
-def _is_neutral(op: str, term: ir.Expr, *, once: bool = False) -> bool:
-    """Whether it is all the same how often a constant is added, or whatever else, to a number;
-    with `once`, also whether it ever is."""
-    match term:
-        case ir.Const(value=value):
-            neutral = (("+", 0), ("*", 1), ("max", -math.inf), ("min", math.inf))
-            return (op, value) in neutral or (not once and op in ("min", "max"))
-        case ir.Select(then=then, otherwise=otherwise):
-            return then == otherwise and _is_neutral(op, then, once=once)
-        case _:
-            return False
-
-
 def _within(loop: ir.For, ends: tuple[ir.Expr, ir.Expr], test: ir.Compare) -> ir.For:
     """The iterations of a loop between two ends, in which a test holds."""
     body = _forwarded(settled(loop.body, test, TRUE))
     return changed(loop, begin=ends[0], end=ends[1], body=body)
-
-
-# --- tests that decide what is evaluated ------------------------------------------------------
-
-
-def is_decided_before(
-    test: ir.Compare, loop: ir.For, scope: Scope, inner: AbstractSet[str] = frozenset()
-) -> bool:
-    """Whether a test depends on nothing that a loop declares, but for variables of inner loops, and
-    on no local that a Set changes."""
-    local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
-    return not names_in(test) & (scope.assigned | (local - inner))
-
-
-def is_loop(stmt: ir.Stmt) -> TypeGuard[ir.For]:
-    return isinstance(stmt, ir.For)
-
-
-def inner_loops(block: Stmts) -> dict[str, Interval]:
-    """The variables of the marked loops in a block, whose bounds are constants."""
-    found: dict[str, Interval] = {}
-    for stmt in filter(is_loop, ir.statements(block)):
-        low, high = loop_interval(stmt.begin, stmt.end, {})
-        found[stmt.var] = around(found.get(stmt.var, (low, high)), (low, high))
-    return found
-
-
-def deciding_tests(block: Stmts, *, stores: bool = True) -> Iterator[ir.Compare]:
-    """The comparisons, in branches and selections of a block, that decide what is evaluated; those
-    that decide what is stored only with `stores`."""
-    found = (_tests_of(stmt, stores=stores) for stmt in ir.statements(block))
-    yield from dict.fromkeys(chain.from_iterable(found))
-
-
-def _tests_of(stmt: ir.Stmt, *, stores: bool = True) -> Iterator[ir.Compare]:
-    """The comparisons in the condition of a branch, and in the selections of a statement's own
-    expressions."""
-    conditions: list[ir.Expr] = []
-    if isinstance(stmt, ir.If) and (stores or not _stores(stmt)):
-        conditions.append(stmt.condition)
-    conditions += (e.condition for e in ir.expressions(stmt) if isinstance(e, ir.Select))
-    tests = (test for condition in conditions for test in conjuncts(condition))
-    return (test for test in tests if isinstance(test, ir.Compare))
-
-
-def _stores(branch: ir.If) -> bool:
-    return any(isinstance(s, ir.Store) for s in ir.statements((*branch.then, *branch.otherwise)))
-
-
-def settled(block: Stmts, test: ir.Compare, value: ir.Const) -> Stmts:
-    """The block where a comparison is known."""
-
-    def replaced(expr: ir.Expr) -> ir.Expr:
-        return value if expr == test else map_operands(expr, replaced)
-
-    def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
-        new = map_expressions(stmt, replaced)
-        if isinstance(new, ir.If) and isinstance(new.condition, ir.Const):
-            return new.then if new.condition.value else new.otherwise
-        if isinstance(new, ir.Set) and isinstance(new.value, ir.Var):
-            return () if new.value.name == new.var else (new,)  # the term of a sum was 0
-        return (new,)
-
-    return map_each(block, each)

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tc
-import tc.kernel.passes.loop_splitting
+import tc.kernel.passes.last_vectors
 from tc.dtypes import FLOAT32
 from tc.kernel.folding import binary, select
 from tc.kernel.ir import Comment, Const, For, If, Kernel, Load, Stmt, Store
-from tc.kernel.passes.loop_splitting import MAX_LAST_STATEMENTS as MAX_COPIED_STATEMENTS
-from tc.kernel.passes.loop_splitting import MIN_ITERATIONS, split_last_iterations
+from tc.kernel.passes.last_vectors import MAX_LAST_STATEMENTS as MAX_COPIED_STATEMENTS
+from tc.kernel.passes.last_vectors import MIN_ITERATIONS, split_last_iterations
 from tc.kernel.passes.stores import store_whole_lines
 from tc.kernel.walk import has_non_temporal_stores
 from tests.kernel.marked import all_statements, assert_same, finish
@@ -99,7 +99,7 @@ def test_masks_are_left_in_the_last_iteration_only() -> None:
 
 @pytest.fixture
 def few_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tc.kernel.passes.loop_splitting, "MIN_SHARED_ITERATIONS", 8)
+    monkeypatch.setattr(tc.kernel.passes.last_vectors, "MIN_SHARED_ITERATIONS", 8)
 
 
 @pytest.mark.usefixtures("few_shared")
