@@ -49,11 +49,11 @@ LAYERNORM = """def layernorm(float(N,D) x, float(D) g, float(D) b) -> (y) {
   var(n) +=! (x(n,d) - mean(n)) * (x(n,d) - mean(n)) / D
   y(n,d) = (x(n,d) - mean(n)) * rsqrt(var(n) + 1e-5) * g(d) + b(d)
 }"""
-LAYER = """def layer(float(B,I) x, float(O,I) W, float(O) b) -> (y) {
-  y(n,o) +=! x(n,i) * W(o,i)
-  y(n,o) = max(y(n,o) + b(o), 0)
+LAYER = """def layer(float(B,C) x, float(M,C) W, float(M) b) -> (y) {
+  y(n,m) +=! x(n,c) * W(m,c)
+  y(n,m) = max(y(n,m) + b(m), 0)
 }"""
-INT8 = """def int8(int8(M,K) A, int8(N,K) B, float(M) sa, float(N) sb) -> (C) {
+INT8 = """def product(int8(M,K) A, int8(N,K) B, float(M) sa, float(N) sb) -> (C) {
   acc(i,j) +=! int32(A(i,k)) * int32(B(j,k))
   C(i,j) = float(acc(i,j)) * sa(i) * sb(j)
 }"""
@@ -85,6 +85,46 @@ def bytes_of(*shape: int) -> Any:
     return rng.integers(-127, 127, shape).astype(np.int8)
 
 
+def for_softmax(N: int, D: int) -> list[Any]:
+    return [normal(N, D)]
+
+
+def for_layernorm(N: int, D: int) -> list[Any]:
+    return [normal(N, D), normal(D), normal(D)]
+
+
+def for_matmul(M: int, K: int, N: int) -> list[Any]:
+    return [normal(M, K), normal(K, N)]
+
+
+def for_layer(B: int, C: int, M: int) -> list[Any]:
+    return [normal(B, C), normal(M, C), normal(M)]
+
+
+def for_int8(M: int, K: int, N: int) -> list[Any]:
+    return [bytes_of(M, K), bytes_of(N, K), normal(M), normal(N)]
+
+
+def for_conv(N: int, H: int, W: int) -> list[Any]:
+    return [normal(N, 32, H, W), normal(32, 32, 3, 3), normal(32)]
+
+
+def for_attention(B: int, T: int, S: int) -> list[Any]:
+    return [normal(B, 8, extent, 64) for extent in (T, S, S)]
+
+
+def for_gather(N: int, L: int) -> list[Any]:
+    return [normal(1000, 64), rng.integers(0, 1000, (N, L)).astype(np.int32)]
+
+
+def for_pool(N: int) -> list[Any]:
+    return [normal(N, 8, 31, 31)]
+
+
+def for_add(N: int, D: int) -> list[Any]:
+    return [normal(N, D), normal(N, D)]
+
+
 @dataclass(frozen=True)
 class Program:
     """A program of which some sizes vary, each up to its largest value; `arrays` makes the inputs
@@ -101,37 +141,29 @@ class Program:
 
 def _programs() -> Iterator[Program]:
     batch, rows, vectors, several = GROUPS
-    softmax = lambda N, D: [normal(N, D)]  # noqa: E731
-    norm = lambda N, D: [normal(N, D), normal(D), normal(D)]  # noqa: E731
-    product = lambda M, K, N: [normal(M, K), normal(K, N)]  # noqa: E731
-    layer = lambda **n: [normal(n["B"], n["I"]), normal(n["O"], n["I"]), normal(n["O"])]  # noqa: E731
-    int8 = lambda M, K, N: [bytes_of(M, K), bytes_of(N, K), normal(M), normal(N)]  # noqa: E731
-    conv = lambda N, H, W: [normal(N, 32, H, W), normal(32, 32, 3, 3), normal(32)]  # noqa: E731
-    heads = lambda B, T, S: [normal(B, 8, n, 64) for n in (T, S, S)]  # noqa: E731
-    gather = lambda N, L: [normal(1000, 64), rng.integers(0, 1000, (N, L)).astype(np.int32)]  # noqa: E731
-    pool = lambda N: [normal(N, 8, 31, 31)]  # noqa: E731
-    add = lambda N, D: [normal(N, D), normal(N, D)]  # noqa: E731
-    yield Program("softmax N", batch, SOFTMAX, {"N": 4096}, {"D": 1000}, softmax)
-    yield Program("layernorm N", batch, LAYERNORM, {"N": 4096}, {"D": 768}, norm)
-    yield Program("conv N", batch, CONV, {"N": 64}, {"H": 30, "W": 30}, conv)
-    yield Program("attention B", batch, ATTENTION, {"B": 32}, {"T": 128, "S": 128}, heads)
-    yield Program("gather N", batch, ROWS, {"N": 4096}, {"L": 20}, gather)
-    yield Program("pooling N", batch, POOL, {"N": 512}, {}, pool)
-    yield Program("matmul M", rows, MATMUL, {"M": 4096}, {"K": 512, "N": 512}, product)
-    yield Program("matmul K", rows, MATMUL, {"K": 4096}, {"M": 512, "N": 512}, product)
-    yield Program("layer B", rows, LAYER, {"B": 4096}, {"I": 512, "O": 512}, layer)
-    yield Program("int8 M", rows, INT8, {"M": 4096}, {"K": 512, "N": 256}, int8)
-    yield Program("attention T", rows, ATTENTION, {"T": 2048}, {"B": 2, "S": 128}, heads)
-    yield Program("1LUT L", rows, ROWS, {"L": 512}, {"N": 128}, gather)
-    yield Program("softmax D", vectors, SOFTMAX, {"D": 4096}, {"N": 128}, softmax)
-    yield Program("matmul N", vectors, MATMUL, {"N": 4096}, {"M": 512, "K": 512}, product)
-    yield Program("conv W", vectors, CONV, {"W": 256}, {"N": 4, "H": 30}, conv, least=5)
-    yield Program("add D", vectors, ADD, {"D": 4096}, {"N": 512}, add)
+    yield Program("softmax N", batch, SOFTMAX, {"N": 4096}, {"D": 1000}, for_softmax)
+    yield Program("layernorm N", batch, LAYERNORM, {"N": 4096}, {"D": 768}, for_layernorm)
+    yield Program("conv N", batch, CONV, {"N": 64}, {"H": 30, "W": 30}, for_conv)
+    yield Program("attention B", batch, ATTENTION, {"B": 32}, {"T": 128, "S": 128}, for_attention)
+    yield Program("gather N", batch, ROWS, {"N": 4096}, {"L": 20}, for_gather)
+    yield Program("pooling N", batch, POOL, {"N": 512}, {}, for_pool)
+    yield Program("matmul M", rows, MATMUL, {"M": 4096}, {"K": 512, "N": 512}, for_matmul)
+    yield Program("matmul K", rows, MATMUL, {"K": 4096}, {"M": 512, "N": 512}, for_matmul)
+    yield Program("layer B", rows, LAYER, {"B": 4096}, {"C": 512, "M": 512}, for_layer)
+    yield Program("int8 M", rows, INT8, {"M": 4096}, {"K": 512, "N": 256}, for_int8)
+    yield Program("attention T", rows, ATTENTION, {"T": 2048}, {"B": 2, "S": 128}, for_attention)
+    yield Program("1LUT L", rows, ROWS, {"L": 512}, {"N": 128}, for_gather)
+    yield Program("softmax D", vectors, SOFTMAX, {"D": 4096}, {"N": 128}, for_softmax)
+    yield Program("matmul N", vectors, MATMUL, {"N": 4096}, {"M": 512, "K": 512}, for_matmul)
+    yield Program("conv W", vectors, CONV, {"W": 256}, {"N": 4, "H": 30}, for_conv, least=5)
+    yield Program("add D", vectors, ADD, {"D": 4096}, {"N": 512}, for_add)
     every = {"M": 1024, "K": 1024, "N": 1024}
-    yield Program("matmul MKN", several, MATMUL, every, {}, product)
-    yield Program("attention BTS", several, ATTENTION, {"B": 8, "T": 700, "S": 700}, {}, heads)
-    yield Program("layer BIO", several, LAYER, {"B": 700, "I": 700, "O": 700}, {}, layer)
-    yield Program("conv NHW", several, CONV, {"N": 16, "H": 64, "W": 64}, {}, conv, least=5)
+    yield Program("matmul MKN", several, MATMUL, every, {}, for_matmul)
+    yield Program(
+        "attention BTS", several, ATTENTION, {"B": 8, "T": 700, "S": 700}, {}, for_attention
+    )
+    yield Program("layer BCM", several, LAYER, {"B": 700, "C": 700, "M": 700}, {}, for_layer)
+    yield Program("conv NHW", several, CONV, {"N": 16, "H": 64, "W": 64}, {}, for_conv, least=5)
 
 
 PROGRAMS = tuple(_programs())

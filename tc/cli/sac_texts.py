@@ -108,7 +108,7 @@ class SacFunction:
         about = re.search(r"(?:input )?'(\w+)' (?:of '\w+' is declared|has|is) ", cause)
         return (about[1] if about and about[1] in self.inputs else None), False
 
-    def compiled(self, backend: str, options: Options | None, **how: Any) -> Any:  # noqa: ARG002
+    def compiled(self, backend: str, options: Options | None, **how: Any) -> Any:  # noqa: ARG002  # none for SaC
         return sac.compile(self.source, entry=self.entry, backend=backend, options=options)
 
     def lowered(self, values: Mapping[str, Any]) -> tuple[p.Program, Any]:

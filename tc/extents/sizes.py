@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tc.affine.intervals import COMPARISONS, Interval, compared
 from tc.builtins.operators import NEGATED
@@ -357,7 +357,7 @@ def at_hint(value: int) -> int:
     return value.hint if type(value) is Size else value
 
 
-def whole(value: float) -> int:
+def as_integer(value: float) -> int:
     """The integer that a number is; one that is tracked stays so."""
     return value if type(value) is Size else int(value)
 
@@ -367,11 +367,6 @@ def as_extent(value: Any) -> int:
     return value if type(value) is Size else operator.index(value)
 
 
-def is_tracked(value: Any) -> bool:
+def is_tracked(value: Any) -> TypeGuard[Size]:
     """Whether a number is a tracked size."""
     return type(value) is Size
-
-
-def polynomials(values: Iterable[Any]) -> dict[str, Polynomial]:
-    """The polynomials of those values that are tracked, by their texts."""
-    return {str(v): v.polynomial for v in values if type(v) is Size}

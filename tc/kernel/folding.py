@@ -17,7 +17,7 @@ from tc.affine.forms import Form, assembled
 from tc.affine.intervals import COMPARISONS, surely
 from tc.builtins.operators import ARITHMETIC, MIRRORED, ON_BITS
 from tc.dtypes import BOOL, INT64, DType, fits, limits, wrap
-from tc.extents.sizes import is_tracked, whole
+from tc.extents.sizes import as_integer, is_tracked
 from tc.kernel import ir
 from tc.kernel.intervals import Bounds, interval
 
@@ -39,7 +39,7 @@ def constant(value: float, dtype: DType) -> ir.Const:
     if dtype.is_float:
         with np.errstate(over="ignore"):
             return ir.Const(float(dtype.numpy.type(value)), dtype)
-    return ir.Const(wrap(whole(value), dtype), dtype)
+    return ir.Const(wrap(as_integer(value), dtype), dtype)
 
 
 def integer(value: int) -> ir.Const:
@@ -76,9 +76,9 @@ def binary(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds | None = None)
             return _sum(op, left, right)
         case "*":
             return _product(left, right)
-        case "/" if _is_number(right, 1):
+        case "/" if is_number(right, 1):
             return left
-        case "%" if _is_number(right, 1):
+        case "%" if is_number(right, 1):
             return ir.Const(0, dtype)
         case "<<" | ">>" | "|" | "^" if right == ir.Const(0, dtype):
             return left
@@ -98,7 +98,7 @@ def times(expr: ir.Expr, factor: int) -> ir.Expr:
 
 def _of_tracked(op: str, left: ir.Const, right: ir.Const) -> ir.Expr:
     """The operation of two constants of which one is a tracked size: what is one at all sizes."""
-    one, other = whole(left.value), whole(right.value)
+    one, other = as_integer(left.value), as_integer(right.value)
     match op:
         case "min" | "max" if surely(one, "<=", other) or surely(one, ">=", other):
             return left if surely(one, "<=", other) == (op == "min") else right
@@ -128,7 +128,7 @@ def cast(operand: ir.Expr, dtype: DType) -> ir.Expr:
         case ir.Cast(operand=ir.Bits(dtype=own) as stored) if own == dtype and own.is_storage:
             return stored  # which a cast to float32 and back is, but for the bits of NaN
         case ir.Const(value=value) if is_tracked(value):
-            number = whole(value)
+            number = as_integer(value)
             held = dtype.is_integer and intervals.contains(limits(dtype.scalar), (number, number))
             return ir.Const(value, dtype) if held else ir.Cast(operand, dtype)
         case ir.Const(value=value) if not dtype.is_storage and _converts(value, dtype):
@@ -295,9 +295,9 @@ def is_constant(expr: ir.Expr, value: bool) -> bool:
     return isinstance(expr, ir.Const) and expr.value is value
 
 
-def _is_number(expr: ir.Expr, number: int) -> bool:
+def is_number(expr: ir.Expr, number: int) -> bool:
     """Whether an expression of integers is a number, at all sizes."""
-    return isinstance(expr, ir.Const) and surely(whole(expr.value), "==", number)
+    return isinstance(expr, ir.Const) and surely(as_integer(expr.value), "==", number)
 
 
 def _sum(op: str, left: ir.Expr, right: ir.Expr) -> ir.Expr:
@@ -306,16 +306,16 @@ def _sum(op: str, left: ir.Expr, right: ir.Expr) -> ir.Expr:
     match left, right:
         case ir.Const(), _ if op == "+":
             return _sum(op, right, left)
-        case _, ir.Const() if _is_number(right, 0):
+        case _, ir.Const() if is_number(right, 0):
             return left
-        case ir.Const(), _ if dtype.kind == "int" and _is_number(left, 0):
+        case ir.Const(), _ if dtype.kind == "int" and is_number(left, 0):
             return negation(right)
         case ir.Binary(op="+" | "-" as inner, left=rest, right=ir.Const(value=a)), ir.Const(
             value=b
         ):
             total = constant((a if inner == "+" else -a) + (b if op == "+" else -b), dtype)
             return binary("+", rest, total)
-        case _, ir.Const(value=value) if surely(whole(value), "<", 0) and fits(-value, dtype):
+        case _, ir.Const(value=value) if surely(as_integer(value), "<", 0) and fits(-value, dtype):
             return ir.Binary("-" if op == "+" else "+", left, ir.Const(-value, dtype), dtype)
         case _:
             return ir.Binary(op, left, right, dtype)
@@ -324,9 +324,9 @@ def _sum(op: str, left: ir.Expr, right: ir.Expr) -> ir.Expr:
 def _product(left: ir.Expr, right: ir.Expr) -> ir.Expr:
     dtype = left.dtype
     for one, other in ((left, right), (right, left)):
-        if _is_number(one, 0):
+        if is_number(one, 0):
             return one
-        if _is_number(one, 1):
+        if is_number(one, 1):
             return other
     return ir.Binary("*", left, right, dtype)
 
@@ -341,9 +341,9 @@ def _without_offset(op: str, left: ir.Expr, right: ir.Expr, bounds: Bounds) -> i
         case ir.Binary(op="+" | "-" as inner, left=rest, right=ir.Const(value=a)), ir.Const(
             value=b
         ):
-            limit = whole(b) - whole(a) if inner == "+" else whole(b) + whole(a)
+            limit = as_integer(b) - as_integer(a) if inner == "+" else as_integer(b) + as_integer(a)
             low, high = interval(rest, bounds)
-            by = whole(a) if inner == "+" else -whole(a)
+            by = as_integer(a) if inner == "+" else -as_integer(a)
             moved = low + by, high + by
             held = (limit, limit), moved
             if all(intervals.contains(limits(left.dtype), each) for each in held):

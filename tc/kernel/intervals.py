@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tc.affine.intervals import Box, Interval, around, contains, operation, scaled
 from tc.builtins import BIT_FUNCTIONS
 from tc.dtypes import limits
-from tc.extents.sizes import is_tracked, whole
+from tc.extents.sizes import as_integer, is_tracked
 from tc.kernel.ir import (
     Binary,
     Broadcast,
@@ -68,7 +68,7 @@ def _exact(expr: Expr, bounds: Bounds) -> Interval | None:
     """Bounds before wrapping around, None where nothing is known."""
     match expr:
         case Const(value=value):
-            return whole(value), whole(value)
+            return as_integer(value), as_integer(value)
         case Var(name=name):
             return bounds.get(name)
         case Cast(operand=operand) if operand.dtype.is_float:

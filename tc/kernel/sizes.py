@@ -26,8 +26,8 @@ N = TypeVar("N")
 
 def with_numbers(node: N, number_of: Callable[[Size], int]) -> N:
     """A kernel, or a part of one, with numbers in the place of tracked sizes."""
-    made: Any = _with_numbers(node, number_of)
-    return made  # type: ignore[no-any-return]
+    made: N = _with_numbers(node, number_of)
+    return made
 
 
 def _with_numbers(node: Any, number_of: Callable[[Size], int]) -> Any:
@@ -111,7 +111,7 @@ def with_parameters(kernel: ir.Kernel) -> ir.Kernel:
     layout = scratch_layout(replace(kernel, buffers=tuple(buffers)))
     for size in (*layout.starts.values(), layout.size):
         if is_tracked(size):
-            numbers.value(size)  # type: ignore[arg-type]  # a Size
+            numbers.value(size)
     if numbers.sizes:
         passed = sum(b.role not in ir.PRIVATE for b in buffers)
         buffers.insert(passed, ir.Buffer(SIZES, INT64, (len(numbers.sizes),), (1,), "sizes"))
@@ -191,7 +191,7 @@ class _Parameters:
         lanes = max((index.dtype.lanes for index in indices), default=1)
         total: ir.Expr | None = None
         for index, stride in zip(indices, strides, strict=True):
-            step = self.value(stride) if is_tracked(stride) else integer(stride)  # type: ignore[arg-type]
+            step = self.value(stride) if is_tracked(stride) else integer(stride)
             term = binary("*", index, broadcast(step, index.dtype.lanes), {})
             if term.dtype.lanes < lanes:
                 term = broadcast(term, lanes)

@@ -8,7 +8,7 @@ import pytest
 
 from tc.affine.intervals import compared, either, greatest, least, operation, surely
 from tc.errors import InternalError
-from tc.extents.sizes import Guard, Questions, Range, as_extent, at_hint, is_tracked, whole
+from tc.extents.sizes import Guard, Questions, Range, as_extent, as_integer, at_hint, is_tracked
 
 
 def sizes(**hints: int) -> tuple[Any, ...]:
@@ -120,10 +120,10 @@ def test_multiples_divide() -> None:
 
 def test_conversions() -> None:
     _, n = sizes(N=509)
-    assert whole(n) is n
+    assert as_integer(n) is n
     assert as_extent(n) is n
     assert is_tracked(n)
-    assert (whole(3.0), as_extent(3), is_tracked(3), at_hint(3)) == (3, 3, False, 3)
+    assert (as_integer(3.0), as_extent(3), is_tracked(3), at_hint(3)) == (3, 3, False, 3)
     with pytest.raises(TypeError):
         as_extent(2.5)
 

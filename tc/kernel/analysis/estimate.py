@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tc.builtins.operators import ARITHMETIC
 from tc.dtypes import INT64
-from tc.extents.sizes import at_hint, whole
+from tc.extents.sizes import as_integer, at_hint
 from tc.kernel import ir
 from tc.kernel.walk import launched
 
@@ -143,7 +143,7 @@ def bound_value(expr: ir.Expr, values: Mapping[str, int]) -> int:
     """
     match expr:
         case ir.Const(value=value):
-            return at_hint(whole(value))
+            return at_hint(as_integer(value))
         case ir.Var(name=name):
             return values.get(name, 0)
         case ir.Binary(op=op, left=left, right=right):

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tc.affine.forms import Form
 from tc.affine.intervals import scaled
 from tc.dtypes import INT64
-from tc.extents.sizes import whole
+from tc.extents.sizes import as_integer
 from tc.kernel import ir
 from tc.kernel.analysis.lane_offsets import lane_offsets
 from tc.kernel.folding import binary, ramp, times
@@ -208,7 +208,7 @@ def lanes_of(index: ir.Expr) -> tuple[ir.Expr | None, int]:
         case ir.Broadcast(operand=operand):
             return operand, 0
         case ir.Const(value=value):
-            return ir.Const(whole(value), INT64), 0
+            return ir.Const(as_integer(value), INT64), 0
         case _:
             return (index, 0) if index.dtype.lanes == 1 else (None, 0)
 

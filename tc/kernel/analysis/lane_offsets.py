@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tc.affine.forms import Form
-from tc.extents.sizes import whole
+from tc.extents.sizes import as_integer
 from tc.kernel.ir import Binary, Broadcast, Const, Expr, Ramp, Unary, Var
 
 Lets: TypeAlias = "Mapping[str, Expr]"
@@ -68,7 +68,7 @@ class _Sums:
     def add(self, index: Expr, factor: int, lets: Lets) -> None:
         match index:
             case Const(value=value):
-                self.constant += factor * whole(value)
+                self.constant += factor * as_integer(value)
             case Binary(op="+" | "-" as op, left=left, right=right):
                 self.add(left, factor, lets)
                 self.add(right, factor if op == "+" else -factor, lets)
@@ -93,7 +93,7 @@ class _Sums:
 
 def _number(expr: Expr) -> int | None:
     constant = expr.operand if isinstance(expr, Broadcast) else expr
-    return whole(constant.value) if isinstance(constant, Const) else None
+    return as_integer(constant.value) if isinstance(constant, Const) else None
 
 
 def divisor(expr: Expr, lets: Lets) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.affine.intervals import surely
-from tc.extents.sizes import is_tracked
+from tc.extents.sizes import as_integer, is_tracked
 from tc.kernel import ir, rebuild
 from tc.kernel.folding import integer, is_constant
 from tc.kernel.intervals import launch_intervals
@@ -132,7 +132,9 @@ class _Copier:
         var = stmt.var
         begin, end = copies(stmt.begin), copies(stmt.end)
         match begin, end:
-            case ir.Const(value=first), ir.Const(value=last) if surely(last, "<=", first):  # type: ignore[arg-type]
+            case ir.Const(value=first), ir.Const(value=last) if surely(
+                as_integer(last), "<=", as_integer(first)
+            ):
                 return []
             case ir.Const(value=first), ir.Const(value=last) if stmt.mark == "unroll" and not (
                 is_tracked(first) or is_tracked(last)

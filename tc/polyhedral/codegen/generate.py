@@ -16,7 +16,7 @@ from tc.affine.forms import Form, LinearForm, constant_form
 from tc.affine.intervals import surely
 from tc.dtypes import INT64
 from tc.kernel import ir
-from tc.kernel.folding import binary, cast, compare, integer, of_form
+from tc.kernel.folding import binary, cast, compare, integer, is_number, of_form
 from tc.kernel.ir import Expr, For, Load, Stmt, Store, Var
 from tc.kernel.matrix_products import F16, TF32
 from tc.kernel.verify import verify
@@ -264,7 +264,7 @@ def _band(
     end: Expr = integer(trip)
     if member.role == SERIAL:
         end, bounded = _bounded(member, names, trip, state, inner)
-        varies = not (isinstance(end, ir.Const) and surely(end.value, "==", trip))  # type: ignore[arg-type]
+        varies = not is_number(end, trip)
         if (varies and has_barrier(child)) or (state.varying and runs_on(member, names, inner)):
             end = integer(trip)  # all threads, and all blocks, run what holds a barrier as often
         else:

@@ -15,7 +15,7 @@ from functools import reduce
 
 from tc.affine.forms import Form, LinearForm
 from tc.affine.intervals import surely
-from tc.extents.sizes import whole as whole_number
+from tc.extents.sizes import as_integer
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
 from tc.kernel.ir import Expr, Load, Stmt, Store
@@ -309,7 +309,7 @@ class _Reader:
         """A clamped variable, held by a local."""
         clamped = self.clamped[variable]
         if isinstance(clamped, ir.Const):
-            return Form(whole_number(clamped.value), {}), state
+            return Form(as_integer(clamped.value), {}), state
         local = clamped if isinstance(clamped, ir.Var) else block.let(clamped)
         begin, end = self.tails[variable].limits
         return Form(0, {local.name: 1}), state.bound(local.name, begin, end - 1)
