@@ -147,13 +147,16 @@ def _sizes_lines(trace: Trace, call: TrackedCall) -> Iterator[str]:
     yield ""
     yield f"hints: {', '.join(f'{name} = {hint}' for name, hint in call.hints.items())}"
     yield "guards:"
+    guards = call.questions.guards
+    pins = [guard for guard in guards.values() if guard.is_pin]
     for name, own in call.questions.ranges.items():
         step = f", a multiple of {own.multiple}" if own.multiple > 1 else ""
-        yield f"  {own.begin} <= {name} <= {own.last}{step}"
-    pins = [guard for guard in call.questions.guards.values() if guard.is_pin]
-    for guard in call.questions.guards.values():
-        if guard not in pins:
-            yield f"  {guard}"
+        if name not in guards:
+            yield f"  {own.begin} <= {name} <= {own.last}{step}"
+        elif guards[name] not in pins:
+            yield f"  {guards[name]}{step}"
+    others = (guard for text, guard in guards.items() if text not in call.hints)
+    yield from (f"  {guard}" for guard in others if guard not in pins)
     if pins:
         yield "pinned, as what is made would be other code for other sizes:"
         for guard in pins:

@@ -183,6 +183,22 @@ def greatest(*ends: int) -> int:
     return _first_of(ends, ">=", 1)
 
 
+def minimum(*ends: int) -> int:
+    """The least of some numbers. Of tracked sizes it is asked which one that is, unless one surely
+    is it.
+
+    >>> from tc.extents.sizes import Questions, Range
+    >>> questions = Questions({"N": Range(2, 4096)})
+    >>> n = questions.size("N", 509)
+    >>> minimum((n + 1) // 2, n // 2), str(minimum(n, 600)), [*questions.guards]
+    (Size((N / 2)), 'N', ['N'])
+    """
+    for end in ends:
+        if all(surely(end, "<=", other) for other in ends):
+            return end
+    return min(ends)
+
+
 def _first_of(ends: tuple[int, ...], op: str, side: int) -> int:
     first = ends[0]
     for other in ends[1:]:

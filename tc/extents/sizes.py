@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from tc.affine.intervals import COMPARISONS, Interval, compared
+from tc.affine.intervals import COMPARISONS, Interval
 from tc.builtins.operators import NEGATED
 from tc.errors import InternalError
+from tc.extents.guards import Guards
 from tc.extents.polynomials import (
     Polynomial,
     constant,
@@ -38,31 +38,6 @@ class Range:
         return self.begin <= size <= self.last and size % self.multiple == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A question with the answer that it had: `polynomial op 0` is `holds`. `places` are the lines
-    of tc that asked first."""
-
-    polynomial: Polynomial
-    op: str
-    holds: bool
-    places: tuple[str, ...] = field(compare=False)
-
-    def admits(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the answer is the same at other sizes."""
-        return COMPARISONS[self.op](self.polynomial.value(sizes), 0) is self.holds
-
-    @property
-    def is_pin(self) -> bool:
-        """Whether the guard admits one value alone."""
-        return self.op == ("==" if self.holds else "!=")
-
-    def __str__(self) -> str:
-        rest = self.polynomial.shifted(-self.polynomial.constant)
-        op = self.op if self.holds else NEGATED[self.op]
-        return f"{rest} {op} {-self.polynomial.constant}"
-
-
 @dataclass(eq=False)
 class Questions:
     """What was asked of the tracked sizes of one call, in order: the guards of what is made. With
@@ -72,7 +47,7 @@ class Questions:
     ranges: Mapping[str, Range]
     asks_all: bool = False
     closed: bool = False
-    guards: dict[tuple[str, str], Guard] = field(default_factory=dict)
+    guards: Guards = field(default_factory=Guards)
 
     def size(self, name: str, hint: int) -> int:
         """The tracked size of this name, which is `hint` in this call.
@@ -87,9 +62,8 @@ class Questions:
         return made
 
     def note(self, polynomial: Polynomial, op: str, holds: bool) -> None:
-        key = str(polynomial), op
-        if not self.closed and key not in self.guards:
-            self.guards[key] = Guard(polynomial, op, holds, _places())
+        if not self.closed:
+            self.guards.add(polynomial, op if holds else NEGATED[op], _places())
 
     def admits(self, sizes: Mapping[str, int]) -> bool:
         """Whether all that was asked has the same answers at other sizes."""
@@ -262,11 +236,11 @@ class Size(_Integer):
         """Whether `self op 0` holds at all sizes (`tc.affine.intervals.surely`)."""
         if self.questions.asks_all:
             return bool(self._is(op, 0))
-        return _always(self.polynomial, op) is True
+        return self.questions.guards.compared(self.polynomial, op) is True
 
     def bounds(self) -> Interval:
         """An interval of plain numbers that has the size, whatever the dynamic sizes are."""
-        return self.polynomial.bounds()
+        return self.questions.guards.bounds(self.polynomial)
 
     # --- questions --------------------------------------------------------------------------
 
@@ -281,7 +255,7 @@ class Size(_Integer):
             difference, number = self.polynomial.shifted(-other), other
         else:
             return NotImplemented
-        known = _always(difference, op)
+        known = self.questions.guards.compared(difference, op)
         if known is not None:
             return known
         holds = COMPARISONS[op](self.hint, number)
@@ -334,14 +308,6 @@ def _tracked(number: int, questions: Questions) -> Size:
     made = Size.__new__(Size)
     made.hint, made.polynomial, made.questions = number, constant(number), questions
     return made
-
-
-def _always(difference: Polynomial, op: str) -> bool | None:
-    """What `difference op 0` is at all sizes; None where it may be either."""
-    common = math.gcd(*difference.terms.values())
-    if op in ("==", "!=") and common and difference.constant % common:
-        return op == "!="  # a number divides all terms but the constant
-    return compared(op, difference.bounds(), (0, 0))
 
 
 # --- the three answers ------------------------------------------------------------------------

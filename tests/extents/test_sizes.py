@@ -8,7 +8,8 @@ import pytest
 
 from tc.affine.intervals import compared, either, greatest, least, operation, surely
 from tc.errors import InternalError
-from tc.extents.sizes import Guard, Questions, Range, as_extent, as_integer, at_hint, is_tracked
+from tc.extents.guards import Guard
+from tc.extents.sizes import Questions, Range, as_extent, as_integer, at_hint, is_tracked
 
 
 def sizes(**hints: int) -> tuple[Any, ...]:
@@ -32,14 +33,30 @@ def test_comparisons_ask_what_the_range_does_not_settle() -> None:
     assert not n > 600
     assert n * 2 != 512
     assert n * 2 != 511
-    assert texts(questions) == ["N > 500", "N <= 600", "2*N != 512"]
-    assert [size for size in (400, 501, 600, 601) if questions.admits({"N": size})] == [501, 600]
+    assert n != 512
+    assert texts(questions) == ["501 <= N <= 600, N != 512"]
+    tried = (400, 500, 501, 512, 600, 601)
+    assert [size for size in tried if questions.admits({"N": size})] == [501, 600]
 
 
-def test_the_same_question_is_one_guard() -> None:
-    questions, n = sizes(N=509)
-    assert [n > 500, n > 500, n > 500] == [True] * 3
-    assert texts(questions) == ["N > 500"]
+def test_questions_with_one_answer_are_one_guard() -> None:
+    questions, n, m = sizes(N=509, M=64)
+    assert [n > 500, n >= 501, -2 * n < -1000, (n + 3) // 8 > 62, n != 500] == [True] * 5
+    assert texts(questions) == ["N >= 501"]
+    assert m - n < 0
+    assert n - m > 0
+    assert m != n
+    assert texts(questions) == ["N >= 501", "M - N <= -1"]
+
+
+def test_what_guards_say_is_known() -> None:
+    _, n, m = sizes(N=509, M=64)
+    assert m - n < 0
+    assert surely(n, ">", m)
+    assert (n - m).bounds() == (1, 4094)
+    assert n != 600
+    assert not surely(n, "==", 600)
+    assert surely(n, "!=", 600)
 
 
 @pytest.mark.parametrize("pin", [int, range, [0, 1].__mul__, [*range(600)].__getitem__])
@@ -92,7 +109,7 @@ def test_all_is_asked_where_more_is_wanted() -> None:
     questions = Questions({"N": Range(2, 4096)}, asks_all=True)
     n = questions.size("N", 509)
     assert surely(n, ">", 64)
-    assert texts(questions) == ["N > 64"]
+    assert texts(questions) == ["N >= 65"]
 
 
 def test_closed_questions_note_nothing() -> None:

@@ -15,6 +15,7 @@ from functools import reduce
 from math import prod
 from string import ascii_lowercase
 
+from tc.extents.sizes import at_hint
 from tc.polyhedral.rewrite.product_order import Factor, OrderCosts, PartialSum, best_order
 from tc.polyhedral.rewrite.rewriting import Rewriting, operations_of
 from tc.semantics import program as p
@@ -87,13 +88,13 @@ def _find_order(
     tensors = {n.tensor for n in p.walk(statement.rhs) if isinstance(n, p.Read)}
     of_program = shaped.program.tensors
     sizes = (
-        math.prod(shaped.shapes[t]) * of_program[t].dtype.bytes
+        math.prod(map(at_hint, shaped.shapes[t])) * of_program[t].dtype.bytes
         for t in {statement.target, *tensors}
     )
     order = best_order(
         tuple(map(_factor_of, groups)),
         statement.outer,
-        {v: r.extent for v, r in ranges.items()},
+        {v: at_hint(r.extent) for v, r in ranges.items()},
         # a temporary has its elements from 0, and all must be written
         [v for v, r in ranges.items() if r.begin == 0],
         largest=int(max(costs.growth * max(sizes), costs.cache)) // statement.rhs.dtype.bytes,

@@ -149,8 +149,8 @@ def _linearised(
         if not is_walked(statement, variable):
             continue
         divided = list(quotients(statement.rhs, variable, known))
-        ends = _ends(old, variable, divided, known) if divided else None
-        if ends is not None and len(ends) <= limits.pieces + 1:
+        ends = _ends(old, variable, divided, known, limits) if divided else None
+        if ends is not None:
             return _pieces(old, variable, ends, rewriting, known)
     for variable in statement.outer:
         ends = _bent(old, variable, known) if is_walked(statement, variable) else []
@@ -191,9 +191,11 @@ def _ends(
     variable: str,
     divided: list[tuple[LinearForm, int]],
     known: KnownSizes,
+    limits: Thresholds,
 ) -> list[int] | None:
     """Where the pieces of a variable's range begin, and the last one ends, in each of which all
-    quotients, and comparisons of nothing else, have one value; None where they have not in any."""
+    quotients, and comparisons of nothing else, have one value; None where they have not in any, or
+    in many pieces only."""
     begin, end = old.ranges[variable].begin, old.ranges[variable].end
     found = list(turning_points(old.statement.rhs, variable, known))
     for form, divisor in divided:
@@ -201,11 +203,12 @@ def _ends(
         if any(c % divisor for name, c in form.terms.items() if name != variable):
             return None
         first, last = sorted(form.constant + factor * v for v in (begin, end - 1))
-        if last // divisor - first // divisor > end - begin:
+        if at_hint(last // divisor - first // divisor) > min(at_hint(end - begin), limits.pieces):
             return None
         for quotient in range(first // divisor + 1, last // divisor + 1):
             found.append(first_beyond(factor, form.constant - quotient * divisor))
-    return cut((begin, end), found)
+    ends = cut((begin, end), found)
+    return ends if len(ends) <= limits.pieces + 1 else None
 
 
 def _bent(old: p.ShapedStatement, variable: str, known: KnownSizes) -> list[int]:

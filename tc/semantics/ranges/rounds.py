@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from tc import sets
 from tc.affine.forms import LinearForm
-from tc.affine.intervals import Box, is_empty
+from tc.affine.intervals import Box, is_empty, minimum
 from tc.errors import RangeError
+from tc.extents.sizes import at_hint
 from tc.semantics import affine
 from tc.semantics import program as p
 from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
@@ -138,7 +139,7 @@ def _intersect(
         if name not in bounds:
             continue
         found = bounds[name]
-        end = min(b.end for b in found)
+        end = minimum(*(b.end for b in found))
         if end > MAX_OFFSET or any(b.problem for b in found):
             raise NoRange(name, found, rounds)
         ranges[name] = p.Range(
@@ -146,7 +147,7 @@ def _intersect(
             end,
             context.symbols.number(0),
             _symbolic_end(context, name, found, end, rounds.ranges),
-            tuple(dict.fromkeys(b.access.span for b in found if b.end == end)),
+            tuple(dict.fromkeys(b.access.span for b in found if at_hint(b.end) == at_hint(end))),
             number,
         )
         warning = _lesser_size(context, name, found)
