@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from tc.errors import InputError
+from tc.errors import BackendError, InputError
 from tc.extents.sizes import Questions, Range
 from tc.runtime.sizes import CallSizes
 from tc.semantics.program import Literal, Program, Size
@@ -41,12 +41,25 @@ class DynamicSizes:
     asked: Any
     auto: bool = False
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the caller named the sizes."""
+        return self.asked is not True and not self.auto
+
     def __str__(self) -> str:
-        if self.asked is True or self.auto:
+        if not self.is_named:
             return f"dynamic {self.asked}"
         if isinstance(self.asked, Mapping):
             return "dynamic " + ", ".join(f"{n}={_text(own)}" for n, own in self.ranges.items())
         return f"dynamic {', '.join(self.ranges)}"
+
+    def to_value(self) -> Any:
+        """What the caller said as a value of JSON, which `dynamic_of_value` reads."""
+        if not self.is_named:
+            return self.asked
+        if isinstance(self.asked, Mapping):
+            return {n: [own.begin, own.last + 1, own.multiple] for n, own in self.ranges.items()}
+        return [*self.ranges]
 
     def admits(self, sizes: Mapping[str, int]) -> bool:
         """Whether all dynamic sizes are within their ranges."""
@@ -80,7 +93,7 @@ def dynamic_sizes(program: Program, asked: object) -> DynamicSizes | None:
         raise InputError(
             f"dynamic={asked!r}: it is a set of names of sizes, a mapping from names to ranges, "
             'True, "auto" or False',
-            repair=f"dynamic={_set_text(names)}",
+            repair=f"dynamic={set_text(names)}",
         )
     for name in found:
         if name not in names:
@@ -88,6 +101,27 @@ def dynamic_sizes(program: Program, asked: object) -> DynamicSizes | None:
     _check_equal(program, found)
     ranges = {name: found[name] for name in names if name in found}
     return DynamicSizes(ranges, asked) if ranges else None
+
+
+def dynamic_of_value(value: Any) -> Dynamic:
+    """What a caller says with `dynamic=`, as a value of JSON; BackendError for others.
+
+    >>> dynamic_of_value({"N": [16, 4097, 16]}), dynamic_of_value(["N"]), dynamic_of_value("auto")
+    ({'N': range(16, 4097, 16)}, {'N'}, 'auto')
+    """
+    match value:
+        case None | True | "auto":
+            return value
+        case list() if all(isinstance(name, str) for name in value):
+            return {*value}
+        case dict() if all(map(_is_range, value.values())):
+            return {name: range(*own) for name, own in value.items()}
+    raise BackendError(f"{value!r} does not say which sizes are dynamic", repair='["N"]')
+
+
+def _is_range(value: Any) -> bool:
+    is_three = isinstance(value, list) and len(value) == 3
+    return is_three and all(type(each) is int for each in value) and value[2] != 0
 
 
 def inherited(dynamic: DynamicSizes, program: Program) -> Any:
@@ -121,7 +155,7 @@ def sizes_of(program: Program) -> list[str]:
     ]
 
 
-def _set_text(names: list[str]) -> str:
+def set_text(names: list[str]) -> str:
     return f"{{{', '.join(map(repr, names)) or repr('N')}}}".replace("'", '"')
 
 
@@ -174,7 +208,7 @@ def _no_size(program: Program, name: object, names: list[str]) -> InputError:
         )
     close = nearest(name, names) if isinstance(name, str) else None
     return InputError(
-        cause, repair=f"dynamic={_set_text([close] if close else names)}" if names else None
+        cause, repair=f"dynamic={set_text([close] if close else names)}" if names else None
     )
 
 
@@ -218,8 +252,9 @@ class Attempt:
     asks_all: bool = False
 
 
-ATTEMPTS = Attempt(), Attempt(asks_all=True), Attempt(exact=True, asks_all=True)
-"""What is tried, one after the other, until there is a template."""
+ATTEMPTS = tuple(Attempt(exact, asks_all) for exact in (False, True) for asks_all in (False, True))
+"""What is tried, one after the other, until there is a template. The very sizes of a call are what
+one size that follows from others must be."""
 
 
 @dataclass(frozen=True, slots=True)

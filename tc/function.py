@@ -172,11 +172,12 @@ class Compiled:
         self.check = self._backend.checks_by_default if check is None else check
         self._signature = signature_of(program)
         self._encoded = [n for n in program.outputs if not program.tensors[n].dtype.is_in_numpy]
-        self._how = how_compiled(self.backend, self.options, check)
         self._result_type = (
             result_type(program.name, program.outputs) if len(program.outputs) > 1 else None
         )
         self._dynamic = dynamic_sizes(program, dynamic)
+        varying = None if self._dynamic is None else self._dynamic.to_value()
+        self._how = how_compiled(self.backend, self.options, check, varying)
         self._specialiser = Specialiser(
             *(program, self._backend, self.options, self.check, tuned),
             None if self._dynamic is None else Templates(self._dynamic),

@@ -318,8 +318,9 @@ class Options:
         return cls(**read)
 
 
-def how_compiled(backend: str, options: Options, check: bool | None) -> str:
-    """What a program is compiled with, as text: a JSON object without what is left to tc.
+def how_compiled(backend: str, options: Options, check: bool | None, dynamic: object = None) -> str:
+    """What a program is compiled with, as text: a JSON object without what is left to tc; `dynamic`
+    is a value of JSON (`tc.dynamic.DynamicSizes.to_value`).
 
     >>> import tc
     >>> how_compiled("c", tc.Options(), None), how_compiled("c", tc.Options(), False)
@@ -330,6 +331,8 @@ def how_compiled(backend: str, options: Options, check: bool | None) -> str:
         value["check"] = bool(check)
     if options != Options():
         value["options"] = options.to_value()
+    if dynamic is not None:
+        value["dynamic"] = dynamic
     return json.dumps(value)
 
 

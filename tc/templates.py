@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tc.backends.base import Backend
 from tc.device import Device
-from tc.dynamic import ATTEMPTS, DynamicSizes, TrackedCall, tracked_call, values_of
+from tc.dynamic import ATTEMPTS, DynamicSizes, TrackedCall, set_text, tracked_call, values_of
 from tc.errors import TCError, is_strict
 from tc.gpu import Gpu
 from tc.pipeline import MakeWith, lower_tracked, planned
+from tc.process.call_sites import warn
 from tc.runtime.fallback import Request, is_fault
 from tc.runtime.loaded import CompiledKernel
+from tc.semantics.program import Program, ProgramWarning
 
 MOST_TEMPLATES = 3, 6
 """Templates of one function, for calls that differ in nothing but in dynamic sizes: where one size
 is dynamic, and where several are."""
+
+MAX_FAMILIES = 64
+"""Kinds of calls whose templates are kept, the latest ones: what is not dynamic may vary, too."""
 
 EXACT_FIRST = 3
 """Values of a size that get code of their own before the size is known to vary, with "auto"."""
@@ -79,12 +85,14 @@ class _Family:
 class Templates:
     """The templates of one function, by what calls have in common but for their dynamic sizes.
     `seen` are the values that sizes have had, where it is found out which sizes vary. What
-    `is_prepared` has templates for all of some range, and is planned anew for no size of it."""
+    `is_prepared` has templates for all of some range, and is planned anew for no size of it. Of
+    the sizes in `told` the caller knows that they are pinned."""
 
     dynamic: DynamicSizes
-    families: dict[Hashable, _Family] = field(default_factory=dict)
+    families: OrderedDict[Hashable, _Family] = field(default_factory=OrderedDict)
     seen: dict[str, set[int]] = field(default_factory=dict)
     is_prepared: bool = False
+    told: set[str] = field(default_factory=set)
 
     def find(
         self,
@@ -128,7 +136,11 @@ class Templates:
         fixed = tuple((n, v) for n, v in values.items() if n not in dynamic.ranges)
         scalars = tuple(request.sizes.scalars.items())
         key = (request.given, fixed, scalars, request.options)
-        return self.families.setdefault(key, _Family())
+        family = self.families.setdefault(key, _Family())
+        self.families.move_to_end(key)
+        while len(self.families) > MAX_FAMILIES:
+            self.families.popitem(last=False)
+        return family
 
     def _made(
         self,
@@ -155,6 +167,7 @@ class Templates:
                         template.anchors.append(call.hints)
                         return template
                 kernel = lower_tracked(call, request, made, device)[1].kernel
+                self._tell_pinned(call, request.program, dynamic)
                 if not call.questions.admits(sizes):
                     return None
                 text = backend.emit(kernel, made.options)
@@ -177,3 +190,23 @@ class Templates:
             return template
         family.refused += 1
         return None
+
+    def _tell_pinned(self, call: TrackedCall, program: Program, dynamic: DynamicSizes) -> None:
+        """A TCWarning, once for each size that the caller names and that is pinned."""
+        guards = call.questions.guards
+        for name in dynamic.ranges:
+            guard = guards.get(name)
+            if guard is None or not guard.is_pin or name in self.told or not dynamic.is_named:
+                continue
+            self.told.add(name)
+            others = [each for each in dynamic.ranges if each != name]
+            warn(
+                ProgramWarning(
+                    None,
+                    f"{name} is dynamic, and code for sizes that vary could be made for {guard} "
+                    f"alone: each new {name} is compiled; tc.explain(..., stage='sizes') says what "
+                    "needs it",
+                    span=program.sizes[name].span,
+                    repair=f"dynamic={set_text(others)}" if others else "dynamic=None",
+                ).text
+            )

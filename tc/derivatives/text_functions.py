@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from tc.dynamic import dynamic_of_value
 from tc.errors import BackendError, InputError
 from tc.function import Compiled, live_functions, rebuild
 from tc.options import Options, options_json
@@ -15,7 +16,7 @@ Texts = tuple[str, str, str]
 """The program, the name of the def, and how it is compiled, with the inputs that are numbers."""
 
 _HOW = '{"backend": "numba"}'
-_KEYS = {"backend", "check", "options", "numbers"}
+_KEYS = {"backend", "check", "options", "dynamic", "numbers"}
 
 
 def texts_of(function: Compiled, numbers: Mapping[str, int]) -> Texts:
@@ -51,7 +52,9 @@ def function_of(src: str, entry: str, how: str) -> tuple[Compiled, dict[int, int
     else:
         options = Options.from_json(json.dumps(read.get("options", {})))
         is_new = True
-        function = rebuild(src, UNNAMED, entry, read["backend"], options, read.get("check"))
+        dynamic = dynamic_of_value(read.get("dynamic"))
+        own = read["backend"], options, read.get("check"), None, dynamic
+        function = rebuild(src, UNNAMED, entry, *own)
     names = function.program.inputs
     for name in numbers:
         if name not in names:

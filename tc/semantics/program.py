@@ -352,7 +352,7 @@ class Statement:
 class ProgramWarning:
     """A warning about a program, which the API issues as TCWarning."""
 
-    rule: str
+    rule: str | None
     message: str
     span: Span | None = field(default=None, compare=False, repr=False)
     repair: str | None = None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import logging
 import pickle
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +15,7 @@ import numpy as np
 import pytest
 
 import tc
+from tc.derivatives.text_functions import function_of, texts_of
 from tests.support.bounds import as_tuple, assert_within
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
@@ -169,6 +173,18 @@ def test_sizes_0_and_1_and_others_out_of_range_have_their_own_code() -> None:
         assert f"({n}, 40)" in lines[0]
     for n in (16, 48, 64, 32):
         check(function, SOFTMAX, [normal(n, 40)])
+
+
+def test_templates_are_kept_of_the_latest_kinds_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D is not dynamic: for each value of it there are templates."""
+    monkeypatch.setattr("tc.templates.MAX_FAMILIES", 2)
+    function = tc.compile(SOFTMAX, dynamic={"N"})
+    made = []
+    for n, d in enumerate((8, 9, 8, 10, 8, 9), start=40):
+        with compilations() as lines:
+            check(function, SOFTMAX, [normal(n, d)])
+        made.append(len(lines))
+    assert made == [1, 1, 0, 1, 0, 1]
 
 
 def test_auto_makes_dynamic_what_varies() -> None:
@@ -347,3 +363,74 @@ def test_sizes_without_a_template_are_explained() -> None:
     assert str(told) == "No kernel for many sizes serves these: they have code of their own."
     with pytest.raises(tc.InputError, match="stage='sizes': there are 'ranges'"):
         tc.explain(MM, M=1, K=8, N=8, stage="sizes")
+
+
+BLUR = """def blur(float(N) a) -> (b) {
+  b(i) = (pad(a(i-1), a(i)) + a(i) + pad(a(i+1), a(i))) / 3
+}"""
+PINNED = (
+    "warning: N is dynamic, and code for sizes that vary could be made for N == 37 alone: each new "
+    "N is compiled; tc.explain(..., stage='sizes') says what needs it"
+)
+
+
+def test_a_size_that_is_named_and_pinned_is_told_once() -> None:
+    function = tc.compile(BLUR, dynamic={"N"})
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for n in (40, 50, 50, 60):
+            check(function, BLUR, [normal(n)])
+    assert [type(each.message) for each in told] == [tc.TCWarning]
+    lines = str(told[0].message).splitlines()
+    assert (lines[0], lines[-1]) == (PINNED, "repair: dynamic=None")
+    assert "def blur(float(N) a)" in lines[-3]
+
+
+@pytest.mark.parametrize("dynamic", [True, "auto"])
+def test_sizes_that_nobody_names_are_pinned_in_silence(dynamic: Any) -> None:
+    function = tc.compile(BLUR, dynamic=dynamic)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in range(40, 46):
+            check(function, BLUR, [normal(n)])
+
+
+ASKED: list[Any] = [True, "auto", {"N"}, {"N", "M"}, {"N": range(16, 4097, 16), "K": range(2, 9)}]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=["all", "auto", "one", "two", "ranges"])
+def test_texts_for_graphs_say_which_sizes_are_dynamic(asked: Any) -> None:
+    function = tc.compile(MM, dynamic=asked)
+    texts = texts_of(function, {})
+    assert function_of(*texts)[0] is function
+    shown = repr(function)
+    del function
+    gc.collect()
+    again, _, is_new = function_of(*texts)
+    assert (is_new, repr(again), texts_of(again, {})) == (True, shown, texts)
+
+
+@pytest.mark.parametrize("value", ["N", [1], {"N": [2, 9]}, {"N": [2, 9, 0]}, 3, False])
+def test_texts_that_say_nothing_of_sizes_are_refused(value: Any) -> None:
+    text, entry, _ = texts_of(tc.compile(MM), {})
+    how = json.dumps({"backend": "numba", "dynamic": value})
+    with pytest.raises(tc.BackendError, match="does not say which sizes are dynamic"):
+        function_of(text, entry, how)
+
+
+def test_new_sizes_in_graphs_of_torch_compile_nothing(torch: Any) -> None:
+    function = tc.compile(MM, dynamic={"M"})
+
+    @torch.compile(backend="aot_eager", dynamic=True, fullgraph=True)
+    def layer(a: Any, b: Any) -> Any:
+        return torch.relu(function(a, b)) + 1
+
+    b = torch.from_numpy(normal(40, 50))
+    made = []
+    for m in (33, 40, 51, 64, 127, 80):
+        a = torch.from_numpy(normal(m, 40))
+        with compilations() as lines:
+            found = layer(a, b)
+        made.append(len(lines))
+        assert torch.allclose(found, torch.relu(a @ b) + 1, atol=1e-4)
+    assert made == [1, 0, 0, 0, 0, 0]
