@@ -12,10 +12,12 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 
 import tc
 from tc import cache, pipeline
 from tc.backends.numba import objects
+from tc.semantics.program import Program
 from tests.jax.layers import in_64_bits
 from tests.support.bounds import as_tuple, assert_within
 from tests.support.guarded import allocator, at_edge_or_not, copy_at_edge
@@ -154,6 +156,61 @@ def broadcast(case: Case) -> None:
 
 def with_arrays(inputs: Inputs, change: Callable[[Any], Any]) -> dict[str, Any]:
     return {name: change(value) if np.ndim(value) else value for name, value in inputs.items()}
+
+
+# --- sizes that vary ------------------------------------------------------------------------------
+
+
+def with_dynamic_sizes(case: Case) -> None:
+    """All sizes are dynamic: at the sizes of the table, and at lesser ones, of which each that is
+    not right for the program is refused as the interpreter refuses it."""
+    for backend in LOCAL:
+        function = compiled(case, backend, dynamic=True)
+        assert_right(case, called(case, function))
+        for cut in cuts(case, function.program):
+            inputs, outputs = (cut_to(values, cut) for values in fresh(case))
+            given = {"entry": case.def_name, "outputs": copies(outputs)}
+            try:
+                expected = as_tuple(tc.interpret(case.text, inputs, **given))
+            except tc.TCError as error:
+                with pytest.raises(type(error)):
+                    function(**inputs, outputs=copies(outputs))
+                continue
+            bounds = as_tuple(tc.error_bound(case.text, inputs, **given))
+            results = as_tuple(function(**inputs, outputs=copies(outputs)))
+            for result, value, bound in zip(results, expected, bounds, strict=True):
+                assert_within(np.asarray(result), np.asarray(value), bound)
+
+
+Cut = Mapping[tuple[str, int], int]
+"""What is left of an axis of a tensor."""
+
+
+def cuts(case: Case, program: Program) -> Iterator[Cut]:
+    """Each size by itself less by one and then halved, and all halved at once."""
+    inputs, outputs = fresh(case)
+    shapes = {name: np.shape(value) for name, value in {**inputs, **(outputs or {})}.items()}
+    halved = {}
+    for size in program.sizes.values():
+        axes = [(e.tensor, e.axis) for e in size.extents if e.tensor in shapes]
+        extent = shapes[axes[0][0]][axes[0][1]] if axes else 0
+        if extent > 2:
+            yield dict.fromkeys(axes, extent - 1)
+            yield dict.fromkeys(axes, (extent + 1) // 2)
+            halved.update(dict.fromkeys(axes, (extent + 1) // 2))
+    if halved:
+        yield halved
+
+
+def cut_to(values: Inputs | None, cut: Cut) -> Any:
+    """The arrays up to where they are cut."""
+    if values is None:
+        return None
+    found = dict(values)
+    for (name, axis), extent in cut.items():
+        if name in found:
+            found[name] = np.ascontiguousarray(found[name].take(range(extent), axis))
+    return found
 
 
 # --- outputs= -------------------------------------------------------------------------------------

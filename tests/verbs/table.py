@@ -62,6 +62,7 @@ VERBS = (
     Verb("c at guarded pages", calls.at_guarded_pages("c")),
     Verb("opencl", opencl, missing=REASON if MISSING else ""),
     Verb("opencl naive", opencl_naive, missing=REASON if MISSING else ""),
+    Verb("dynamic sizes", calls.with_dynamic_sizes, every=9),
     Verb("strided inputs", calls.strided, every=12),
     Verb("broadcast inputs", calls.broadcast, every=9),
     Verb("outputs=", calls.with_outputs, every=6),

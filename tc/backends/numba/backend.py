@@ -124,12 +124,13 @@ class NumbaKernel:
 
 def _loaded(kernel: Kernel, source: str, code: LoadedCode) -> NumbaKernel:
     """A kernel whose machine code is loaded."""
-    regions = [(place, shared_cycles(kernel, i, host())) for i, place in enumerate(code.addresses)]
-    shared = any(cycles for _, cycles in regions)
+    estimated = with_values(kernel) if kernel.sizes else kernel
+    cycles = [shared_cycles(estimated, number, host()) for number in range(len(kernel.regions))]
+    regions = [*zip(code.addresses, cycles, strict=True)]
     buffers, private = len(kernel.arguments), at_hint(scratch_layout(kernel).size)
     record = FailureRecord.of(kernel)
     return NumbaKernel(
-        *(kernel, source, Regions(regions), shared),
+        *(kernel, source, Regions(regions), any(cycles)),
         lambda: CallMemory(buffers, record, private, thread_count()),
         code,
     )
@@ -166,8 +167,7 @@ def _too_deep(kernel: Kernel, error: Exception) -> BackendError:
 def shared_cycles(kernel: Kernel, number: int, device: Device) -> int:
     """About the cycles that one thread takes for a region, by its operations, or by the bytes that
     it touches and the cache that holds them; 0 where the region cannot be shared among threads, or
-    they would save very little."""
-    kernel = with_values(kernel) if kernel.sizes else kernel
+    they would save very little. The kernel has numbers in the place of tracked sizes."""
     region = kernel.regions[number]
     if shared_loop(region) is None:
         return 0
