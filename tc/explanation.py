@@ -15,13 +15,13 @@ from textwrap import fill
 
 from tabulate import tabulate
 
-from tc.backends import machine_code
 from tc.backends.base import LANGUAGES
 from tc.dynamic import TrackedCall
 from tc.errors import InputError
 from tc.gpu import Gpu
 from tc.pipeline import Trace
 from tc.polyhedral.narrative import LINE_COLUMNS, ExplainedLowering, explain_stage
+from tc.process.uninterrupted import load
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic import to_text
 from tc.semantics.work import Work, program_work, statement_work
@@ -171,6 +171,7 @@ def _machine_code(trace: Trace) -> str:
     """Of a text in CUDA C++; "" of another."""
     if not isinstance(trace.device, Gpu) or trace.text.backend != "cuda":
         return ""
+    machine_code = load("tc.backends.machine_code")  # with all that GPUs need
     return "\n".join(
         fill(line, LINE_COLUMNS, initial_indent="machine code ", subsequent_indent=" " * 13)
         for line in machine_code.told(trace.text.source, trace.device.arch)

@@ -33,9 +33,9 @@ from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.plan import Plan
 from tc.polyhedral.cpu.cpu_target import cpu_target
-from tc.polyhedral.gpu.gpu_target import gpu_target
 from tc.polyhedral.lowering import Lowering, Stopwatch, plan_for, trace_lowering
 from tc.polyhedral.target import Target
+from tc.process.uninterrupted import load
 from tc.runtime.arrays.device_array import DeviceLocation
 from tc.runtime.fallback import Request, faults_reported, text_faults_reported
 from tc.runtime.sizes import CallSizes
@@ -137,7 +137,10 @@ def shape_program(
 
 def target_of(device: Device | Gpu) -> Target:
     """The target of a device: this function alone knows which kinds of devices there are."""
-    return gpu_target(device) if isinstance(device, Gpu) else cpu_target(device)
+    if not isinstance(device, Gpu):
+        return cpu_target(device)
+    target: Target = load("tc.polyhedral.gpu.gpu_target").gpu_target(device)
+    return target
 
 
 def device_for(backend: Backend, device: Device | Gpu | None) -> Device | Gpu:

@@ -31,7 +31,7 @@ _GROUPS = Path("/proc/self/cgroup")
 _CONTROL = Path("/sys/fs/cgroup")
 
 
-_WITHOUT_AVX = frozenset(("corei7-avx", "core-avx-i", "sandybridge", "ivybridge", "nocona"))
+WITHOUT_AVX = frozenset(("corei7-avx", "core-avx-i", "sandybridge", "ivybridge", "nocona"))
 """Processors, by LLVM's names, whose AVX numba does not use unless it is told to: it is slow, or
 a virtual machine has it by mistake."""
 
@@ -51,7 +51,7 @@ def allowed_features(found: Mapping[str, bool], processor: str = "") -> Mapping[
     if text is not None:
         return _told(text)
     name = os.environ.get("NUMBA_CPU_NAME") or processor
-    if os.environ.get("NUMBA_ENABLE_AVX", "0" if name in _WITHOUT_AVX else "1") == "0":
+    if os.environ.get("NUMBA_ENABLE_AVX", "0" if name in WITHOUT_AVX else "1") == "0":
         lacking = ("avx", "fma", "f16c")
         return {name: has and not name.startswith(lacking) for name, has in found.items()}
     return found

@@ -39,8 +39,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numba
-
+from tc.process import numba_settings
 from tc.process.forks import renew_in_child
 from tc.process.processors import available, default_threads
 from tc.process.uninterrupted import Lazy, uninterrupted
@@ -98,8 +97,11 @@ def _words_at(address: int, size: int) -> Any:
 def thread_count() -> int:
     """As many as numba is told to use (`NUMBA_NUM_THREADS`), else as many as can run at the same
     time on the processors, and in the time, that this process is given now."""
-    told = int(numba.config.NUMBA_NUM_THREADS)
-    if told != numba.config.NUMBA_DEFAULT_NUM_THREADS or "NUMBA_NUM_THREADS" in os.environ:
+    config = numba_settings.config()
+    if config is None:
+        return default_threads()
+    told = int(config.NUMBA_NUM_THREADS)
+    if told != config.NUMBA_DEFAULT_NUM_THREADS or "NUMBA_NUM_THREADS" in os.environ:
         return told
     return min(told, default_threads())
 

@@ -385,6 +385,7 @@ until(lambda: all(os.sched_getaffinity(worker) == everywhere for worker in worke
 
 FILTERED = """
 import ctypes, os, struct, sys
+import numba  # which asks for the processors when it is imported
 import numpy as np
 import tc
 from tc.runtime.thread_pool import NativePool, pool

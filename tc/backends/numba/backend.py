@@ -8,11 +8,10 @@ same operations either way, so the result does not depend on the number of threa
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-from numba.core.errors import NumbaError
 
 from tc.backends.base import KernelText
 from tc.backends.call_memory import CallMemory, FailureRecord
@@ -27,10 +26,13 @@ from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Failure, Kernel, expressions, statements
 from tc.kernel.scratch import scratch_layout
 from tc.kernel.sizes import at_sizes, with_values
+from tc.process.numba_settings import config
 from tc.process.object_pool import ObjectPool
 from tc.runtime.loaded import Direct
 from tc.runtime.object_files import LoadedCode
 from tc.runtime.thread_pool import Regions, perform, performer, pool, thread_count
+
+config()  # where numba is told what it refuses, this backend cannot be had
 
 MIN_SAVED_CYCLES = 4000
 """Cycles that threads save at least where a pool of threads is made at all: sharing pays from some
@@ -143,7 +145,10 @@ def _compile(text: KernelText) -> LoadedCode:
         return machine_code(kernel.name, text.source, len(kernel.regions), lambda: _functions(text))
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise _too_deep(text.kernel, error) from error
-    except NumbaError as error:
+    except Exception as error:
+        numba = sys.modules.get("numba.core.errors")
+        if numba is None or not isinstance(error, numba.NumbaError):
+            raise
         cause = f"numba does not compile {text.kernel.name}: {error}"
         raise InternalError(cause, repair='report it, and use backend="c"') from error
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.metadata import version
+from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
-import numba
-from numba.core import registry
-from numba.core.codegen import get_host_cpu_features
-from numba.core.compiler_lock import global_compiler_lock
 
 from tc.backends.numba.tracing import VectorRegion
 from tc.errors import InternalError
+from tc.process import numba_settings
 from tc.process.forks import step
 from tc.process.uninterrupted import load as load_module
 from tc.runtime import cache as disk
@@ -30,12 +29,6 @@ from tc.runtime.object_files import (
     is_whole,
     load_object,
 )
-
-_CONFIG = (
-    "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML", "CPU_NAME", "CPU_FEATURES",
-    "ENABLE_AVX", "BOUNDSCHECK", "DEBUGINFO_DEFAULT",
-)  # fmt: skip
-"""The settings of numba's configuration that decide the machine code."""
 
 
 def machine_code(
@@ -88,8 +81,10 @@ def compile_regions(regions: Sequence[VectorRegion]) -> ObjectFile:
     """The regions as C functions of four int64, in one file."""
     codes = [region.traced(f"tc_region_{number}") for number, region in enumerate(regions)]
     called = {library: None for code in codes for library in code.libraries}
-    with step(), global_compiler_lock:
-        functions = [str(library._get_module_for_linking()) for library in called]
+    functions: list[str] = []
+    if called:
+        with step(), _compiler_lock():
+            functions = [str(library._get_module_for_linking()) for library in called]
     texts = [code.module() for code in codes]  # first: what nothing calls yet is not linked
     return compile_modules([*texts, *functions], [code.name for code in codes], _target())
 
@@ -106,25 +101,29 @@ def load(file: ObjectFile) -> LoadedCode | None:
 def _make_known() -> None:
     """Registers all functions that machine code made by numba may call."""
     load_module("tc.backends.numba.scipy_functions")
-    with step(), global_compiler_lock:
-        registry.cpu_target.target_context.refresh()
+    with step(), _compiler_lock():
+        load_module("numba.core.registry").cpu_target.target_context.refresh()
+
+
+def _compiler_lock() -> Any:
+    return load_module("numba.core.compiler_lock").global_compiler_lock
 
 
 @cache
 def _host() -> tuple[str, ...]:
     """What besides the source decides the machine code: the processor and the compilers."""
-    config = [repr(getattr(numba.config, name, None)) for name in _CONFIG]
+    of_functions = [repr(numba_settings.setting(n)) for n in ("BOUNDSCHECK", "DEBUGINFO_DEFAULT")]
     target, triple = _target(), llvm.get_process_triple()
-    return numba.__version__, llvmlite.__version__, triple, repr(target), *config
+    return version("numba"), llvmlite.__version__, triple, repr(target), *of_functions
 
 
 def _target() -> MachineTarget:
     """The processor as numba sees it."""
-    config = numba.config
+    name = numba_settings.setting("CPU_NAME")
     return MachineTarget(
-        llvm.get_host_cpu_name() if config.CPU_NAME is None else config.CPU_NAME,
-        get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES,
-        int(config.OPT),
-        bool(config.LOOP_VECTORIZE),
-        bool(config.SLP_VECTORIZE),
+        llvm.get_host_cpu_name() if name is None else name,
+        numba_settings.features(),
+        int(numba_settings.setting("OPT")),
+        bool(numba_settings.setting("LOOP_VECTORIZE")),
+        bool(numba_settings.setting("SLP_VECTORIZE")),
     )

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from numba import cfunc, config, types
-from numba.core.codegen import get_host_cpu_features
-
 from tc.backends.numba.traced_code import llvm_type
 from tc.backends.numba.traced_values import (
     Operand,
@@ -22,6 +19,7 @@ from tc.backends.numba.traced_values import (
 )
 from tc.device import converts_halves
 from tc.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, UINT16, UINT32, UINT64, DType
+from tc.process import numba_settings
 from tc.process.uninterrupted import load
 
 NATIVE = {
@@ -64,10 +62,11 @@ def call(function: Any, *operands: Operand) -> TracedValue:
 @cache
 def _compiled(function: Any, dtype: DType, arity: int) -> Any:
     """The function for a type as a C function to link to."""
-    kind = getattr(types, dtype.name)
+    numba = load("numba")  # which kernels without such functions do not need
+    kind = getattr(numba.types, dtype.name)
     formula = [lambda x: function(x), lambda x, y: function(x, y)]
     formula += [lambda x, y, z: function(x, y, z), lambda x, y, z, w: function(x, y, z, w)]
-    return cfunc(kind(*[kind] * arity), error_model="numpy")(formula[arity - 1])
+    return numba.cfunc(kind(*[kind] * arity), error_model="numpy")(formula[arity - 1])
 
 
 # --- exponents --------------------------------------------------------------------------------
@@ -129,8 +128,7 @@ def _by_lanes(function: str, values: Sequence[TracedValue]) -> TracedValue:
 
 def _has_exponents() -> bool:
     """Whether LLVM may use them: numba's configuration can forbid what the processor has."""
-    given = config.CPU_FEATURES
-    allowed = (get_host_cpu_features() if given is None else given).split(",")
+    allowed = numba_settings.features().split(",")
     return "+avx512f" in allowed and "+avx512vl" in allowed
 
 
