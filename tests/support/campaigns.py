@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import sys
 import time
 import traceback
@@ -22,6 +23,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tc.errors import STRICT
 
 REPORT_SECONDS = 60.0
 """Seconds between two lines that say how many cases have been judged."""
@@ -145,6 +148,7 @@ def parser_of(
 def run_campaign(campaign: Campaign, chosen: argparse.Namespace) -> int:
     """Runs a campaign as the options say, prints its summary, and returns the exit code: 1 where
     anything was found."""
+    os.environ.setdefault(STRICT, "1")  # every pass is verified
     end = time.monotonic() + chosen.minutes * 60 if chosen.minutes else float("inf")
     try:
         campaign.run(chosen.count, chosen.start, end)
