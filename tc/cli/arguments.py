@@ -158,8 +158,10 @@ def _standard_input() -> str:
 def read_call(arguments: argparse.Namespace) -> CallArguments:
     """The def and its values; also `arguments.call`, for the repairs of errors from here on."""
     front_end = front_end_of(arguments.file)
-    callee = front_end.callee(read_text(arguments.file), arguments.entry)
-    call = arguments.call = CallArguments(callee, pairs_of(arguments.values), {})
+    source, pairs = read_text(arguments.file), pairs_of(arguments.values)
+    source = front_end.with_types(source, arguments.entry, pairs)
+    callee = front_end.callee(source, arguments.entry)
+    call = arguments.call = CallArguments(callee, pairs, {})
     known = names_given(callee)
     for name, text in call.pairs.items():
         if name not in known:

@@ -25,6 +25,7 @@ NAME=VALUE gives an input or a size of the def. VALUE is a number, true or false
   zeros:128x64  ones:128x64
   1:4097  16:4097:16     of a size: it varies in this range, and the code serves all of it
   random  zeros  ones    the declared shape, where NAME=VALUE gives all its sizes
+  half  float  int8 ...  of a type variable of the def; a file FILE.npy gives its type, too
   random:8:int  zeros:8:float    a type, for an input of SaC's notation without a declared one
 A file FILE.sac is in SaC's notation, every other text in that of tc."""
 DEFAULTS = """\

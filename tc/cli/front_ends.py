@@ -81,6 +81,10 @@ class FrontEnd(Protocol):
     def format(self, source: Source) -> str:
         """The text in its standard layout."""
 
+    def with_types(self, source: Source, entry: str | None, pairs: dict[str, str]) -> Source:
+        """The text with types in the place of the type variables of a def: those of NAME=TYPE,
+        which leave `pairs`, or those of files (Y10)."""
+
     def callee(self, source: Source, entry: str | None) -> Callee:
         """What `entry` names, or the only one."""
 

@@ -40,6 +40,10 @@ class SacTexts:
         """The text in its standard layout."""
         return format_source(source)
 
+    def with_types(self, source: Source, entry: str | None, pairs: dict[str, str]) -> Source:  # noqa: ARG002
+        """The text itself: functions of SaC's notation have no type variables."""
+        return source
+
     def callee(self, source: Source, entry: str | None) -> SacFunction:
         """The function that `entry` names, or the only one, or the expression."""
         return SacFunction(Program.of(source, entry), entry)

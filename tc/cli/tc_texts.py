@@ -12,7 +12,8 @@ from tc import api
 from tc.backends.base import KernelText
 from tc.cli.shell_hints import in_shell_words
 from tc.cli.terminal import say
-from tc.cli.values import CallInput, array_of, number_of
+from tc.cli.values import CallInput, array_of, dtype_of, number_of
+from tc.derivatives.generic import generic_entry, with_types
 from tc.errors import TCError
 from tc.explanation import Explanation
 from tc.frontend import ast
@@ -21,6 +22,7 @@ from tc.options import Options
 from tc.pipeline import check_defs, check_module, parse_source, shape_program
 from tc.runtime.arguments import read_number, signature_of
 from tc.runtime.sizes import resolve_sizes
+from tc.semantics.check.generic import combinations, types_needed, types_of_inputs
 from tc.semantics.program import Literal, Program, Size, Tensor
 from tc.source import Source
 from tc.tuning.measuring.references import SIGNED, drawn_inputs
@@ -42,6 +44,24 @@ class TcTexts:
     def format(self, source: Source) -> str:
         """The text in its standard layout."""
         return format_source(source)
+
+    def with_types(self, source: Source, entry: str | None, pairs: dict[str, str]) -> Source:
+        """The text with types in the place of the type variables of a def: those of NAME=TYPE,
+        which leave `pairs`, or those of files (Y10)."""
+        definition = generic_entry(source, entry)
+        if definition is None:
+            return source
+        names = [variable.name.text for variable in definition.variables]
+        types: Mapping[str, str] = {name: pairs.pop(name) for name in names if name in pairs}
+        if not types:
+            params = [param.name.text for param in definition.params]
+            dtypes = {name: dtype_of(text) for name, text in pairs.items() if name in params}
+            if not any(dtypes.values()):
+                chosen = next(iter(combinations(definition)))
+                pasted = " ".join(f"{name}={spelling}" for name, spelling in chosen.items())
+                raise types_needed(definition, repair=pasted)
+            types = types_of_inputs(definition, dtypes)
+        return with_types(source, definition, types)
 
     def callee(self, source: Source, entry: str | None) -> Def:
         """The def that `entry` names, or the only one."""

@@ -306,6 +306,15 @@ def _load(wanted: CallInput, text: str) -> Any:
         ) from error
 
 
+def dtype_of(text: str) -> str | None:
+    """The element type of the array in a file, as numpy names it; None where there is no such
+    file."""
+    try:
+        return str(np.load(text, mmap_mode="r", allow_pickle=False).dtype)
+    except (OSError, ValueError):
+        return None
+
+
 def _no_value(wanted: CallInput, text: str, what: str) -> InputError:
     """The error of a text that is no value. The repair is the nearest file where the text is like
     the name of a file, else a value of the kind of the input."""

@@ -249,7 +249,12 @@ def written_out(src: Text, /, *, entry: str | None = None, **types: str) -> str:
         return source.text
     if not types:
         raise types_needed(definition)
-    return _written(source, definition.name.text, types_given(definition, types)).text
+    return with_types(source, definition, types).text
+
+
+def with_types(source: Source, definition: ast.Def, types: Mapping[str, object]) -> Source:
+    """A text with types, which are checked, in the place of the type variables of its def."""
+    return _written(source, definition.name.text, types_given(definition, types))
 
 
 def _written(source: Source, entry: str, types: Types) -> Source:

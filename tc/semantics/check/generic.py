@@ -362,7 +362,7 @@ def entry_of(module: ast.Module, entry: str | None) -> ast.Def | None:
     return None
 
 
-def types_needed(definition: ast.Def, cause: str = "") -> InputError:
+def types_needed(definition: ast.Def, cause: str = "", repair: str | None = None) -> InputError:
     """The error that the types of a def are not known; `cause` says it of the name of the def."""
     own = definition.name.text
     names = [variable.name.text for variable in definition.variables]
@@ -373,7 +373,7 @@ def types_needed(definition: ast.Def, cause: str = "") -> InputError:
         cause.format(own) or f"{said}, which arrays bind, and none is given",
         rule="Y10",
         span=definition.variables_span,
-        repair=f"tc.written_out(text, {given}), for the text with these types",
+        repair=repair or f"tc.written_out(text, {given}), for the text with these types",
     )
 
 
