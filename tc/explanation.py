@@ -20,7 +20,6 @@ from tc.dynamic import TrackedCall
 from tc.errors import InputError
 from tc.gpu import Gpu
 from tc.pipeline import Trace
-from tc.polyhedral.narrative import LINE_COLUMNS, ExplainedLowering, explain_stage
 from tc.process.uninterrupted import load
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic import to_text
@@ -131,7 +130,8 @@ class _Stages(Mapping[str, str]):
         if stage == "source":
             return str(trace.text).rstrip("\n")
         given = (trace.lowering, trace.shaped, trace.options, trace.device)
-        text = explain_stage(ExplainedLowering(*given, trace.told), stage)
+        narrative = load("tc.polyhedral.narrative")
+        text: str = narrative.explain_stage(narrative.ExplainedLowering(*given, trace.told), stage)
         return f"{text}\n{_machine_code(trace)}".rstrip() if stage == "estimate" else text
 
     def __iter__(self) -> Iterator[str]:
@@ -172,8 +172,9 @@ def _machine_code(trace: Trace) -> str:
     if not isinstance(trace.device, Gpu) or trace.text.backend != "cuda":
         return ""
     machine_code = load("tc.backends.machine_code")  # with all that GPUs need
+    columns = load("tc.polyhedral.narrative").LINE_COLUMNS
     return "\n".join(
-        fill(line, LINE_COLUMNS, initial_indent="machine code ", subsequent_indent=" " * 13)
+        fill(line, columns, initial_indent="machine code ", subsequent_indent=" " * 13)
         for line in machine_code.told(trace.text.source, trace.device.arch)
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from tc.backends.base import Backend, GpuBackend, KernelText, TemplateBackend
 from tc.device import Device
@@ -32,9 +32,6 @@ from tc.gpu import Gpu
 from tc.kernel.ir import Kernel
 from tc.options import Options
 from tc.plan import Plan
-from tc.polyhedral.cpu.cpu_target import cpu_target
-from tc.polyhedral.lowering import Lowering, Stopwatch, plan_for, trace_lowering
-from tc.polyhedral.target import Target
 from tc.process.uninterrupted import load
 from tc.runtime.arrays.device_array import DeviceLocation
 from tc.runtime.fallback import Request, faults_reported, text_faults_reported
@@ -43,8 +40,17 @@ from tc.semantics.check.checker import check, check_all
 from tc.semantics.program import Program, ShapedProgram
 from tc.semantics.ranges.range_inference import infer_ranges
 from tc.source import Source
+from tc.stages import Stopwatch
+
+if TYPE_CHECKING:
+    from tc.polyhedral.lowering import Lowering
+    from tc.polyhedral.target import Target
 
 T = TypeVar("T")
+
+_LOWERING = "tc.polyhedral.lowering"
+"""The part that makes kernels, which is loaded once a kernel must be made: calls whose code is on
+disk need none of it."""
 
 _A_PROCESSOR = "device=tc.Device(vector_bits=256)"
 _A_GPU = 'device=tc.Gpu.named("sm_80")'
@@ -137,9 +143,11 @@ def shape_program(
 
 def target_of(device: Device | Gpu) -> Target:
     """The target of a device: this function alone knows which kinds of devices there are."""
-    if not isinstance(device, Gpu):
-        return cpu_target(device)
-    target: Target = load("tc.polyhedral.gpu.gpu_target").gpu_target(device)
+    target: Target = (
+        load("tc.polyhedral.gpu.gpu_target").gpu_target(device)
+        if isinstance(device, Gpu)
+        else load("tc.polyhedral.cpu.cpu_target").cpu_target(device)
+    )
     return target
 
 
@@ -177,7 +185,7 @@ def lower_for(
 ) -> Lowering:
     """The kernel of a program that was shaped for the sizes of a request, with the result of every
     stage; BackendError for options that the target cannot have."""
-    return trace_lowering(
+    made: Lowering = load(_LOWERING).trace_lowering(
         shaped,
         element_strides(shaped, request.sizes),
         target,
@@ -186,6 +194,7 @@ def lower_for(
         options=request.options,
         plan_is_own=plan_is_own,
     )
+    return made
 
 
 def compile_for(
@@ -272,12 +281,13 @@ def planned(
     shaped = shape_program(request.program, call.sizes, at_hints)
 
     def make(options: Options) -> Plan:
-        return plan_for(
+        plan: Plan = load(_LOWERING).plan_for(
             *(shaped, {}, target_of(device)),
             initial=request.given,
             check=request.check,
             options=options,
         )
+        return plan
 
     made = make_with(make, at_hints, shaped, device)
     return Planned(Plan.from_json(str(made.value)), made.options, made.told)

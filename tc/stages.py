@@ -1,6 +1,13 @@
-"""The stages of the compiler, by name, in order: what `tc.explain` and `tc explain` can show."""
+"""The stages of the compiler, by name, in order: what `tc.explain` and `tc explain` can show, and
+the time that each takes."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 TITLES = {
     "ranges": "what was inferred",
@@ -31,3 +38,16 @@ SAC_TITLES = {
 }
 SAC_STAGES = tuple(SAC_TITLES)
 """What `tc.sac.explain` shows before the stages of the compiler."""
+
+
+class Stopwatch:
+    """Runs stages, and notes the `seconds` that they took, by their names."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, stage: str, run: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        result = run()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+        return result

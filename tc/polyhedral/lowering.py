@@ -9,8 +9,7 @@ Each tree is checked against the dependences before it is used.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -53,21 +52,9 @@ from tc.polyhedral.strategies.fusion import kept_apart, worthwhile
 from tc.polyhedral.strategies.scheduler import schedule
 from tc.polyhedral.target import Target
 from tc.semantics.program import ShapedProgram
+from tc.stages import Stopwatch
 
 T = TypeVar("T")
-
-
-class Stopwatch:
-    """Runs stages, and notes the `seconds` that they took, by their names."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    def __call__(self, stage: str, run: Callable[[], T]) -> T:
-        start = time.perf_counter()
-        result = run()
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
-        return result
 
 
 @dataclass(frozen=True)

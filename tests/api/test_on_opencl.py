@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import tc
-from tc import pipeline
 from tc.backends.geometry import LaunchText
 from tc.backends.opencl_device import opencl_device
 from tc.kernel.ir import Kernel
@@ -211,7 +210,7 @@ def test_texts_are_stored() -> None:
         tc.cache.enable(folder)
         try:
             np.testing.assert_array_equal(tc.compile(MM, backend="opencl")(a, b), a @ b)
-            patch.delattr(pipeline, "trace_lowering")
+            patch.delattr(lowering, "trace_lowering")
             np.testing.assert_array_equal(tc.compile(MM, backend="opencl")(a, b), a @ b)
         finally:
             tc.cache.disable()

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import tc
-from tc import cache, pipeline, stored_texts
+from tc import cache, stored_texts
 from tc.backends.numba import objects
+from tc.polyhedral import lowering
 from tc.polyhedral.strategies import scheduler as strategies
 from tc.runtime import object_files
 from tests.api.evaluating import EvaluateBackend
@@ -43,9 +44,9 @@ def forbidden(*_, **__):
     raise AssertionError("this process compiles")
 
 if WARM:
-    from tc import pipeline
+    from tc.polyhedral import lowering
     from tc.backends.numba import objects
-    pipeline.trace_lowering = forbidden
+    lowering.trace_lowering = forbidden
     objects.compile_regions = forbidden
 
 warnings.simplefilter("ignore", tc.TCWarning)
@@ -123,7 +124,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiles(*_: object, **__: object) -> None:
         raise Forbidden
 
-    monkeypatch.setattr(pipeline, "trace_lowering", compiles)
+    monkeypatch.setattr(lowering, "trace_lowering", compiles)
     monkeypatch.setattr(objects, "compile_regions", compiles)
 
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import tc
-from tc import cache, pipeline
+from tc import cache
 from tc.backends.numba import objects
+from tc.polyhedral import lowering
 from tc.semantics.program import Program
 from tests.jax.layers import in_64_bits
 from tests.support.bounds import as_tuple, assert_within
@@ -295,7 +296,7 @@ def nothing_is_made(backend: str) -> Iterator[None]:
         raise AssertionError(f"it is made again for {backend}")
 
     with (
-        mock.patch.object(pipeline, "trace_lowering", makes),
+        mock.patch.object(lowering, "trace_lowering", makes),
         mock.patch.object(objects, "compile_regions", makes),
     ):
         yield

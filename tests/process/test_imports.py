@@ -1,4 +1,4 @@
-"""numba's settings without numba, and which parts a first call loads."""
+"""Which parts a first call loads, and numba's settings without numba."""
 
 from __future__ import annotations
 
@@ -59,6 +59,8 @@ def test_a_file_of_settings(tmp_path: Path) -> None:
 LOADED = """
 import sys, numpy as np
 import tc
+if len(sys.argv) > 3:
+    tc.cache.enable(sys.argv[3])
 function = tc.compile(sys.argv[1])
 function(*[np.ones((5,) * int(rank), np.float32) for rank in sys.argv[2]])
 rooms = ("numba", "scipy", "islpy", "torch", "tc.polyhedral.gpu", "tc.backends.clike", "tc.torch")
@@ -80,3 +82,20 @@ GAMMA = "def f(float(N) x) -> (y) { y(i) = tgamma(x(i)) }"
 )
 def test_a_first_call_loads_what_it_needs(text: str, ranks: str, loaded: list[str]) -> None:
     assert run_python(LOADED, text, ranks).stdout.strip() == str(loaded)
+
+
+MAKERS = """
+makers = "tc.polyhedral.lowering", "tc.kernel.pass_manager"
+print([room for room in makers if room in sys.modules])
+"""
+
+
+def test_a_call_whose_code_is_on_disk_loads_nothing_that_makes_kernels(tmp_path: Path) -> None:
+    environment = {"TC_TUNE": "0"}
+    arguments = LAYER, "221", str(tmp_path / "kernels")
+    cold, warm = (
+        run_python(LOADED + MAKERS, *arguments, environment=environment).stdout.splitlines()
+        for _ in range(2)
+    )
+    assert cold == ["[]", "['tc.polyhedral.lowering', 'tc.kernel.pass_manager']"]
+    assert warm == ["[]", "[]"]
