@@ -131,6 +131,8 @@ def _flat(buffer: ir.Buffer) -> ir.Buffer:
     elements: Any = 1
     for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
         elements = elements + (extent - 1) * stride
+    if any(surely(extent, "==", 0) for extent in buffer.shape):
+        elements = 0
     return replace(buffer, shape=(elements,), strides=(1,))
 
 

@@ -187,6 +187,16 @@ def test_templates_are_kept_of_the_latest_kinds_of_calls(monkeypatch: pytest.Mon
     assert made == [1, 1, 0, 1, 0, 1]
 
 
+def test_tensors_without_elements() -> None:
+    """They have none in kernels for many sizes, either."""
+    text = "def f(int(N,M,K) a) -> (o) { o(j,w) max=! a(w,k,j) where k in M:M }"
+    function = tc.compile(text, dynamic={"K"})
+    for size in (8, 40, 9):
+        check(function, text, [np.zeros((7, 0, size), np.int32)])
+    trace = function.explain(N=7, M=0, K=8).trace
+    assert trace.kernel.arguments[0].shape == (0,)
+
+
 def test_auto_makes_dynamic_what_varies() -> None:
     function = tc.compile(SOFTMAX, dynamic="auto")
     with compilations() as lines:
