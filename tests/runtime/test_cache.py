@@ -424,6 +424,7 @@ def test_rooms_above_have_no_part_in_machine_code(
     made = run_python("""
 import sys
 import tc.pipeline, tc.stored_texts
+import tc.polyhedral.narrative, tc.polyhedral.cpu.cpu_target, tc.polyhedral.gpu.gpu_target
 import tc.backends.cuda, tc.backends.opencl
 import tc.backends.clike.backend, tc.backends.numba.backend, tc.backends.numba.scipy_functions
 print(*{name.split(".")[1] for name in sys.modules if name.startswith("tc.")})
