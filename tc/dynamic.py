@@ -126,7 +126,7 @@ def _is_range(value: Any) -> bool:
 
 def inherited(dynamic: DynamicSizes, program: Program) -> Any:
     """What is asked of a function that follows from one with dynamic sizes."""
-    if dynamic.asked is True or dynamic.auto:
+    if not dynamic.is_named:
         return dynamic.asked
     names = sizes_of(program)
     if isinstance(dynamic.asked, Mapping):
