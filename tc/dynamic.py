@@ -245,16 +245,23 @@ def _text(own: Range) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How a template is made: with `exact`, the hints are the very sizes of a call; `asks_all` is
-    as in `Questions`."""
+    """How a template is made: with hints near the sizes of a call, above them, or with these very
+    sizes (`hints` is "near", "above" or "exact"); `asks_all` is as in `Questions`."""
 
-    exact: bool = False
+    hints: str = "near"
     asks_all: bool = False
 
 
-ATTEMPTS = tuple(Attempt(exact, asks_all) for exact in (False, True) for asks_all in (False, True))
-"""What is tried, one after the other, until there is a template. The very sizes of a call are what
-one size that follows from others must be."""
+ATTEMPTS = (
+    Attempt("near"),
+    Attempt("near", asks_all=True),
+    Attempt("above"),
+    Attempt("exact"),
+    Attempt("exact", asks_all=True),
+)
+"""What is tried, one after the other, until there is a template that admits the sizes of a call:
+what is planned for sizes below may end at these. The very sizes of a call are what one size that
+follows from others must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,17 +286,19 @@ def values_of(program: Program, sizes: CallSizes) -> dict[str, int]:
     }
 
 
-def hint_for(size: int, own: Range, taken: Collection[int] = ()) -> int:
+def hint_for(size: int, own: Range, taken: Collection[int] = (), *, above: bool = False) -> int:
     """A number near a size that stands for the sizes around: no multiple of small numbers, and none
-    of those that are `taken`, with which nothing must be mixed up. For a small size it is larger:
-    what is planned for less is written out, and serves no other size.
+    of those that are `taken`, with which nothing must be mixed up; with `above` no smaller one. For
+    a small size it is larger: what is planned for less is written out, and serves no other size.
 
     >>> hint_for(512, Range(2, 4096)), hint_for(512, Range(16, 4096, 16)), hint_for(3, Range(2, 99))
     (509, 496, 29)
+    >>> hint_for(33, Range(2, 4096)), hint_for(33, Range(2, 4096), above=True)
+    (31, 37)
     """
     least, most = own.begin // own.multiple, own.last // own.multiple
     near = min(max(size // own.multiple, SMALL), most)
-    below = range(near, max(near * 4 // 5, least) - 1, -1)
+    below = range(near, near - 1 if above else max(near * 4 // 5, least) - 1, -1)
     for tried in (*below, *range(near + 1, min(near * 5 // 4, most) + 1)):
         hint: int = tried * own.multiple
         if math.gcd(tried, _SMALL_FACTORS) == 1 and hint in own and hint not in taken:
@@ -316,6 +325,27 @@ def spread(named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         factor *= 4
 
 
+def tracked_calls(
+    program: Program, sizes: CallSizes, dynamic: DynamicSizes
+) -> Iterator[TrackedCall]:
+    """The calls to try, one after the other, until a template that is made with one admits the
+    given sizes. Where a template of some hints does not, no other of these hints would; and one of
+    the very sizes would serve few others."""
+    values = values_of(program, sizes)
+    tried: list[tuple[Mapping[str, int], bool]] = []
+    outside: list[Mapping[str, int]] = []
+    for attempt in ATTEMPTS:
+        call = tracked_call(program, sizes, dynamic, attempt)
+        if call.hints in outside or (call.hints, attempt.asks_all) in tried:
+            continue
+        if outside and attempt.hints == "exact":
+            return
+        tried.append((call.hints, attempt.asks_all))
+        yield call
+        if not call.questions.admits(values):
+            outside.append(call.hints)
+
+
 def tracked_call(
     program: Program,
     sizes: CallSizes,
@@ -333,7 +363,8 @@ def tracked_call(
     }
     hints: dict[str, int] = {}
     for name, own in dynamic.ranges.items():
-        hints[name] = values[name] if attempt.exact else hint_for(values[name], own, taken)
+        size, above = values[name], attempt.hints == "above"
+        hints[name] = size if attempt.hints == "exact" else hint_for(size, own, taken, above=above)
         taken.add(hints[name])
     questions = Questions(dynamic.ranges, attempt.asks_all)
     tracked = {name: questions.size(name, hint) for name, hint in hints.items()}

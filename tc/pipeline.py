@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from tc.backends.base import Backend, GpuBackend, KernelText, TemplateBackend
 from tc.device import Device
 from tc.dynamic import (
-    ATTEMPTS,
     Dynamic,
     DynamicSizes,
     TrackedCall,
     dynamic_sizes,
-    tracked_call,
+    tracked_calls,
     values_of,
 )
 from tc.errors import BackendError, TCError
@@ -310,24 +309,32 @@ def _traced_for_many(
     device: Device | Gpu,
     make_with: MakeWith,
 ) -> Trace | None:
-    """The trace of a kernel for sizes like those of a request; None where there is none."""
+    """The trace of a kernel for sizes like those of a request, of one that does not serve these
+    where there is no other; None where there is none."""
     values = values_of(request.program, request.sizes)
     if not dynamic.admits(values):
         return None
-    for attempt in ATTEMPTS:
+    found = None
+    for call in tracked_calls(request.program, request.sizes, dynamic):
         timed = Stopwatch()
-        call = tracked_call(request.program, request.sizes, dynamic, attempt)
         try:
             made = timed("plan", partial(planned, call, request, device, make_with))
             lower = partial(lower_tracked, call, request, made, device)
             shaped, lowering = timed("lower", lower)
         except TCError:
             continue
-        call.questions.closed = True
-        text = timed("emit", partial(backend.emit, lowering.kernel, made.options))
-        own = (lowering, text, made.options, device, timed.seconds, made.told, call)
-        return Trace(module, request.program, shaped, *own)
-    return None
+        serves = call.questions.admits(values)
+        if serves or found is None:
+            found = call, shaped, lowering, made, timed
+        if serves:
+            break
+    if found is None:
+        return None
+    call, shaped, lowering, made, timed = found
+    call.questions.closed = True
+    text = timed("emit", partial(backend.emit, lowering.kernel, made.options))
+    own = (lowering, text, made.options, device, timed.seconds, made.told, call)
+    return Trace(module, request.program, shaped, *own)
 
 
 def element_strides(shaped: ShapedProgram, sizes: CallSizes) -> dict[str, tuple[int, ...]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tc.backends.base import Backend
 from tc.device import Device
-from tc.dynamic import ATTEMPTS, DynamicSizes, TrackedCall, set_text, tracked_call, values_of
+from tc.dynamic import DynamicSizes, TrackedCall, set_text, tracked_calls, values_of
 from tc.errors import TCError, is_strict
 from tc.gpu import Gpu
 from tc.pipeline import MakeWith, lower_tracked, planned
@@ -158,8 +158,8 @@ class Templates:
         values = values_of(request.program, request.sizes)
         sizes = {name: values[name] for name in dynamic.ranges}
         start = time.perf_counter()
-        for attempt in ATTEMPTS:
-            call = tracked_call(request.program, request.sizes, dynamic, attempt)
+        outside: TrackedCall | None = None
+        for call in tracked_calls(request.program, request.sizes, dynamic):
             try:
                 made = planned(call, request, device, with_plan)
                 for template in near:
@@ -167,9 +167,10 @@ class Templates:
                         template.anchors.append(call.hints)
                         return template
                 kernel = lower_tracked(call, request, made, device)[1].kernel
-                self._tell_pinned(call, request.program, dynamic)
                 if not call.questions.admits(sizes):
-                    return None
+                    outside = outside or call
+                    continue
+                self._tell_pinned(call, request.program, dynamic)
                 text = backend.emit(kernel, made.options)
                 runner = backend.load(text)
                 call.questions.closed = True
@@ -188,7 +189,10 @@ class Templates:
             template = Template(call, str(made.plan), runner, [call.hints])
             family.templates.append(template)
             return template
-        family.refused += 1
+        if outside is None:
+            family.refused += 1
+        else:
+            self._tell_pinned(outside, request.program, dynamic)
         return None
 
     def _tell_pinned(self, call: TrackedCall, program: Program, dynamic: DynamicSizes) -> None:

@@ -68,25 +68,19 @@ def sizes_in(node: Any) -> dict[str, Size]:
 
 
 def at_sizes(kernel: ir.Kernel, sizes: Mapping[str, int]) -> ir.Kernel:
-    """The kernel that one of tracked sizes is at dynamic sizes, by their names; what stands in its
-    buffer SIZES are the numbers of its `sizes`."""
-    return with_numbers(kernel, lambda size: size.polynomial.value(sizes))
+    """The kernel that one of `with_parameters` is at dynamic sizes, by their names: its statements
+    are the same, and what stands in its buffer SIZES are the numbers of its `sizes`."""
+
+    def value(size: Size) -> int:
+        return size.polynomial.value(sizes)
+
+    buffers, numbers = with_numbers((kernel.buffers, kernel.sizes), value)
+    return replace(kernel, buffers=buffers, sizes=numbers)
 
 
-def with_values(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel with what its buffer SIZES holds, or holds at the hints, in the place of its
-    parameters and tracked sizes: for estimates."""
-    known = {_local(place): at_hint(size) for place, size in enumerate(kernel.sizes)}
-
-    def number(stmt: ir.Stmt) -> ir.Stmt:
-        if isinstance(stmt, ir.Let) and stmt.var in known:
-            return ir.Let(stmt.var, integer(known[stmt.var]))
-        return stmt
-
-    if known:
-        regions = tuple(tuple(map(number, region)) for region in kernel.regions)
-        kernel = replace(kernel, regions=regions)
-    return with_numbers(kernel, at_hint)
+def values_of_parameters(kernel: ir.Kernel) -> dict[str, int]:
+    """The locals that the regions load from SIZES, with what it holds, or holds at the hints."""
+    return {_local(place): at_hint(size) for place, size in enumerate(kernel.sizes)}
 
 
 def _local(place: int) -> str:

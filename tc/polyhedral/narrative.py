@@ -13,7 +13,6 @@ from tc.kernel.analysis.estimate import estimate
 from tc.kernel.ir import Kernel
 from tc.kernel.pass_manager import passes_text
 from tc.kernel.printer import to_text as kernel_text
-from tc.kernel.sizes import with_values
 from tc.kernel.walk import has_non_temporal_stores, has_prefetches
 from tc.options import PRESETS, GpuOptions, MappingOptions, Options
 from tc.plan import SERIAL
@@ -349,9 +348,7 @@ def _kernel(explained: ExplainedLowering) -> str:
 def _estimated(explained: ExplainedLowering) -> str:
     """Work, traffic and the roofline: the longer of computing and of moving."""
     work, lowering = program_work(explained.original), explained.lowering
-    flops, loops = (
-        estimate(with_values(kernel)).flops for kernel in (lowering.kernel, lowering.marked)
-    )
+    flops, loops = (estimate(kernel).flops for kernel in (lowering.kernel, lowering.marked))
     code = f"{scaled(flops)}flop"
     are_functions = flops > 1.01 * loops  # blocks of sums add less
     more = {

@@ -16,6 +16,9 @@ import pytest
 
 import tc
 from tc.derivatives.text_functions import function_of, texts_of
+from tc.dynamic import dynamic_sizes, tracked_calls
+from tc.pipeline import check_module, parse_source
+from tc.runtime.sizes import CallSizes
 from tests.support.bounds import as_tuple, assert_within
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
@@ -185,6 +188,38 @@ def test_templates_are_kept_of_the_latest_kinds_of_calls(monkeypatch: pytest.Mon
             check(function, SOFTMAX, [normal(n, d)])
         made.append(len(lines))
     assert made == [1, 1, 0, 1, 0, 1]
+
+
+def test_sizes_behind_those_of_near_hints() -> None:
+    """What is planned for 31 may end at 32; for 33 the next try has a larger hint."""
+    program = check_module(parse_source(tc.Source(MM)), None)
+    sizes = CallSizes({"A": (33, 40), "B": (40, 50)}, {})
+    dynamic = dynamic_sizes(program, {"M"})
+    assert dynamic is not None
+    calls = tracked_calls(program, sizes, dynamic)
+    near = next(calls)
+    assert near.hints == {"M": 31}
+    assert near.tracked.shapes["A"][0] <= 32  # a guard
+    above = next(calls)
+    assert above.hints == {"M": 37}
+    assert above.tracked.shapes["A"][0] != 33
+    assert list(calls) == []  # code for 33 alone is no template
+
+
+def test_a_new_size_costs_no_look_at_the_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of the regions for all sizes is kept with their code."""
+    function = tc.compile(SOFTMAX, dynamic={"N"})
+    check(function, SOFTMAX, [normal(100, 40)])
+
+    def fail(*_: object) -> Any:
+        raise AssertionError("statements are walked")
+
+    for name in ("tc.kernel.ir.statements", "tc.kernel.ir.walk", "tc.kernel.ir.children"):
+        monkeypatch.setattr(name, fail)
+    monkeypatch.setattr("tc.backends.numba.backend.statements", fail)
+    monkeypatch.setattr("tc.kernel.analysis.estimate._items", fail)
+    for n in (57, 300):
+        check(function, SOFTMAX, [normal(n, 40)])
 
 
 def test_tensors_without_elements() -> None:

@@ -34,7 +34,9 @@ assert not failures, failures
 
 
 @pytest.mark.drawn(3)
-@pytest.mark.parametrize("module", ["tc.api", "llvmlite.binding", "tc.pipeline", "tc.polyhedral.lowering"])
+@pytest.mark.parametrize(
+    "module", ["tc.api", "llvmlite.binding", "tc.pipeline", "tc.polyhedral.lowering"]
+)
 def test_a_fork_while_another_thread_imports(module: str) -> None:
     """The first call, as far as it has loaded such a module, and is loading others."""
     run_script(BESIDE.replace("WHEN", f"{module!r} in sys.modules"))

@@ -84,7 +84,7 @@ def lowered(
         shape_program(program, sizes)
     except TCError:
         return None
-    call = tracked_call(program, sizes, dynamic, Attempt(exact=True, asks_all=asks_all))
+    call = tracked_call(program, sizes, dynamic, Attempt("exact", asks_all))
     made = planned(call, request, device, as_asked)
     try:
         _, lowering = lower_tracked(call, request, made, device)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tc.backends.base import KernelText
@@ -22,10 +22,10 @@ from tc.backends.printing import shared_loop
 from tc.device import Device, host
 from tc.errors import BackendError, InternalError
 from tc.extents.sizes import at_hint
-from tc.kernel.analysis.estimate import estimate
-from tc.kernel.ir import Failure, Kernel, expressions, statements
+from tc.kernel.analysis.estimate import Operations
+from tc.kernel.ir import Failure, Kernel, Stmt, expressions, statements
 from tc.kernel.scratch import scratch_layout
-from tc.kernel.sizes import at_sizes, with_values
+from tc.kernel.sizes import at_sizes
 from tc.process.numba_settings import config
 from tc.process.object_pool import ObjectPool
 from tc.runtime.loaded import Direct
@@ -60,7 +60,7 @@ class NumbaBackend:
             raise _too_deep(kernel, error) from error
 
     def load(self, text: KernelText) -> NumbaKernel:
-        return _loaded(text.kernel, text.source, _compile(text))
+        return RegionCode.loaded(text.kernel, _compile(text)).of(text.kernel, text.source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +77,12 @@ class NumbaKernel:
     regions: Regions
     shared: bool
     new_memory: Callable[[], CallMemory]
-    code: LoadedCode
+    code: RegionCode
     memory: ObjectPool[CallMemory] = field(default_factory=ObjectPool)
 
     def at_sizes(self, sizes: Mapping[str, int]) -> NumbaKernel:
         """The same code for the sizes of a call, where the kernel is one for many."""
-        return _loaded(at_sizes(self.kernel, sizes), self.source, self.code)
+        return self.code.of(at_sizes(self.kernel, sizes), self.source)
 
     def run(self, addresses: Sequence[int], *, threads: int | None = None) -> Failure | None:
         memory = self.memory.take(self.new_memory)
@@ -124,18 +124,29 @@ class NumbaKernel:
         )
 
 
-def _loaded(kernel: Kernel, source: str, code: LoadedCode) -> NumbaKernel:
-    """A kernel whose machine code is loaded."""
-    estimated = with_values(kernel) if kernel.sizes else kernel
-    cycles = [shared_cycles(estimated, number, host()) for number in range(len(kernel.regions))]
-    regions = [*zip(code.addresses, cycles, strict=True)]
-    buffers, private = len(kernel.arguments), at_hint(scratch_layout(kernel).size)
-    record = FailureRecord.of(kernel)
-    return NumbaKernel(
-        *(kernel, source, Regions(regions), any(cycles)),
-        lambda: CallMemory(buffers, record, private, thread_count()),
-        code,
-    )
+@dataclass(frozen=True, slots=True)
+class RegionCode:
+    """The machine code of a kernel, with what is known of its regions for all sizes."""
+
+    machine: LoadedCode
+    record: FailureRecord
+    work: tuple[RegionWork, ...]
+
+    @classmethod
+    def loaded(cls, kernel: Kernel, machine: LoadedCode) -> RegionCode:
+        work = tuple(map(RegionWork.of, kernel.regions))
+        return cls(machine, FailureRecord.of(kernel), work)
+
+    def of(self, kernel: Kernel, source: str) -> NumbaKernel:
+        """The kernel that this is the code of."""
+        cycles = [work.shared_cycles(kernel, host()) for work in self.work]
+        regions = Regions([*zip(self.machine.addresses, cycles, strict=True)])
+        buffers, private = len(kernel.arguments), at_hint(scratch_layout(kernel).size)
+        return NumbaKernel(
+            *(kernel, source, regions, any(cycles)),
+            lambda: CallMemory(buffers, self.record, private, thread_count()),
+            self,
+        )
 
 
 def _compile(text: KernelText) -> LoadedCode:
@@ -169,17 +180,29 @@ def _too_deep(kernel: Kernel, error: Exception) -> BackendError:
     )
 
 
-def shared_cycles(kernel: Kernel, number: int, device: Device) -> int:
-    """About the cycles that one thread takes for a region, by its operations, or by the bytes that
-    it touches and the cache that holds them; 0 where the region cannot be shared among threads, or
-    they would save very little. The kernel has numbers in the place of tracked sizes."""
-    region = kernel.regions[number]
-    if shared_loop(region) is None:
-        return 0
-    cost = estimate(replace(kernel, regions=(region,)))
-    exprs = (expr for stmt in statements(region) for expr in expressions(stmt))
-    widest = max((expr.dtype.lanes for expr in exprs), default=1)
-    units = device.lanes(32) // device.passes(device.vector_bits) if widest > 1 else 1
-    computing = cost.flops / (units * device.fma_per_cycle)
-    cycles = int(max(computing, cost.bytes / device.read_rate(cost.bytes)))
-    return cycles if cycles - cycles // max(2, device.threads) >= MIN_SAVED_CYCLES else 0
+@dataclass(frozen=True, slots=True)
+class RegionWork:
+    """What a region does, where it can be shared among threads; `lanes` are those of its widest
+    vectors. `operations` are None where it cannot."""
+
+    operations: Operations | None
+    lanes: int
+
+    @classmethod
+    def of(cls, region: tuple[Stmt, ...]) -> RegionWork:
+        if shared_loop(region) is None:
+            return cls(None, 1)
+        exprs = (expr for stmt in statements(region) for expr in expressions(stmt))
+        return cls(Operations.of(region), max((expr.dtype.lanes for expr in exprs), default=1))
+
+    def shared_cycles(self, kernel: Kernel, device: Device) -> int:
+        """About the cycles that one thread takes for the region of a kernel, by its operations, or
+        by the bytes that it touches and the cache that holds them; 0 where the region cannot be
+        shared among threads, or they would save very little."""
+        if self.operations is None:
+            return 0
+        cost = self.operations.estimate(kernel)
+        units = device.lanes(32) // device.passes(device.vector_bits) if self.lanes > 1 else 1
+        computing = cost.flops / (units * device.fma_per_cycle)
+        cycles = int(max(computing, cost.bytes / device.read_rate(cost.bytes)))
+        return cycles if cycles - cycles // max(2, device.threads) >= MIN_SAVED_CYCLES else 0

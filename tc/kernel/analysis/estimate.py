@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tc.builtins.operators import ARITHMETIC
 from tc.dtypes import INT64
 from tc.extents.sizes import as_integer, at_hint
 from tc.kernel import ir
-from tc.kernel.walk import launched
+from tc.kernel.sizes import values_of_parameters
+from tc.kernel.walk import launched, names_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Estimate:
 
 
 def estimate(kernel: ir.Kernel) -> Estimate:
-    """The counts of a whole kernel.
+    """The counts of a whole kernel, of one for many sizes at its hints.
 
     >>> from tc.dtypes import FLOAT32
     >>> i = ir.Var("i", INT64)
@@ -55,82 +56,153 @@ def estimate(kernel: ir.Kernel) -> Estimate:
     ... ))
     Estimate(flops=4, loaded=16, stored=16)
     """
-    counts = _Counts()
-    for region in kernel.regions:
-        _count_block(region, 1, {}, counts)
-    loaded = sum(_bytes(kernel.buffer(name), times) for name, times in counts.loads.items())
-    stored = sum(_bytes(kernel.buffer(name), times) for name, times in counts.stores.items())
-    return Estimate(counts.flops, loaded, stored)
+    return Operations.of(*kernel.regions).estimate(kernel)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Counts:
-    """`loads` leaves out buffers that the kernel had stored to before."""
+    """`loads` leaves out buffers that were stored to before."""
 
     flops: int = 0
     loads: Counter[str] = field(default_factory=Counter)
     stores: Counter[str] = field(default_factory=Counter)
+
+    def add(self, times: int, more: _Counts) -> None:
+        """Adds what runs so many times, behind all that was counted."""
+        self.flops += times * more.flops
+        for name, number in more.loads.items():
+            if not self.stores[name]:
+                self.loads[name] += times * number
+        for name, number in more.stores.items():
+            self.stores[name] += times * number
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeated:
+    """A loop or a launch, and what one iteration or thread does."""
+
+    loop: ir.For | ir.Grid
+    inner: Operations
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """What statements do, counted once for all sizes that their kernel may load: `items` are, in
+    their order, what runs as often as the statements, locals that bounds of loops depend on, and
+    loops."""
+
+    items: tuple[_Counts | ir.Let | _Repeated, ...]
+
+    @classmethod
+    def of(cls, *blocks: tuple[ir.Stmt, ...]) -> Operations:
+        """Those of blocks that run one after the other."""
+        stmts = sum(blocks, ())
+        return cls(tuple(_items(stmts, _bounding(stmts))))
+
+    def estimate(self, kernel: ir.Kernel) -> Estimate:
+        """The counts with the sizes and the buffers of a kernel that has these statements."""
+        counts = _Counts()
+        _add(self, 1, values_of_parameters(kernel), counts)
+        loaded = sum(_bytes(kernel.buffer(name), times) for name, times in counts.loads.items())
+        stored = sum(_bytes(kernel.buffer(name), times) for name, times in counts.stores.items())
+        return Estimate(counts.flops, loaded, stored)
 
 
 def _bytes(buffer: ir.Buffer, times: int) -> int:
     """At most its elements that differ: along a stride of 0 there is one."""
     if buffer.role in ir.PRIVATE:
         return 0
-    return min(buffer.bytes, times * buffer.dtype.bytes)
+    return min(at_hint(buffer.bytes), times * buffer.dtype.bytes)
 
 
-def _count_block(
-    stmts: tuple[ir.Stmt, ...], times: int, values: Mapping[str, int], counts: _Counts
-) -> None:
-    for stmt in stmts:
-        inner, repeated = values, times
-        match stmt:
-            case ir.For(var=var, begin=begin, end=end):
-                first, after = bound_value(begin, values), bound_value(end, values)
-                inner = {**values, var: first + max(0, after - first - 1) // 2}
-                repeated = times * max(0, after - first)
-            case ir.Grid(blocks=blocks, threads=threads):
-                inner = {**values, **{i.var: (i.count - 1) // 2 for i in (*blocks, *threads)}}
-                repeated = times * launched(blocks) * launched(threads)
+def _add(operations: Operations, times: int, values: Mapping[str, int], counts: _Counts) -> None:
+    for item in operations.items:
+        match item:
+            case _Counts():
+                counts.add(times, item)
             case ir.Let(var=var, value=value):
-                _count(value, times, counts)
-                if value.dtype == INT64:
-                    values = {**values, var: bound_value(value, values)}
+                values = {**values, var: bound_value(value, values)}
+            case _Repeated(loop=ir.For(var=var, begin=begin, end=end)):
+                first, after = bound_value(begin, values), bound_value(end, values)
+                middle = {**values, var: first + max(0, after - first - 1) // 2}
+                _add(item.inner, times * max(0, after - first), middle, counts)
+            case _Repeated(loop=ir.Grid(blocks=blocks, threads=threads)):
+                middle = {**values, **{i.var: (i.count - 1) // 2 for i in (*blocks, *threads)}}
+                _add(item.inner, times * launched(blocks) * launched(threads), middle, counts)
+
+
+def _bounding(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
+    """The locals that bounds of loops depend on."""
+    every = list(ir.statements(stmts))
+    found: set[str] = set()
+    for stmt in every:
+        if isinstance(stmt, ir.For):
+            found |= names_in(stmt.begin) | names_in(stmt.end)
+    for stmt in reversed(every):
+        if isinstance(stmt, ir.Let) and stmt.var in found:
+            found |= names_in(stmt.value)
+    return frozenset(found)
+
+
+def _items(
+    stmts: tuple[ir.Stmt, ...], bounding: frozenset[str]
+) -> Iterator[_Counts | ir.Let | _Repeated]:
+    """Of locals that are loaded no value is known here."""
+    counts = _Counts()
+    for stmt in _without_branches(stmts):
+        match stmt:
+            case ir.For(body=body) | ir.Grid(body=body):
+                yield counts
+                counts = _Counts()
+                yield _Repeated(stmt, Operations(tuple(_items(body, bounding))))
+                continue
+            case ir.Let(var=var, value=value):
+                _count(value, counts)
+                if var in bounding and not isinstance(value, ir.Load):
+                    yield stmt
             case ir.If(condition=value) | ir.Set(value=value):
-                _count(value, times, counts)
+                _count(value, counts)
             case ir.Store(buffer=buffer, indices=indices, value=value, mask=mask):
-                _count(value, times, counts)
+                _count(value, counts)
                 for expr in indices if mask is None else (*indices, mask):
-                    _count(expr, times, counts, is_subscript=True)
-                counts.stores[buffer] += times * value.dtype.lanes
+                    _count(expr, counts, is_subscript=True)
+                counts.stores[buffer] += value.dtype.lanes
             case ir.CopyAsync(source=source, count=count):
                 for expr in ir.own_expressions(stmt):
-                    _count(expr, times, counts, is_subscript=True)
-                counts.loads[source] += times * count
+                    _count(expr, counts, is_subscript=True)
+                counts.add(1, _Counts(loads=Counter({source: count})))
             case ir.WarpMultiply(sums=sums, product=product):
-                counts.flops += 2 * times * len(sums) * product.steps
-        _count_block(ir.inner_statements(stmt), repeated, inner, counts)
+                counts.flops += 2 * len(sums) * product.steps
+    yield counts
 
 
-def _count(expr: ir.Expr, times: int, counts: _Counts, *, is_subscript: bool = False) -> None:
+def _without_branches(stmts: tuple[ir.Stmt, ...]) -> Iterator[ir.Stmt]:
+    """The statements, and behind each branch those of both of its sides."""
+    for stmt in stmts:
+        yield stmt
+        if isinstance(stmt, ir.If):
+            yield from _without_branches(ir.inner_statements(stmt))
+
+
+def _count(expr: ir.Expr, counts: _Counts, *, is_subscript: bool = False) -> None:
     """Of what subscripts and comparisons of int64 are made of, only loads count."""
     lanes = expr.dtype.lanes
     match expr:
         case ir.Load(buffer=buffer):
             is_subscript = True
             if not counts.stores[buffer]:
-                counts.loads[buffer] += times * lanes
+                counts.loads[buffer] += lanes
         case ir.Ramp():
             is_subscript = True
         case ir.Compare(left=left) if left.dtype.scalar == INT64:
             is_subscript = True
         case ir.Unary() | ir.Binary() | ir.Call() if not is_subscript:
             is_fma = isinstance(expr, ir.Call) and expr.function == "fma"
-            counts.flops += times * lanes * (2 if is_fma else 1)
+            counts.flops += lanes * (2 if is_fma else 1)
         case ir.Reduce(operand=operand) if not is_subscript:
-            counts.flops += times * (operand.dtype.lanes - 1)
+            counts.flops += operand.dtype.lanes - 1
     for child in ir.children(expr):
-        _count(child, times, counts, is_subscript=is_subscript)
+        _count(child, counts, is_subscript=is_subscript)
 
 
 def bound_value(expr: ir.Expr, values: Mapping[str, int]) -> int:

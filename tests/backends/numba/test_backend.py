@@ -271,7 +271,7 @@ def test_parts_cover_a_loop_once() -> None:
 def test_kernels_can_be_collected() -> None:
     compiled = load(BACKEND, matmul(2, 3, 4))
     kernel = weakref.ref(compiled)
-    owner = weakref.ref(compiled.code.owner)  # type: ignore[attr-defined]  # of numba
+    owner = weakref.ref(compiled.code.machine.owner)  # type: ignore[attr-defined]  # of numba
     del compiled
     gc.collect()
     assert kernel() is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tc.backends.numba.backend import MIN_SAVED_CYCLES, shared_cycles
+from tc.backends.numba.backend import MIN_SAVED_CYCLES, RegionWork
 from tc.device import Device
 from tc.dtypes import FLOAT32, INT64
 from tc.kernel import ir
@@ -42,6 +42,10 @@ def doubled(n: int, lanes: int, products: int = 1, *, parallel: bool = True) -> 
     return ir.Kernel("doubled", buffers, ((loop,),))
 
 
+def shared_cycles(kernel: ir.Kernel, device: Device) -> int:
+    return RegionWork.of(kernel.regions[0]).shared_cycles(kernel, device)
+
+
 @pytest.mark.parametrize(
     ("n", "lanes", "products", "cycles"),
     [
@@ -53,23 +57,23 @@ def doubled(n: int, lanes: int, products: int = 1, *, parallel: bool = True) -> 
     ],
 )
 def test_cycles_of_one_thread(n: int, lanes: int, products: int, cycles: int) -> None:
-    assert shared_cycles(doubled(n, lanes, products), 0, DEVICE) == cycles
+    assert shared_cycles(doubled(n, lanes, products), DEVICE) == cycles
 
 
 def test_one_thread_reads_one_of_the_third_caches() -> None:
     several = replace(DEVICE, l3_caches=4)
-    assert shared_cycles(doubled(1 << 21, 16), 0, several) == (1 << 24) // 4
+    assert shared_cycles(doubled(1 << 21, 16), several) == (1 << 24) // 4
 
 
 def test_narrow_units_take_vectors_in_passes() -> None:
     narrow = Device(
         vector_bits=512, unit_bits=256, l2=1 << 20, l2_bytes_per_cycle=32.0, fma_per_cycle=2
     )
-    assert shared_cycles(doubled(1 << 16, 16, 64), 0, narrow) == (1 << 22) // 16
+    assert shared_cycles(doubled(1 << 16, 16, 64), narrow) == (1 << 22) // 16
 
 
 def test_what_saves_little_or_has_no_parts_is_not_shared() -> None:
     least = 2 * MIN_SAVED_CYCLES * 32 // 8  # elements; 8 bytes each, 32 in a cycle
-    assert shared_cycles(doubled(least, 16), 0, DEVICE) == 2 * MIN_SAVED_CYCLES
-    assert shared_cycles(doubled(least - 16, 16), 0, DEVICE) == 0
-    assert shared_cycles(doubled(1 << 18, 16, parallel=False), 0, DEVICE) == 0
+    assert shared_cycles(doubled(least, 16), DEVICE) == 2 * MIN_SAVED_CYCLES
+    assert shared_cycles(doubled(least - 16, 16), DEVICE) == 0
+    assert shared_cycles(doubled(1 << 18, 16, parallel=False), DEVICE) == 0
