@@ -368,10 +368,15 @@ def tracked_call(
         taken.add(hints[name])
     questions = Questions(dynamic.ranges, attempt.asks_all)
     tracked = {name: questions.size(name, hint) for name, hint in hints.items()}
-    plain = replace(sizes, shapes=_shapes(program, sizes, hints), strides={})
+    plain = sizes_at(program, sizes, hints)
     return TrackedCall(
         hints, plain, replace(plain, shapes=_shapes(program, sizes, tracked)), questions
     )
+
+
+def sizes_at(program: Program, sizes: CallSizes, values: Mapping[str, int]) -> CallSizes:
+    """A call like another one where some sizes have other values, of arrays that are row-major."""
+    return replace(sizes, shapes=_shapes(program, sizes, values), strides={})
 
 
 def _shapes(

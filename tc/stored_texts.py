@@ -18,7 +18,7 @@ from tc.options import Options
 from tc.process.uninterrupted import load
 from tc.runtime import cache as disk
 from tc.runtime.fallback import Request, version_of
-from tc.semantics.program import ShapedProgram
+from tc.semantics.program import Program, ShapedProgram
 
 
 def stored_text(
@@ -33,12 +33,11 @@ def stored_text(
 
     Texts of backends from elsewhere are not kept, as nothing tells when those backends change.
     """
-    if not type(backend).__module__.startswith("tc."):
+    if not is_kept(backend):
         return make()
-    how = (backend.name, request.options.to_json(), str(request.check), repr(sorted(request.given)))
-    where = (repr(sorted(strides.items())), repr(device), version_of("islpy"))
+    how = how_made(request, backend, device)
     try:
-        key = disk.digest("text", *how, *where, *canonical(shaped))
+        key = disk.digest("text", *how, repr(sorted(strides.items())), *canonical(shaped))
     except RecursionError:  # nested too deeply to be written down
         return make()
     stored = disk.get(key)
@@ -50,6 +49,18 @@ def stored_text(
     if disk.chances() == chances:
         disk.put(key, bytes_of(text))
     return text
+
+
+def is_kept(backend: Backend) -> bool:
+    """Whether texts of a backend are kept."""
+    return type(backend).__module__.startswith("tc.")
+
+
+def how_made(request: Request, backend: Backend, device: Device | Gpu) -> tuple[str, ...]:
+    """What else than the program and the sizes decides what is made for a request."""
+    options, given = request.options.to_json(), repr(sorted(request.given))
+    where = repr(device), version_of("islpy")
+    return (backend.name, options, str(request.check), given, *where)
 
 
 _KIND = "text"
@@ -74,7 +85,7 @@ def text_of(stored: bytes) -> KernelText | None:
         return None
     header, body = found
     try:
-        source, rows = json.loads(_decompressed(body))
+        source, rows = json.loads(unzipped(body))
         kernel = kernel_of(rows)
         backend, known = _word(header["backend"]), (kernel, header["backend"], _word(source))
         if header["class"] == KernelText.__name__:
@@ -99,8 +110,9 @@ _CUDA_TEXT = "CudaText"
 """The name of a class, as the module of the class is loaded for that backend alone."""
 
 
-def _decompressed(body: bytes) -> bytes:
-    """At most as much as a whole directory of kernels holds, whatever the body says."""
+def unzipped(body: bytes) -> bytes:
+    """What was compressed, at most as much as a whole directory of kernels holds, whatever the body
+    says."""
     reader = zlib.decompressobj()
     content = reader.decompress(body, disk.LIMIT_BYTES)
     if not reader.eof or reader.unused_data:
@@ -153,3 +165,12 @@ def canonical(shaped: ShapedProgram) -> Iterator[str]:
     for shaped_statement in shaped.statements:
         ranges = [(name, r.begin, r.end) for name, r in shaped_statement.ranges.items()]
         yield repr((shaped_statement.statement, ranges, sorted(shaped_statement.checked)))
+
+
+def parts_of_program(program: Program) -> Iterator[str]:
+    """The parts of a program that decide what it is for any sizes, without the layout of its
+    text."""
+    yield repr((program.name, program.inputs, program.outputs, program.temporaries))
+    yield repr((tuple(program.needs_initial), sorted(program.static_scalars)))
+    yield repr((*program.tensors.values(), *program.sizes.values(), *program.equalities))
+    yield repr(program.statements)

@@ -11,19 +11,29 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tc.backends.base import Backend
 from tc.device import Device
-from tc.dynamic import DynamicSizes, TrackedCall, set_text, tracked_calls, values_of
+from tc.dynamic import (
+    DynamicSizes,
+    TrackedCall,
+    set_text,
+    sizes_at,
+    tracked_calls,
+    values_of,
+)
 from tc.errors import TCError, is_strict
+from tc.extents.sizes import Questions
 from tc.gpu import Gpu
-from tc.pipeline import MakeWith, lower_tracked, planned
+from tc.pipeline import MakeWith, lower_tracked, planned, shape_program
 from tc.process.call_sites import warn
+from tc.runtime import cache as disk
 from tc.runtime.fallback import Request, is_fault
 from tc.runtime.loaded import CompiledKernel
 from tc.semantics.program import Program, ProgramWarning
+from tc.stored_templates import TemplateText, key_of, store, stored_templates
 
 MOST_TEMPLATES = 3, 6
 """Templates of one function, for calls that differ in nothing but in dynamic sizes: where one size
@@ -42,41 +52,29 @@ template is taken without a second look."""
 _LOG = logging.getLogger("tc")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Template:
-    """Code for the sizes that `call.questions` admit. `anchors` are the hints, and other sizes for
-    which the chooser has found the same plan."""
+    """The code of a kernel for many sizes, which is loaded when it is first used."""
 
-    call: TrackedCall
-    plan: str
-    runner: Any
-    anchors: list[Mapping[str, int]]
+    of: TemplateText
+    runner: Any = None
 
-    def admits(self, sizes: Mapping[str, int]) -> bool:
-        return self.call.questions.admits(sizes)
-
-    def distance(self, sizes: Mapping[str, int]) -> float:
-        """How far sizes are from the nearest ones that the plan was chosen for: the largest ratio
-        of two sizes of one name."""
-        return min(_distance(anchor, sizes) for anchor in self.anchors)
-
-    def at(self, sizes: Mapping[str, int]) -> CompiledKernel:
+    def at(self, sizes: Mapping[str, int], backend: Backend) -> CompiledKernel:
         """The code as that of the kernel for these sizes."""
+        if self.runner is None:
+            self.runner = backend.load(self.of.text)
         runner: CompiledKernel = self.runner.at_sizes(sizes)
         return runner
 
 
-def _distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
-    ratios = (max(one[n], 1) / max(other[n], 1) for n in one)
-    return max((max(ratio, 1 / ratio) for ratio in ratios), default=1.0)
-
-
 @dataclass(eq=False)
 class _Family:
-    """The templates of calls that differ in dynamic sizes alone. `looks` counts how often the
-    chooser was asked, `refused` are sizes that no template could be made for."""
+    """The templates of calls that differ in dynamic sizes alone, and the key under which they are
+    kept on disk. `looks` counts how often the chooser was asked, `refused` are sizes that no
+    template could be made for."""
 
-    templates: list[Template] = field(default_factory=list)
+    key: str | None
+    templates: list[Template]
     looks: int = 0
     refused: int = 0
 
@@ -108,19 +106,22 @@ class Templates:
         sizes = {name: values[name] for name in dynamic.ranges}
         if not sizes or not dynamic.admits(sizes):
             return None
-        family = self._family(request, values, dynamic)
+        family = self._family(request, values, dynamic, backend, device, with_plan)
         near = sorted(
-            (template for template in family.templates if template.admits(sizes)),
-            key=lambda template: template.distance(sizes),
+            (template for template in family.templates if template.of.admits(sizes)),
+            key=lambda template: template.of.distance(sizes),
         )
         best = near[0] if near else None
         most = MOST_TEMPLATES[len(sizes) > 1]
         may_look = len(family.templates) < most and family.looks < 2 * most and family.refused < 2
-        is_near = best is not None and (self.is_prepared or best.distance(sizes) <= NEAR)
+        is_near = best is not None and (self.is_prepared or best.of.distance(sizes) <= NEAR)
         if may_look and not is_near:
             made = self._made(family, dynamic, request, backend, device, with_plan, near)
             best = made or best
-        return None if best is None else best.at(sizes)
+        if best is None:
+            return None
+        self._tell_pinned(best.of.questions, request.program, dynamic)
+        return best.at(sizes, backend)
 
     def _varying(self, values: Mapping[str, int]) -> DynamicSizes:
         """The sizes that have had more than `EXACT_FIRST` values."""
@@ -131,12 +132,24 @@ class Templates:
         return self.dynamic.only([n for n, seen in self.seen.items() if len(seen) > EXACT_FIRST])
 
     def _family(
-        self, request: Request, values: Mapping[str, int], dynamic: DynamicSizes
+        self,
+        request: Request,
+        values: Mapping[str, int],
+        dynamic: DynamicSizes,
+        backend: Backend,
+        device: Device | Gpu,
+        with_plan: MakeWith,
     ) -> _Family:
-        fixed = tuple((n, v) for n, v in values.items() if n not in dynamic.ranges)
+        fixed = {n: v for n, v in values.items() if n not in dynamic.ranges}
         scalars = tuple(request.sizes.scalars.items())
-        key = (request.given, fixed, scalars, request.options)
-        family = self.families.setdefault(key, _Family())
+        key = (request.given, tuple(fixed.items()), scalars, request.options)
+        family = self.families.get(key)
+        if family is None:
+            on_disk = key_of(request, fixed, dynamic, backend, device)
+            texts = [] if on_disk is None else stored_templates(on_disk, dynamic)
+            if any(_has_own_plan(request, each.hints, device, with_plan) for each in texts):
+                on_disk, texts = None, []
+            self.families[key] = family = _Family(on_disk, [*map(Template, texts)])
         self.families.move_to_end(key)
         while len(self.families) > MAX_FAMILIES:
             self.families.popitem(last=False)
@@ -157,20 +170,20 @@ class Templates:
         family.looks += 1
         values = values_of(request.program, request.sizes)
         sizes = {name: values[name] for name in dynamic.ranges}
-        start = time.perf_counter()
+        start, chances = time.perf_counter(), disk.chances()
         outside: TrackedCall | None = None
         for call in tracked_calls(request.program, request.sizes, dynamic):
             try:
                 made = planned(call, request, device, with_plan)
                 for template in near:
-                    if template.plan == str(made.plan):
-                        template.anchors.append(call.hints)
+                    if template.of.plan == str(made.plan):
+                        template.of.anchors.append(call.hints)
+                        self._keep(family, dynamic)
                         return template
                 kernel = lower_tracked(call, request, made, device)[1].kernel
                 if not call.questions.admits(sizes):
                     outside = outside or call
                     continue
-                self._tell_pinned(call, request.program, dynamic)
                 text = backend.emit(kernel, made.options)
                 runner = backend.load(text)
                 call.questions.closed = True
@@ -186,18 +199,27 @@ class Templates:
                 1000 * (time.perf_counter() - start),
                 backend.name,
             )
-            template = Template(call, str(made.plan), runner, [call.hints])
-            family.templates.append(template)
-            return template
+            own = TemplateText(call.hints, call.questions, str(made.plan), text, [call.hints])
+            family.templates.append(Template(own, runner))
+            if made.told or disk.chances() != chances:  # of a tuned plan, or of chance
+                family.key = None
+            self._keep(family, dynamic)
+            return family.templates[-1]
         if outside is None:
             family.refused += 1
         else:
-            self._tell_pinned(outside, request.program, dynamic)
+            self._tell_pinned(outside.questions, request.program, dynamic)
         return None
 
-    def _tell_pinned(self, call: TrackedCall, program: Program, dynamic: DynamicSizes) -> None:
+    def _keep(self, family: _Family, dynamic: DynamicSizes) -> None:
+        """Keeps the templates of a family on disk."""
+        if family.key is not None:
+            most = MOST_TEMPLATES[len(dynamic.ranges) > 1]
+            store(family.key, [template.of for template in family.templates], dynamic, most)
+
+    def _tell_pinned(self, questions: Questions, program: Program, dynamic: DynamicSizes) -> None:
         """A TCWarning, once for each size that the caller names and that is pinned."""
-        guards = call.questions.guards
+        guards = questions.guards
         for name in dynamic.ranges:
             guard = guards.get(name)
             if guard is None or not guard.is_pin or name in self.told or not dynamic.is_named:
@@ -214,3 +236,12 @@ class Templates:
                     repair=f"dynamic={set_text(others)}" if others else "dynamic=None",
                 ).text
             )
+
+
+def _has_own_plan(
+    request: Request, hints: Mapping[str, int], device: Device | Gpu, with_plan: MakeWith
+) -> bool:
+    """Whether a plan that was tuned is known for calls of these sizes."""
+    at_hints = replace(request, sizes=sizes_at(request.program, request.sizes, hints))
+    shaped = shape_program(request.program, at_hints.sizes, at_hints)
+    return bool(with_plan(lambda options: options, at_hints, shaped, device).told)

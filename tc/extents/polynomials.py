@@ -115,7 +115,7 @@ class Polynomial(Form[Product, int]):
         for product, atom, coefficient in self._floors():
             by = atom.divisor.constant
             if atom.divisor.is_constant and by > 0 and coefficient % by == 0:
-                rest = _atom("%", atom.dividend, atom.divisor)
+                rest = division("%", atom.dividend, atom.divisor)
                 same: Polynomial = self.without(product)
                 same = same + (atom.dividend - rest).times(coefficient // by)
                 if len(same.terms) <= len(self.terms):
@@ -222,7 +222,7 @@ def quotient(dividend: Polynomial, divisor: Polynomial) -> Polynomial:
             )
         return whole if rest.is_constant else whole + _floor(rest, by // shared)
     exact = _exact(dividend, divisor)
-    return _atom("/", dividend, divisor) if exact is None else constant(exact)
+    return division("/", dividend, divisor) if exact is None else constant(exact)
 
 
 def remainder(dividend: Polynomial, divisor: Polynomial) -> Polynomial:
@@ -240,7 +240,7 @@ def _floor(dividend: Polynomial, by: int) -> Polynomial:
     ones may have: -(-N / 4) is (N + 3) / 4."""
     leading = max(dividend.terms, key=lambda product: tuple(map(_text, product)))
     if dividend.terms[leading] > 0:
-        return _atom("/", dividend, constant(by))
+        return division("/", dividend, constant(by))
     return quotient(dividend.times(-1).shifted(by - 1), constant(by)).times(-1)
 
 
@@ -256,7 +256,8 @@ def _exact(dividend: Polynomial, divisor: Polynomial) -> int | None:
     return None
 
 
-def _atom(op: str, dividend: Polynomial, divisor: Polynomial) -> Polynomial:
+def division(op: str, dividend: Polynomial, divisor: Polynomial) -> Polynomial:
+    """The quotient or the remainder as an atom, of which nothing is taken out."""
     text = f"{_bracketed(dividend)} {op} {_bracketed(divisor)}"
     atom = Quotient(op, dividend, divisor, _interval(op, dividend, divisor), f"({text})")
     return Polynomial(0, {(atom,): 1})

@@ -61,6 +61,11 @@ class Questions:
         made: int = _made(hint, polynomial, self)
         return made
 
+    def number(self, polynomial: Polynomial, hints: Mapping[str, int]) -> int:
+        """The tracked number that a polynomial is at hints."""
+        made: int = _made(polynomial.value(hints), polynomial, self)
+        return made
+
     def note(self, polynomial: Polynomial, op: str, holds: bool) -> None:
         if not self.closed:
             self.guards.add(polynomial, op if holds else NEGATED[op], _places())

@@ -46,7 +46,8 @@ class FormError(ValueError):
 
 
 def rows_of(kernel: Kernel) -> list[tuple[Any, ...]]:
-    """The rows of a kernel, whose own is the last.
+    """The rows of a kernel, whose own is the last; one for many sizes has numbers in the place of
+    what is tracked (`tc.kernel.sizes.at_sizes`).
 
     >>> from tc.dtypes import FLOAT32
     >>> one = ir.Const(1.0, FLOAT32)
@@ -193,14 +194,6 @@ def _read_constant(value: object, _: object) -> int | float | bool:
     return bool(int(digits)) if kind == "b" else int(digits)
 
 
-def _no_sizes(values: Any, _: object) -> tuple[()]:
-    """Kernels for many sizes are not kept as data."""
-    if values:
-        raise FormError("a kernel for many sizes is not kept")
-    return ()
-
-
-_NO_SIZES = _Field(_no_sizes, lambda values, made: _no_sizes(_list(values), made))
 _STR, _INT = _plain(str), _plain(int)
 _EXPR, _STMT = _node("Expr"), _node("Stmt")
 _NAMES = _tuple_of(_STR)
@@ -225,7 +218,7 @@ _FIELDS: Mapping[str, _Field] = {
     "tuple[LaunchIndex, ...]": _tuple_of(_node("LaunchIndex")),
     "tuple[Buffer, ...]": _tuple_of(_node("Buffer")),
     "tuple[Site, ...]": _tuple_of(_node("Site")),
-    "tuple[Size, ...]": _NO_SIZES,
+    "tuple[Size, ...]": _tuple_of(_INT),
 }
 """How fields are written and read, by their types as the classes spell them."""
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import warnings
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +21,13 @@ from unittest import mock
 import numpy as np
 
 import tc
+from tc import stored_templates
 from tc.backends.base import KernelText
 from tc.backends.numba import objects
 from tc.cli import main
 from tc.device import host
+from tc.dynamic import DynamicSizes
+from tc.kernel.sizes import at_sizes
 from tc.runtime import cache
 from tc.runtime.cache import KernelStore
 from tc.runtime.object_files import ObjectFile
@@ -152,10 +156,24 @@ class KernelForms(Kind):
         finally:
             cache.disable()
         self.objects = [data for data in kept.values() if objects.object_of(data) is not None]
+        self.dynamic, self.templates = self._templates()
+
+    def _templates(self) -> tuple[DynamicSizes, bytes]:
+        function = tc.compile(MM, dynamic={"M", "N"})
+        for m in (3, 40):
+            function(np.ones((m, 4), np.float32), np.ones((4, 2 * m), np.float32))
+        made = function._specialiser.templates
+        assert made is not None
+        (family,) = made.families.values()
+        return made.dynamic, stored_templates.bytes_of([each.of for each in family.templates])
 
     def look(self, rng: random.Random) -> str:
         read: object
-        if rng.randrange(2):
+        which = rng.randrange(3)
+        if which == 2:
+            found = templates_of_damaged(rng, self.templates, self.dynamic)
+            return "read" if found else "refused"
+        if which:
             read = objects.object_of(damaged(rng, rng.choice(self.objects)))
             kind: type = ObjectFile
         else:
@@ -163,6 +181,25 @@ class KernelForms(Kind):
         if read is not None and not isinstance(read, kind):
             raise Finding(f"a {type(read).__name__} was read")
         return "refused" if read is None else "read"
+
+
+def templates_of_damaged(rng: random.Random, whole: bytes, dynamic: DynamicSizes) -> int:
+    """How many templates are read where their bytes, or what these are once they are unzipped, were
+    damaged: such as have their form, and admit their hints."""
+    unpacked = cache.unpacked("templates", whole)
+    assert unpacked is not None
+    header, body = unpacked
+    if rng.randrange(4):
+        content = zlib.compress(damaged(rng, zlib.decompress(body)), 1)
+        stored = cache.packed("templates", {"backend": header["backend"]}, content)
+    else:
+        stored = damaged(rng, whole)
+    found = stored_templates.templates_of(stored, dynamic)
+    for template in found:
+        if not template.admits(template.hints) or not template.distance(template.hints) >= 1:
+            raise Finding("a template was read that does not admit its hints")
+        at_sizes(template.text.kernel, template.hints)
+    return len(found)
 
 
 class Databases(Kind):

@@ -393,7 +393,24 @@ class NestBuffers:
 
     @cached_property
     def rows_packed(self) -> list[Move]:
-        """The moves of reads that are packed in the order of a tile's rows, as of `A(k,i)` or
+        """The moves of reads that are packed in the order of a tile's rows."""
+        return [move for move in self._row_packs if self.draft.wants(move, self.nest.names)]
+
+    @property
+    def row_packing_slots(self) -> float:
+        """The slots of an instance in which reads are packed in the order of rows, where that pays:
+        elements are read, and written to lines that are read before."""
+        cycles = 0.0
+        for move in self._row_packs:
+            if move.pays:
+                size = prod(move.counts) * self.nest.element
+                cycles += 3 * size / self.device.read_rate(size)
+                cycles += self.costs.packing_slots * prod(move.counts) / self.tile.lanes
+        return cycles / self.device.passes(self.device.vector_bits) / self.nest.main.instances
+
+    @cached_property
+    def _row_packs(self) -> list[Move]:
+        """The moves of reads that may be packed in the order of a tile's rows, as of `A(k,i)` or
         `A(i,m,j,n)` with rows along i: where the first cache does not hold the lines that a tile
         reads until another tile reads them again. Tensors that are padded, or
         touched elsewhere, are not packed."""
@@ -421,7 +438,7 @@ class NestBuffers:
                 before = panels * prod(map(nest.extent, again)) * size * self._apart(access)
                 after = self.costs.packing_reads * size
                 found.append(Move(f"{tensor} packed for rows", action, shape, before, after))
-        return [move for move in found if self.draft.wants(move, nest.names)]
+        return found
 
     def _apart(self, access: Access) -> float:
         """The part of a read's elements that come from another line than those of the step of the

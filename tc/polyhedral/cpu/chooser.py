@@ -93,9 +93,12 @@ class _Chooser:
             self.draft.notes.append(plan_one_hot_sums(self.draft, self.options, nest, selected))
             return
 
-        def line_slots(tile: RegisterTile) -> float:
+        def buffer_slots(tile: RegisterTile) -> tuple[float, float]:
+            if not outermost or not nest.main.reduction:
+                return 0.0, 0.0
             args = (self.draft, self.costs, nest, tile, written, self.around, ())
-            return NestBuffers(*args).line_slots if outermost and nest.main.reduction else 0.0
+            buffers = NestBuffers(*args)
+            return buffers.row_packing_slots, buffers.line_slots
 
         chosen = choose_tile(
             nest,
@@ -104,7 +107,7 @@ class _Chooser:
             self.costs,
             written,
             elsewhere - within,
-            line_slots,
+            buffer_slots,
             shared=outermost,
         )
         planner = NestPlanner(
@@ -240,11 +243,10 @@ class _Chooser:
         """How many iterations of the last of some loops, which nests share and some of them sum
         over, are given to each nest: then so many terms are added to a sum that lies in memory at
         a time. 0 for none. What a nest touches in these iterations is in the cache for the next.
-        Nests that do not stand in the order of the text, as isl may have them, depend on earlier
-        iterations of later ones."""
+        Where statements that touch one tensor do not stand in the order of the text, as isl may
+        have them, nests depend on earlier iterations of later ones."""
         statements, parts = tuple(leaves(child)), groups(child, self.info)
-        in_text = [s.name for s in self.info.scop.statements if s.name in statements]
-        if len(parts) == 1 < len(statements) or in_text != [*statements]:
+        if not self._keep_order(statements) or len(parts) == 1 < len(statements):
             return 0
         around, most = (*self.around, *members), 1
         for statement in map(self.info.scop.statement, statements):
@@ -256,6 +258,21 @@ class _Chooser:
         fitting = (n for n in sizes if n <= MOST_ROWS and n * most <= room)
         default = max(fitting, key=lambda n: n / (1 if trips % n == 0 else UNEVEN), default=0)
         return self.draft.decide("rows at once", statements, default, lambda: (0, *sizes))
+
+    def _keep_order(self, names: Sequence[str]) -> bool:
+        """Whether of statements which touch a tensor that one of them writes, the one that is first
+        in the text is first here."""
+        in_text = [s for s in self.info.scop.statements if s.name in names]
+        return not any(
+            names.index(after.name) < names.index(one.name)
+            and any(
+                access.tensor == written.write.tensor
+                for written, other in ((one, after), (after, one))
+                for access in other.accesses
+            )
+            for place, one in enumerate(in_text)
+            for after in in_text[place + 1 :]
+        )
 
     def _reuses(self, member: Member, child: Node) -> bool:
         """Whether a reduction below reads a tensor along which the member does not move."""

@@ -1,9 +1,10 @@
 """Sums whose terms say where they belong: `T(x, d) +=! I(n) == x ? A(n, d) : 0`.
 
-Read literally, each element looks at all terms. Instead each thread owns a part of the elements,
-goes through the terms once, and adds those that are its own (the pass "loop splitting" makes of the
-loop over x the one iteration that is selected). Nothing is scattered between threads, and terms
-are added in the order of the text.
+Read literally, each element looks at all terms. Instead the terms are gone through once, and each
+is added where it belongs (the pass "loop splitting" makes of the loop over x the one iteration that
+is selected), in the order of the text. Nothing is scattered between threads: where a batch, or a
+part of a long sum, has places of its own, each thread has some of these; else each thread owns a
+part of the elements, goes through all terms, and adds those that are its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from tc.polyhedral.cpu.costs import device_of
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import ScopStatement
 from tc.semantics.selected_sums import MIN_SELECTED_EXTENT, selected_variables
+
+
+PER_THREAD = 4
+"""Batches that each thread has at least: of fewer, one thread may have twice as many as another."""
 
 
 def one_hot_members(nest: ParallelNest) -> tuple[Member, ...]:
@@ -65,15 +70,18 @@ def plan_one_hot_sums(
     nest: ParallelNest,
     selected: tuple[Member, ...],
 ) -> str:
-    """Writes the actions of a nest of one-hot sums: each thread has a part of the elements; inside
-    run the terms, then the elements of one term, in vectors. Returns what was done, in words."""
+    """Writes the actions of a nest of one-hot sums: each thread has some batches, or a part of the
+    elements; inside run the terms, then the elements of one term, in vectors. Returns what was
+    done, in words."""
     names, owner = nest.names, selected[0]
     threads = device_of(draft).threads if options.parallel else 1
     batches = _batches(nest, selected)
     outer: list[Member] = []
     points = [*selected, *(m for m in nest.members if m not in (*selected, *batches))]
     size = -(-nest.extent(owner) // threads)
-    if threads > 1 and size > 1:
+    if threads > 1 and batches and nest.extent(batches[0]) >= PER_THREAD * threads:
+        outer.append(batches.pop(0))
+    elif threads > 1 and size > 1:
         part, points[0] = draft.tile(owner, (size,), names)
         outer.append(part)
     note = f"{', '.join(names)}: each term is added where it belongs, along {owner.name}"

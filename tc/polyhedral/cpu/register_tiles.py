@@ -89,7 +89,7 @@ def choose_tile(
     costs: TileCosts,
     written: frozenset[str],
     elsewhere: frozenset[str],
-    line_slots: Callable[[RegisterTile], float],
+    buffer_slots: Callable[[RegisterTile], tuple[float, float]],
     *,
     shared: bool,
 ) -> RegisterTile | None:
@@ -97,14 +97,14 @@ def choose_tile(
     nothing can be a vector. Threads may have `shared` the tiles.
 
     Tensors `written` by the cluster are not packed, nor tensors that other nests of the cluster
-    read, `elsewhere`, where these may need another order. The fetching of lines takes `line_slots`
-    for each useful element of a step.
+    read, `elsewhere`, where these may need another order. `buffer_slots` are those for each useful
+    element of a step in which rows are packed, and those in which lines are fetched.
     """
     device = device_of(draft, options)
     threads = device.threads if shared and options.parallel else 1
     search = _Search(nest, device, options, costs, written, elsewhere, threads)
     candidates = list(search.candidates())
-    best = _best(candidates, nest, costs, line_slots)
+    best = _best(candidates, nest, costs, buffer_slots)
     if best is None or not draft.target.decider.searches:
         return best
     if options.pack is None:
@@ -117,19 +117,21 @@ def _best(
     candidates: list[RegisterTile],
     nest: ParallelNest,
     costs: TileCosts,
-    line_slots: Callable[[RegisterTile], float],
+    buffer_slots: Callable[[RegisterTile], tuple[float, float]],
 ) -> RegisterTile | None:
     """The cheapest tile, of those that are cheapest for a loop of vectors and a loop of rows, with
-    the lines that are fetched; the one that is cheapest without them, unless they make a clear
-    difference."""
-    best, least, seen = None, inf, set[object]()
+    what is packed in the order of rows and the lines that are fetched; the one that is cheapest
+    without the lines, unless they make a clear difference."""
+    best, own, least, seen = None, inf, inf, set[object]()
     for tile in sorted(candidates, key=lambda t: t.cost):
         members = (tile.vector, tile.row, tile.column)
         loops = (tile.lanes, *(m and m.name for m in members))
         if tile.cost < least and loops not in seen:
-            cost = tile.cost + line_slots(tile)
-            is_less = cost * (1.0 if best is None else costs.lines_factor) < least
-            best, least = (tile, cost) if is_less else (best, least)
+            packing, lines = buffer_slots(tile)
+            cost = tile.cost + packing
+            factor = 1.0 if best is None or cost < own else costs.lines_factor
+            if (cost + lines) * factor < least:
+                best, own, least = tile, cost, cost + lines
         seen.add(loops)
     alike = [t for t in candidates if best is not None and _is_alike(t, best, costs.tie_factor)]
 
