@@ -129,3 +129,54 @@ def test_no_element_looks_at_all_terms(name: str) -> None:
         inner = [s for s in ir.statements(loop.body) if isinstance(s, ir.For)]
         if loop.var.startswith("n"):
             assert not [s.var for s in inner if s.var.startswith(("x", "y"))]
+
+
+def shared_loops(text: str, **sizes: int) -> list[tuple[str, bool]]:
+    """The parallel loops of a kernel with one-hot sums, each with whether terms are tested in it
+    for being of the thread's own elements alone; `-` stands for no parallel loop."""
+    kernel = tc.explain(text, sizes, device=DEVICE).stages["kernel"]
+    first = kernel.split("region\n")[1]
+    found = [line.split()[2] for line in first.splitlines() if "parallel for" in line]
+    return [(name, "v0 * " in first.split("for n in")[1]) for name in found] or [("-", False)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "loop"),
+    [
+        ({"N": 1_000_000, "V": 256}, ("n_part", False)),  # each part has sums of its own
+        ({"N": 1_000_000, "V": 1_000_000}, ("-", False)),
+        ({"N": 900, "V": 300}, ("-", False)),
+    ],
+)
+def test_single_elements_are_not_owned(sizes: dict[str, int], loop: tuple[str, bool]) -> None:
+    """Whose a term is cannot be foreseen: threads have parts of long sums, else one adds all."""
+    text = "def h(int(N) I, float(N) x, float(V) t) -> (o) { o(v) +=! I(n) == v ? x(n) : 0 "
+    assert shared_loops(f"{text} where v in 0:V }}", **sizes) == [loop]
+
+
+@pytest.mark.parametrize(
+    ("batches", "width", "loop"),
+    [(8, 1, "b"), (8, 64, "b"), (7, 16, "v0"), (7, 15, "-"), (1, 16, "v0")],
+)
+def test_batches_are_shared_and_wide_rows_are_owned(batches: int, width: int, loop: str) -> None:
+    text = """def h(int(B,N) I, float(B,N,D) x, float(V) t) -> (o) {
+      o(b,v,d) +=! I(b,n) == v ? x(b,n,d) : 0 where v in 0:V
+    }"""
+    sizes = {"B": batches, "N": 500, "D": width, "V": 300}
+    assert shared_loops(text, **sizes) == [(loop, loop == "v0")]
+
+
+def test_a_long_sum_of_single_elements() -> None:
+    """In parts, with what is left behind the last, on any number of threads the same bits."""
+    count, places = 100_003, 37
+    at = RNG.integers(-2, places + 2, count).astype(np.int32)
+    x = RNG.standard_normal(count).astype(np.float32)
+    text = (
+        f"def h(int(N) I, float(N) x) -> (o) {{ o(v) +=! I(n) == v ? x(n) : 0 "
+        f"where v in 0:{places} }}"
+    )
+    ok = (at >= 0) & (at < places)
+    wanted = np.bincount(at[ok], x[ok].astype(np.float64), places)
+    found = [tc.compile(text, options=tc.Options(threads=n))(at, x) for n in (1, 2, 3)]
+    assert_computes(text, (at, x), found[0], wanted)
+    assert all((each == found[0]).all() for each in found)

@@ -7,7 +7,7 @@ temporaries become small buffers, and each nest is planned within.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 

@@ -49,6 +49,11 @@ class TileCosts:
     """The part of `scattered_slots` that is left where other statements store the elements between
     those of a vector, with which they are interleaved."""
 
+    split_line_cycles: float = 6.0
+    """A row of a tile of a stencil stores to the two lines of a vector in these each, where that is
+    as long as a line and other rows are stored between: 150 x 150 sums of five doubles take 14 us
+    in tiles of 8 rows, 9.3 of 8 rows and two vectors, 8.4 row by row (an Intel Xeon)."""
+
     combining_slots: float = 7.0
     """The partial sums of a vector are combined in these, at the end of a reduction, while others
     are summed: sums of 4096 rows of 17 take 7 ns a row across vectors of rows, 2 along (Zen 4)."""

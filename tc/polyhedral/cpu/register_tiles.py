@@ -348,14 +348,16 @@ class _Model:
                 if is_apart and self.width < costs.packing_reads * width:
                     far = costs.unprefetched_factor  # else, rows are packed
                 fetched += read.fetched_bytes * -(-count // read.neighbours) * far
+        storing = 0.0
         if rows > 1 and not (self.blocked or self.nest.main.statement.accumulates):
             part = self._shared_part(rows)
             loads, loading = loads * part, loading * part
+            storing = self._split_lines(rows, vectors) * costs.split_line_cycles
         operations = accumulators * max(1, len(self.reads) - 1)
         plain = not (self.reduced or self.packed)
         part = _computed(self.width, vectors, self.shape) if plain else 1.0
         busy = max(operations * part * self.shape.share, loading) / device.fma_per_cycle
-        busy = max(busy, fetched / device.l2_bytes_per_cycle / self.shape.cycles)
+        busy = max(busy, fetched / device.l2_bytes_per_cycle / self.shape.cycles, storing)
         work = max(busy, self.latency) + costs.issue_slots * (loads + operations)
         along = self._staged_along(rows, vectors)
         store = 0.0 if self.reduced else self._store_cost(along) / max(self.depth, 1)
@@ -402,6 +404,17 @@ class _Model:
         fits = len(lines) <= self.device.l1 // self.device.page
         fits &= len(self._windows[0]) < self.device.vector_registers
         return fits and self._shared_part(rows) < 1.0
+
+    def _split_lines(self, rows: int, vectors: int) -> float:
+        """The lines that stores of some rows of a tile wait for, one after the other: where
+        vectors are as long as a line, a store goes to two, and where the first cache has not the
+        second one, the next store is of another row. Temporaries stay in the cache."""
+        device, write, scop = self.device, self.nest.main.statement.write, self.nest.info.scop
+        near = write.tensor in scop.shaped.program.temporaries
+        near |= prod(scop.shape(write.tensor)) * self.nest.element <= device.l1
+        if near or device.vector_bits // 8 < device.line or self.shape.cycles > 1:
+            return 0.0
+        return rows * (vectors * self.shape.vector_bytes / device.line + 1)
 
     def _shared_part(self, rows: int) -> float:
         """The part of the vectors read by some rows of a stencil that is left where each is loaded
