@@ -258,7 +258,8 @@ def _by_library(
 def _temporaries(runner: CompiledKernel | None) -> Temporaries:
     if runner is None:
         return Temporaries.of(())
-    return Temporaries.of(runner.kernel.arguments, runner.kernel.sizes)
+    spare = getattr(runner, "temporaries", None)  # of kernels that keep it for several sizes
+    return Temporaries.of(runner.kernel.arguments, runner.kernel.sizes, spare)
 
 
 def place_of(backend: Backend) -> DeviceLocation | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tc.backends.base import Backend, KernelText
 from tc.device import Device
-from tc.dynamic import DynamicSizes
+from tc.dynamic import SMALL, DynamicSizes
 from tc.errors import TCError
 from tc.extents.guards import Guard
 from tc.extents.polynomials import Atom, Dimension, Polynomial, constant, division, of_dimension
@@ -42,12 +42,12 @@ class TemplateText:
 
     def distance(self, sizes: Mapping[str, int]) -> float:
         """How far sizes are from the nearest ones that the plan was chosen for: the largest ratio
-        of two sizes of one name."""
+        of two sizes of one name. Small ones are all alike, as they have the same hint."""
         return min(_distance(anchor, sizes) for anchor in self.anchors)
 
 
 def _distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
-    ratios = (max(one[n], 1) / max(other[n], 1) for n in one)
+    ratios = (max(one[n], SMALL) / max(other[n], SMALL) for n in one)
     return max((max(ratio, 1 / ratio) for ratio in ratios), default=1.0)
 
 

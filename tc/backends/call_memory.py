@@ -54,24 +54,35 @@ class FailureRecord:
 
 class CallMemory:
     """The memory of one call at a time: the addresses of its buffers, that of the scratch memory
-    of all parts of a shared loop (`private` bytes each), then a failure record for each part.
+    of all parts of a shared loop (`private` bytes each, or more), then a failure record for each
+    part.
 
     Parts are in the order of the loop that they share, so the first record that is not empty
     holds the failure that a serial run would meet first.
     """
 
-    __slots__ = ("_rows", "arguments", "failures", "pack", "parts", "record", "scratch", "words")
+    __slots__ = (
+        *("_place", "_rows", "arguments", "failures"),
+        *("pack", "parts", "record", "scratch", "words"),
+    )
 
     def __init__(self, buffers: int, record: FailureRecord, private: int, parts: int) -> None:
         width = record.words
-        self.parts, self.record = parts, record
-        self.scratch = empty((parts * private,), _BYTE, ALIGNMENT_BYTES)
+        self.parts, self.record, self._place = parts, record, buffers
         self.words = (ctypes.c_int64 * (buffers + 1 + parts * width))()
-        self.words[buffers] = address(self.scratch)
+        self.scratch = empty((0,), _BYTE)
+        self.reserve(private)
         self._rows = range(buffers + 1, buffers + 1 + parts * width, width or 1)
         self.arguments = ctypes.addressof(self.words)
         self.failures = self.arguments + (buffers + 1) * WORD_BYTES
         self.pack = struct.Struct(f"={buffers}q").pack_into
+
+    def reserve(self, private: int) -> None:
+        """Has scratch memory of at least so many bytes for each part: what is kept is that of the
+        largest call."""
+        if self.scratch.nbytes < self.parts * private or not self.words[self._place]:
+            self.scratch = empty((self.parts * private,), _BYTE, ALIGNMENT_BYTES)
+            self.words[self._place] = address(self.scratch)
 
     def take_failure(self) -> Failure | None:
         """The first failure on record; the records are empty afterwards."""

@@ -50,28 +50,43 @@ IDENTITIES = {
 @dataclass(frozen=True, slots=True)
 class Temporaries:
     """The memory of a kernel's temporaries, and behind it the sizes that a kernel for many sizes is
-    called with. Each call under way has memory of its own; the memory
-    of a few calls is kept, so that later calls allocate nothing."""
+    called with. Each call under way has memory of its own; the memory of a few calls is kept in
+    `spare`, so that later calls allocate nothing, at any sizes of such a kernel: then the memory is
+    that of the largest ones."""
 
     buffers: tuple[Buffer, ...]
     sizes: tuple[np.ndarray, ...] = ()
     spare: ObjectPool[list[np.ndarray]] = field(default_factory=partial(ObjectPool, _MAX_SPARE))
 
     @classmethod
-    def of(cls, buffers: tuple[Buffer, ...], sizes: tuple[int, ...] = ()) -> Temporaries:
+    def of(
+        cls,
+        buffers: tuple[Buffer, ...],
+        sizes: tuple[int, ...] = (),
+        spare: ObjectPool[list[np.ndarray]] | None = None,
+    ) -> Temporaries:
         numbers = (np.array(sizes, np.int64),) if sizes else ()
-        return cls(tuple(b for b in buffers if b.role == "temporary"), numbers)
+        own = tuple(b for b in buffers if b.role == "temporary")
+        return cls(own, numbers, spare_memory() if spare is None else spare)
 
     def take(self) -> list[np.ndarray]:
-        return self.spare.take(
-            lambda: [
-                *(empty(b.shape, b.dtype.numpy, LINE_BYTES) for b in self.buffers),
-                *self.sizes,
-            ]
-        )
+        arrays = self.spare.take(lambda: [_memory_of(buffer) for buffer in self.buffers])
+        for place, buffer in enumerate(self.buffers):
+            if arrays[place].nbytes < buffer.bytes:
+                arrays[place] = _memory_of(buffer)
+        return [*arrays, *self.sizes]
 
     def give_back(self, arrays: list[np.ndarray]) -> None:
-        self.spare.give_back(arrays)
+        self.spare.give_back(arrays[: len(self.buffers)])
+
+
+def spare_memory() -> ObjectPool[list[np.ndarray]]:
+    """Where the memory of the temporaries of a few calls is kept."""
+    return ObjectPool(_MAX_SPARE)
+
+
+def _memory_of(buffer: Buffer) -> np.ndarray:
+    return empty(buffer.shape, buffer.dtype.numpy, LINE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tc
+from tc import templates
 from tc.derivatives.text_functions import function_of, texts_of
 from tc.dynamic import dynamic_sizes, tracked_calls
 from tc.pipeline import check_module, parse_source
@@ -190,6 +191,17 @@ def test_templates_are_kept_of_the_latest_kinds_of_calls(monkeypatch: pytest.Mon
     assert made == [1, 1, 0, 1, 0, 1]
 
 
+def test_small_sizes_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have one hint, of which they are all as near."""
+    function = tc.compile(SOFTMAX, dynamic={"N"})
+    looked = []
+    planned = templates.planned
+    monkeypatch.setattr(templates, "planned", lambda *a: looked.append(a) or planned(*a))
+    for n in (3, 2, 5, 28, 7):
+        check(function, SOFTMAX, [normal(n, 40)])
+    assert len(looked) == 1
+
+
 def test_sizes_behind_those_of_near_hints() -> None:
     """What is planned for 31 may end at 32; for 33 the next try has a larger hint."""
     program = check_module(parse_source(tc.Source(MM)), None)
@@ -220,6 +232,32 @@ def test_a_new_size_costs_no_look_at_the_statements(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("tc.kernel.analysis.estimate._items", fail)
     for n in (57, 300):
         check(function, SOFTMAX, [normal(n, 40)])
+
+
+@pytest.mark.parametrize("backend", ["numba", "c"])
+def test_calls_of_all_sizes_share_their_memory(backend: str) -> None:
+    """Scratch memory and temporaries are those of the largest call, whatever the order of sizes."""
+    text = """def chain(float(N,K) a, float(K,M) b) -> (o) {
+      t(i,j) +=! a(i,k) * b(k,j)
+      s(j) +=! t(i,j)
+      o(i,j) = t(i,j) / (1 + s(j) * s(j))
+    }"""
+    function = tc.compile(text, dynamic={"N"}, backend=backend)
+    for n in (310, 290, 340, 291, 310):
+        check(function, text, [normal(n, 70), normal(70, 300)])
+    by_memory: dict[int, list[Any]] = {}
+    for special in function._specialiser.made.values():
+        by_memory.setdefault(id(special.runner.memory), []).append(special)
+    (family,) = function._specialiser.templates.families.values()
+    assert len(by_memory) == len(family.templates) < 4
+    for specials in by_memory.values():
+        (spare,) = {
+            id(each.temporaries.spare): each.temporaries.spare for each in specials
+        }.values()
+        (kept,) = spare.idle
+        largest = max(each.shaped.shapes["t"][0] for each in specials)
+        assert max(array.nbytes for array in kept) == largest * 300 * 4
+        assert len(specials[0].runner.memory.idle) <= 1
 
 
 def test_tensors_without_elements() -> None:

@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tc.backends.base import KernelText
 from tc.backends.call_memory import CallMemory, FailureRecord
@@ -27,6 +27,7 @@ from tc.process.forks import step
 from tc.process.object_pool import ObjectPool
 from tc.process.programs import run_program
 from tc.runtime.arrays import address
+from tc.runtime.specialisation import spare_memory
 from tc.wording import last_lines
 
 COMPILERS = ("cc", "gcc", "clang")
@@ -74,26 +75,29 @@ class CBackend:
         function.restype = None
         pointers = len(printed.arguments) + printed.fails + printed.workspace
         function.argtypes = [ctypes.c_void_p] * pointers
-        return _loaded(text.kernel, text.source, function, printed)
+        private, record = at_hint(workspace_of(text.kernel).size), FailureRecord.of(text.kernel)
+        return CKernel(text.kernel, text.source, function, printed, private, record)
 
 
 @dataclass(frozen=True, eq=False)
 class CKernel:
-    """Implements `CompiledKernel`; what the function takes behind the arrays is `printed`.
-    `new_memory` makes what a call needs beside the arrays, and `memory` keeps it for later
-    calls."""
+    """Implements `CompiledKernel`; what the function takes behind the arrays is `printed`, with
+    `private` bytes of workspace. `memory` keeps what a call needs beside the arrays for later
+    calls, and `temporaries` keeps their memory, at whatever sizes of a kernel for many."""
 
     kernel: Kernel
     source: str
     function: Callable[..., None]
     printed: KernelFunction
-    new_memory: Callable[[], CallMemory]
+    private: int
+    record: FailureRecord
     memory: ObjectPool[CallMemory] = field(default_factory=ObjectPool)
+    temporaries: ObjectPool[Any] = field(default_factory=spare_memory)
 
     def at_sizes(self, sizes: Mapping[str, int]) -> CKernel:
         """The same code for the sizes of a call, where the kernel is one for many."""
         kernel = at_sizes(self.kernel, sizes)
-        return _loaded(kernel, self.source, self.function, self.printed)
+        return replace(self, kernel=kernel, private=at_hint(workspace_of(kernel).size))
 
     def run(
         self,
@@ -105,6 +109,7 @@ class CKernel:
             self.function(*addresses)
             return None
         memory = self.memory.take(self.new_memory)
+        memory.reserve(self.private)
         status = (memory.failures,) if self.printed.fails else ()
         workspace = (address(memory.scratch),) if self.printed.workspace else ()
         self.function(*addresses, *status, *workspace)
@@ -112,14 +117,9 @@ class CKernel:
         self.memory.give_back(memory)
         return failure
 
-
-def _loaded(
-    kernel: Kernel, source: str, function: Callable[..., None], printed: KernelFunction
-) -> CKernel:
-    """A kernel whose library is loaded."""
-    record, size = FailureRecord.of(kernel), at_hint(workspace_of(kernel).size)
-    new_memory = partial(CallMemory, len(printed.arguments), record, size, 1)
-    return CKernel(kernel, source, function, printed, new_memory)
+    def new_memory(self) -> CallMemory:
+        """What one more call at the same time needs beside the arrays."""
+        return CallMemory(len(self.printed.arguments), self.record, self.private, 1)
 
 
 def compiler() -> str | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tc.backends.base import KernelText
@@ -30,6 +30,7 @@ from tc.process.numba_settings import config
 from tc.process.object_pool import ObjectPool
 from tc.runtime.loaded import Direct
 from tc.runtime.object_files import LoadedCode
+from tc.runtime.specialisation import spare_memory
 from tc.runtime.thread_pool import Regions, perform, performer, pool, thread_count
 
 config()  # where numba is told what it refuses, this backend cannot be had
@@ -68,24 +69,28 @@ class NumbaKernel:
     """Implements `MachineKernel`.
 
     `regions` are those of the `code` to run, with whether threads pay off for them; `shared` says
-    whether they do for any. `new_memory` makes what a call needs beside the
-    arrays, and `memory` keeps it for later calls.
+    whether they do for any. `private` are the bytes of scratch memory for each part of a loop.
+    `memory` keeps what a call needs beside the arrays for later calls, and `temporaries` keeps
+    their memory, at whatever sizes of a kernel for many.
     """
 
     kernel: Kernel
     source: str
     regions: Regions
     shared: bool
-    new_memory: Callable[[], CallMemory]
+    private: int
     code: RegionCode
     memory: ObjectPool[CallMemory] = field(default_factory=ObjectPool)
+    temporaries: ObjectPool[Any] = field(default_factory=spare_memory)
 
     def at_sizes(self, sizes: Mapping[str, int]) -> NumbaKernel:
         """The same code for the sizes of a call, where the kernel is one for many."""
-        return self.code.of(at_sizes(self.kernel, sizes), self.source)
+        made = self.code.of(at_sizes(self.kernel, sizes), self.source)
+        return replace(made, memory=self.memory, temporaries=self.temporaries)
 
     def run(self, addresses: Sequence[int], *, threads: int | None = None) -> Failure | None:
         memory = self.memory.take(self.new_memory)
+        memory.reserve(self.private)
         if isinstance(addresses, ctypes.Array):  # three times as fast as one by one
             ctypes.memmove(memory.arguments, addresses, ctypes.sizeof(addresses))
         else:
@@ -100,6 +105,11 @@ class NumbaKernel:
         failure = memory.take_failure() if failed else None
         self.memory.give_back(memory)
         return failure
+
+    def new_memory(self) -> CallMemory:
+        """What one more call at the same time needs beside the arrays."""
+        record = self.code.record
+        return CallMemory(len(self.kernel.arguments), record, self.private, thread_count())
 
     def direct(self, *, threads: int | None = None) -> Direct | None:
         memory = self.new_memory()
@@ -141,12 +151,8 @@ class RegionCode:
         """The kernel that this is the code of."""
         cycles = [work.shared_cycles(kernel, host()) for work in self.work]
         regions = Regions([*zip(self.machine.addresses, cycles, strict=True)])
-        buffers, private = len(kernel.arguments), at_hint(scratch_layout(kernel).size)
-        return NumbaKernel(
-            *(kernel, source, regions, any(cycles)),
-            lambda: CallMemory(buffers, self.record, private, thread_count()),
-            self,
-        )
+        private = at_hint(scratch_layout(kernel).size)
+        return NumbaKernel(kernel, source, regions, any(cycles), private, self)
 
 
 def _compile(text: KernelText) -> LoadedCode:
