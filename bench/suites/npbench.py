@@ -79,11 +79,12 @@ class Source:
         return importlib.import_module(".".join([*parts, self.info["module_name"] + end]))
 
     def version(self, end: str) -> Callable[..., Any] | None:
-        """The kernel of `MODULE_END.py`, or None where the suite has no such file."""
+        """The kernel of `MODULE_END.py`, or None where the suite has no such file, or none of that
+        name in the file, as for cavity_flow with numba."""
         folder = self.root / "npbench" / "benchmarks" / self.info["relative_path"]
         if not (folder / f"{self.info['module_name']}_{end}.py").exists():
             return None
-        return getattr(self.module(f"_{end}"), self.info["func_name"])  # type: ignore[no-any-return]
+        return getattr(self.module(f"_{end}"), self.info["func_name"], None)
 
     def data(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name, as the suite initialises them."""
