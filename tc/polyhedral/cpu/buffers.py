@@ -394,33 +394,34 @@ class NestBuffers:
     @cached_property
     def rows_packed(self) -> list[Move]:
         """The moves of reads that are packed in the order of a tile's rows."""
-        return [move for move in self._row_packs if self.draft.wants(move, self.nest.names)]
+        padded = {access.tensor for access, _ in self.pads}
+        return [m for m in self._row_packs(padded) if self.draft.wants(m, self.nest.names)]
 
     @property
     def row_packing_slots(self) -> float:
         """The slots of an instance in which reads are packed in the order of rows, where that pays:
         elements are read, and written to lines that are read before."""
-        cycles = 0.0
-        for move in self._row_packs:
+        cycles, nest = 0.0, self.nest
+        padded = {access.tensor for access, _ in nest.info.padded(nest.main.statement)}
+        for move in self._row_packs(padded):
             if move.pays:
-                size = prod(move.counts) * self.nest.element
+                size = prod(move.counts) * nest.element
                 cycles += 3 * size / self.device.read_rate(size)
                 cycles += self.costs.packing_slots * prod(move.counts) / self.tile.lanes
-        return cycles / self.device.passes(self.device.vector_bits) / self.nest.main.instances
+        return cycles / self.device.passes(self.device.vector_bits) / nest.main.instances
 
-    @cached_property
-    def _row_packs(self) -> list[Move]:
+    def _row_packs(self, padded: set[str]) -> list[Move]:
         """The moves of reads that may be packed in the order of a tile's rows, as of `A(k,i)` or
         `A(i,m,j,n)` with rows along i: where the first cache does not hold the lines that a tile
-        reads until another tile reads them again. Tensors that are padded, or
-        touched elsewhere, are not packed."""
+        reads until another tile reads them again. Tensors that are `padded`, or touched elsewhere,
+        are not packed."""
         nest, tile = self.nest, self.tile
         found: list[Move] = []
         if tile.row is None or tile.rows == 1 or tile.reduced or tile.blocked:
             return found
         others = [nest.info.scop.statement(n) for n in {*self.draft.statements} - {*nest.names}]
         touched = self.written | {a.tensor for s in others for a in s.accesses}
-        touched |= {access.tensor for access, _ in self.pads}
+        touched |= padded
         panels = -(-nest.extent(tile.vector) // (tile.lanes * tile.vectors))
         for access in nest.main.statement.reads:
             tensor = access.tensor
