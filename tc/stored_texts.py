@@ -87,6 +87,8 @@ def text_of(stored: bytes) -> KernelText | None:
     try:
         source, rows = json.loads(unzipped(body))
         kernel = kernel_of(rows)
+        if kernel.sizes:  # of a template
+            return None
         backend, known = _word(header["backend"]), (kernel, header["backend"], _word(source))
         if header["class"] == KernelText.__name__:
             return KernelText(*known)
