@@ -27,7 +27,10 @@ FIRST, LAST = 2, 2**31 - 1
 """The sizes of which nobody says a range: sizes 0 and 1 have code of their own."""
 
 SMALL = 29
-"""The least hint, where a range has it."""
+"""The least hint that stands for all sizes around and above."""
+
+SMALL_HINTS = (5, 11, 13, 17, 19, 23)
+"""Hints for smaller sizes, of which what is planned may be written out for the hint alone."""
 
 _SMALL_FACTORS = 2 * 3 * 5 * 7
 
@@ -245,14 +248,16 @@ def _text(own: Range) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How a template is made: with hints near the sizes of a call, above them, or with these very
-    sizes (`hints` is "near", "above" or "exact"); `asks_all` is as in `Questions`."""
+    """How a template is made: with hints near the sizes of a call, where those of small sizes are
+    small or are not, with hints above them, or with these very sizes (`hints` is "small", "near",
+    "above" or "exact"); `asks_all` is as in `Questions`."""
 
     hints: str = "near"
     asks_all: bool = False
 
 
 ATTEMPTS = (
+    Attempt("small"),
     Attempt("near"),
     Attempt("near", asks_all=True),
     Attempt("above"),
@@ -261,19 +266,25 @@ ATTEMPTS = (
 )
 """What is tried, one after the other, until there is a template that admits the sizes of a call:
 what is planned for sizes below may end at these. The very sizes of a call are what one size that
-follows from others must be."""
+follows from others must be. Small hints are tried first: of 29 rows a tile takes as long for 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedCall:
     """A call whose dynamic sizes are tracked: `hints` are the sizes that the code is planned for,
     `sizes` those of a call with the hints, `tracked` the same with tracked sizes in the place of
-    the dynamic ones, and `questions` what is asked of them."""
+    the dynamic ones, and `questions` what is asked of them. With `is_small`, some hints are."""
 
     hints: Mapping[str, int]
     sizes: CallSizes
     tracked: CallSizes
     questions: Questions
+    is_small: bool = False
+
+    def serves(self, values: Mapping[str, int]) -> bool:
+        """Whether what is made serves these sizes, and with small hints, others too."""
+        pinned = self.is_small and any(g.is_pin for g in self.questions.guards.values())
+        return self.questions.admits(values) and not pinned
 
 
 def values_of(program: Program, sizes: CallSizes) -> dict[str, int]:
@@ -286,19 +297,26 @@ def values_of(program: Program, sizes: CallSizes) -> dict[str, int]:
     }
 
 
-def hint_for(size: int, own: Range, taken: Collection[int] = (), *, above: bool = False) -> int:
+def hint_for(size: int, own: Range, taken: Collection[int] = (), *, how: str = "near") -> int:
     """A number near a size that stands for the sizes around: no multiple of small numbers, and none
-    of those that are `taken`, with which nothing must be mixed up; with `above` no smaller one. For
-    a small size it is larger: what is planned for less is written out, and serves no other size.
+    of those that are `taken`, with which nothing must be mixed up. Unless `how` is "small", that of
+    a small size is larger, as what is planned for less may be written out, and serve no other size;
+    "above" it is no smaller than the size.
 
     >>> hint_for(512, Range(2, 4096)), hint_for(512, Range(16, 4096, 16)), hint_for(3, Range(2, 99))
     (509, 496, 29)
-    >>> hint_for(33, Range(2, 4096)), hint_for(33, Range(2, 4096), above=True)
-    (31, 37)
+    >>> [hint_for(33, Range(2, 4096), how=how) for how in ("near", "above")]
+    [31, 37]
+    >>> [hint_for(size, Range(2, 99), how="small") for size in (3, 7, 9, 28, 31)]
+    [5, 5, 11, 23, 31]
     """
+    if how == "small" and size < SMALL:
+        free = [hint for hint in SMALL_HINTS if hint in own and hint not in taken]
+        if free:
+            return min(free, key=lambda hint: abs(hint - size))
     least, most = own.begin // own.multiple, own.last // own.multiple
     near = min(max(size // own.multiple, SMALL), most)
-    below = range(near, near - 1 if above else max(near * 4 // 5, least) - 1, -1)
+    below = range(near, near - 1 if how == "above" else max(near * 4 // 5, least) - 1, -1)
     for tried in (*below, *range(near + 1, min(near * 5 // 4, most) + 1)):
         hint: int = tried * own.multiple
         if math.gcd(tried, _SMALL_FACTORS) == 1 and hint in own and hint not in taken:
@@ -342,7 +360,7 @@ def tracked_calls(
             return
         tried.append((call.hints, attempt.asks_all))
         yield call
-        if not call.questions.admits(values):
+        if not (call.is_small or call.questions.admits(values)):
             outside.append(call.hints)
 
 
@@ -363,15 +381,15 @@ def tracked_call(
     }
     hints: dict[str, int] = {}
     for name, own in dynamic.ranges.items():
-        size, above = values[name], attempt.hints == "above"
-        hints[name] = size if attempt.hints == "exact" else hint_for(size, own, taken, above=above)
+        size, how = values[name], attempt.hints
+        hints[name] = size if how == "exact" else hint_for(size, own, taken, how=how)
         taken.add(hints[name])
     questions = Questions(dynamic.ranges, attempt.asks_all)
     tracked = {name: questions.size(name, hint) for name, hint in hints.items()}
     plain = sizes_at(program, sizes, hints)
-    return TrackedCall(
-        hints, plain, replace(plain, shapes=_shapes(program, sizes, tracked)), questions
-    )
+    is_small = attempt.hints == "small" and min(hints.values()) < SMALL
+    tracked_sizes = replace(plain, shapes=_shapes(program, sizes, tracked))
+    return TrackedCall(hints, plain, tracked_sizes, questions, is_small)
 
 
 def sizes_at(program: Program, sizes: CallSizes, values: Mapping[str, int]) -> CallSizes:

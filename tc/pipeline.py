@@ -323,8 +323,8 @@ def _traced_for_many(
             shaped, lowering = timed("lower", lower)
         except TCError:
             continue
-        serves = call.questions.admits(values)
-        if serves or found is None:
+        serves = call.serves(values)
+        if serves or found is None or found[0].is_small:
             found = call, shaped, lowering, made, timed
         if serves:
             break

@@ -10,7 +10,7 @@ from typing import Any
 
 from tc.backends.base import Backend, KernelText
 from tc.device import Device
-from tc.dynamic import SMALL, DynamicSizes
+from tc.dynamic import SMALL_HINTS, DynamicSizes
 from tc.errors import TCError
 from tc.extents.guards import Guard
 from tc.extents.polynomials import Atom, Dimension, Polynomial, constant, division, of_dimension
@@ -29,11 +29,10 @@ MOST_DIVISIONS = 64
 @dataclass(frozen=True, eq=False)
 class TemplateText:
     """The text of a kernel for the sizes that `questions` admit. It was planned for the `hints`;
-    `anchors` are these, and other sizes for which the chooser has found the same `plan`."""
+    `anchors` are these, and other sizes at which the same code was made."""
 
     hints: Mapping[str, int]
     questions: Questions
-    plan: str
     text: KernelText
     anchors: list[Mapping[str, int]]
 
@@ -41,13 +40,14 @@ class TemplateText:
         return self.questions.admits(sizes)
 
     def distance(self, sizes: Mapping[str, int]) -> float:
-        """How far sizes are from the nearest ones that the plan was chosen for: the largest ratio
-        of two sizes of one name. Small ones are all alike, as they have the same hint."""
+        """How far sizes are from the nearest ones that the code was made for: the largest ratio
+        of two sizes of one name. The smallest are all alike, as they have the same hint."""
         return min(_distance(anchor, sizes) for anchor in self.anchors)
 
 
 def _distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
-    ratios = (max(one[n], SMALL) / max(other[n], SMALL) for n in one)
+    least = SMALL_HINTS[0]
+    ratios = (max(one[n], least) / max(other[n], least) for n in one)
     return max((max(ratio, 1 / ratio) for ratio in ratios), default=1.0)
 
 
@@ -128,7 +128,6 @@ def _values(template: TemplateText) -> dict[str, Any]:
         "anchors": [dict(anchor) for anchor in template.anchors],
         "asks_all": template.questions.asks_all,
         "guards": guards,
-        "plan": template.plan,
         "source": template.text.source,
         "kernel": rows_of(at_sizes(kernel, template.hints)),
         "buffers": buffers,
@@ -155,13 +154,13 @@ def _template(values: Mapping[str, Any], backend: str, dynamic: DynamicSizes) ->
         interval, others = (_whole(low), _whole(high)), frozenset(map(_whole, excluded))
         questions.guards[str(polynomial)] = Guard(polynomial, interval, others)
     questions.closed = True
-    plan, source = values["plan"], values["source"]
-    if not isinstance(plan, str) or not isinstance(source, str):
-        raise FormError("a plan or a source is no text")
+    source = values["source"]
+    if not isinstance(source, str):
+        raise FormError("a source is no text")
     anchors: list[Mapping[str, int]] = [_sizes(each, dynamic) for each in values["anchors"]]
     if not anchors or not questions.admits(hints):
         raise FormError("a template does not admit its hints")
-    return TemplateText(hints, questions, plan, KernelText(kernel, backend, source), anchors)
+    return TemplateText(hints, questions, KernelText(kernel, backend, source), anchors)
 
 
 def _sizes(values: object, dynamic: DynamicSizes) -> dict[str, int]:

@@ -166,7 +166,8 @@ class Templates:
         near: list[Template],
     ) -> Template | None:
         """A template that is planned for sizes near those of a request: a new one, or one of those
-        that admit them, where the plan is the same."""
+        that admit them, where the code is the same: that depends on the plan, and on what passes
+        make of sizes, as whether results go past the caches."""
         family.looks += 1
         values = values_of(request.program, request.sizes)
         sizes = {name: values[name] for name in dynamic.ranges}
@@ -175,16 +176,16 @@ class Templates:
         for call in tracked_calls(request.program, request.sizes, dynamic):
             try:
                 made = planned(call, request, device, with_plan)
+                kernel = lower_tracked(call, request, made, device)[1].kernel
+                if not call.serves(sizes):
+                    outside = outside or (None if call.is_small else call)
+                    continue
+                text = backend.emit(kernel, made.options)
                 for template in near:
-                    if template.of.plan == str(made.plan):
+                    if template.of.text.source == text.source:
                         template.of.anchors.append(call.hints)
                         self._keep(family, dynamic)
                         return template
-                kernel = lower_tracked(call, request, made, device)[1].kernel
-                if not call.questions.admits(sizes):
-                    outside = outside or call
-                    continue
-                text = backend.emit(kernel, made.options)
                 runner = backend.load(text)
                 call.questions.closed = True
             except Exception as error:
@@ -199,7 +200,7 @@ class Templates:
                 1000 * (time.perf_counter() - start),
                 backend.name,
             )
-            own = TemplateText(call.hints, call.questions, str(made.plan), text, [call.hints])
+            own = TemplateText(call.hints, call.questions, text, [call.hints])
             family.templates.append(Template(own, runner))
             if made.told or disk.chances() != chances:  # of a tuned plan, or of chance
                 family.key = None

@@ -79,9 +79,11 @@ class CallMemory:
 
     def reserve(self, private: int) -> None:
         """Has scratch memory of at least so many bytes for each part: what is kept is that of the
-        largest call."""
+        largest call. The memory is zeros at first: rows behind the last of a tile compute with what
+        is there, for nothing, and with subnormal numbers that takes 150 cycles an operation."""
         if self.scratch.nbytes < self.parts * private or not self.words[self._place]:
             self.scratch = empty((self.parts * private,), _BYTE, ALIGNMENT_BYTES)
+            self.scratch.fill(0)
             self.words[self._place] = address(self.scratch)
 
     def take_failure(self) -> Failure | None:

@@ -37,6 +37,11 @@ def iterations(loop: ir.For) -> range:
             return range(0)
 
 
+def is_tracked_end(loop: ir.For) -> bool:
+    """Whether a loop goes to a tracked size, and the number of its iterations varies."""
+    return isinstance(loop.end, ir.Const) and is_tracked(loop.end.value)
+
+
 def names_in(expr: ir.Expr) -> set[str]:
     """The variables of an expression."""
     return {node.name for node in ir.walk(expr) if isinstance(node, ir.Var)}

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 
 from tc.affine.intervals import Interval, surely
 from tc.dtypes import INT64
-from tc.extents.sizes import at_hint, is_tracked
+from tc.extents.sizes import at_hint
 from tc.kernel import ir
 from tc.kernel.analysis.guard_ranges import guard_range
 from tc.kernel.analysis.lane_offsets import lane_offsets
@@ -31,7 +31,7 @@ from tc.kernel.passes.deciding_tests import (
 )
 from tc.kernel.passes.lanes import decided
 from tc.kernel.rebuild import Scope, Stmts, changed, map_each, same_or, substitute
-from tc.kernel.walk import assigned, iterations, names_in
+from tc.kernel.walk import assigned, is_tracked_end, iterations, names_in
 
 MIN_ITERATIONS = 4
 """Iterations of a loop whose last one, or whose edges, are worth a second copy of its body."""
@@ -87,6 +87,8 @@ def _region(region: Stmts, scope: Scope) -> Iterator[Stmts]:
 
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         new = scope.map_inside(stmt, each)
+        if is_loop(new) and new.mark == "unroll" and is_tracked_end(new):
+            new = changed(new, mark="")  # nobody knows how many copies there were
         if not is_plain(new):
             return (new,)
         if is_tracked_end(new):
@@ -111,11 +113,6 @@ def _region(region: Stmts, scope: Scope) -> Iterator[Stmts]:
 def _parts(loop: ir.For) -> tuple[ir.For, ir.For]:
     last = integer(iterations(loop)[-1])
     return changed(loop, end=last), changed(loop, begin=last, mark="unroll")
-
-
-def is_tracked_end(loop: ir.For) -> bool:
-    """Whether a loop goes to a tracked size, and the number of its iterations varies."""
-    return isinstance(loop.end, ir.Const) and is_tracked(loop.end.value)
 
 
 def _whole_and_rest(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:

@@ -19,7 +19,7 @@ from itertools import product
 from math import prod
 
 from tc.dtypes import INT64
-from tc.extents.sizes import at_hint
+from tc.extents.sizes import at_hint, is_tracked
 from tc.kernel import ir
 from tc.kernel.analysis.footprints import (
     BufferFootprint,
@@ -48,6 +48,7 @@ from tc.kernel.walk import (
     declared,
     evaluated_once,
     is_small,
+    is_tracked_end,
     iterations,
     names_in,
     stored_in,
@@ -177,7 +178,8 @@ class _Hints:
 
     def at_blocks(self, loop: ir.For, known: frozenset[str]) -> tuple[frozenset[str], ir.For]:
         """The buffers that are known then, and a loop with hints in its loops that compute most."""
-        busy = PrefetchLoop.of(loop.body) if iterations(loop) else None
+        counts = bool(iterations(loop)) or is_tracked_end(loop)
+        busy = PrefetchLoop.of(loop.body) if counts else None
         if busy is None:
             return known, loop
         place = next(p for p, stmt in enumerate(loop.body) if stmt is busy.loops[0])
@@ -201,7 +203,7 @@ class _Hints:
         variables for which the busy loops, at this place of the body, ask for it. Rows that these
         loops read are not waited for where they are streams."""
         body, around = loop.body, [each for each in self.scope.loops if isinstance(each, ir.For)]
-        outer = around[-1] if around else None
+        outer = around[-1] if around and iterations(loop) else None
         following = later(loop, outer, BLOCK_DISTANCE, keeps_inside=False)
         before, busy, after = body[:place], body[place : place + 1], body[place + 1 :]
         with self.scope.inside(loop):
@@ -209,7 +211,8 @@ class _Hints:
                 stores = stmts is not busy
                 touched = {name: None for name, _ in accesses(stmts, stores=stores)}
                 for name in touched:
-                    if name in self.large and name not in known:
+                    is_known = name in known or not (iterations(loop) or self.has_strides(name))
+                    if name in self.large and not is_known:
                         found = footprint(self.large[name], stmts, self.scope, stores=stores)
                         streams = not stores and found and found.is_streams(self.line, self.page)
                         if found and not streams and found.is_left_by(loop):
@@ -217,6 +220,10 @@ class _Hints:
                 known |= touched.keys()
                 for stmt in stmts:
                     self.scope.learn(stmt)
+
+    def has_strides(self, name: str) -> bool:
+        """Whether the strides of a large buffer are the same at all sizes of the call."""
+        return name in self.large and not any(map(is_tracked, self.large[name].strides))
 
     def at_gathered_rows(self, loop: ir.For, outer: ir.For | None) -> Iterator[ir.Prefetch]:
         """Hints at the rows that an iteration of a loop reads some iterations later; with `outer`,
