@@ -213,6 +213,9 @@ def test_loops_that_exact_code_writes_out_have_no_masks_but_at_the_end() -> None
     (whole, *_) = re.findall(r"for d\d* in 0:sizes\.\d+\n((?: {6,}.*\n)+?) {4}\S", kernel)
     assert "m_partial" in whole
     assert " if m" not in whole
+    first = [line for line in kernel.splitlines() if "m_partial_0_0_0, m16" in line]
+    plain = [line for line in kernel.splitlines() if "max(m_partial_0_0_0, I[" in line]
+    assert (len(first), len(plain)) == (1, 2)  # behind the tiles, a vector may be whole, too
 
 
 def test_small_sizes_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:

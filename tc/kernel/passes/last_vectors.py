@@ -134,14 +134,15 @@ def _whole_and_rest(loop: ir.For, scope: Scope) -> tuple[ir.For, ...]:
         if found is not None and found.falls and not names_in(found.certain[1]):
             end = binary("min", end, found.certain[1], scope.bounds)
             whole = settled(whole, test, TRUE)
-            rest = _without_empty_vectors(rest, test, lanes)
+            rest = _vectors_apart(rest, test, lanes)
     if whole is loop.body:
         return (loop,)
     return changed(loop, end=end, body=whole), changed(loop, begin=end, body=rest)
 
 
-def _without_empty_vectors(block: Stmts, test: ir.Compare, lanes: AbstractSet[str]) -> Stmts:
-    """The block without vectors of which a test holds for no lane, where these then do nothing."""
+def _vectors_apart(block: Stmts, test: ir.Compare, lanes: AbstractSet[str]) -> Stmts:
+    """The block in which vectors have no mask where a test holds for all lanes, and are left out
+    where it holds for none, if they do nothing then."""
 
     def each(stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         if not (is_loop(stmt) and stmt.var in names_in(test) & lanes and stmt.begin == integer(0)):
@@ -152,7 +153,10 @@ def _without_empty_vectors(block: Stmts, test: ir.Compare, lanes: AbstractSet[st
             return (stmt,)
         if not adds_nothing(settled(stmt.body, test, FALSE)):
             return (stmt,)
-        return (ir.If(substitute(test, {stmt.var: integer(0)}, {}), (stmt,)),)
+        first, last = iterations(stmt)[0], iterations(stmt)[-1]
+        at_first, at_last = (substitute(test, {stmt.var: integer(n)}, {}) for n in (first, last))
+        whole = changed(stmt, body=settled(stmt.body, test, TRUE))
+        return (ir.If(at_last, (whole,), (ir.If(at_first, (stmt,)),)),)
 
     return map_each(block, each)
 
