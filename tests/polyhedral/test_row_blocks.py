@@ -405,6 +405,21 @@ def test_rows_at_once_follow_the_second_cache(name: str) -> None:
         assert f"band [{loop}] permutable" in found
 
 
+@pytest.mark.parametrize("steps", [4, 5, 16])
+def test_rows_at_once_are_whole_steps_of_sums(steps: int) -> None:
+    """Of sums that the caller wants in steps."""
+    text = "def f(float(N,M) a, float(K,L,P) b) -> (o) { o(q) +=! a(s,2*t) * b(s,t,q) }"
+    options = tc.Options(mapping=tc.MappingOptions(reduction_tile=steps, pack=False))
+    sizes = {"N": 30, "M": 50, "K": 30, "L": 25, "P": 40}
+    device = tc.Device(
+        vector_bits=256, vector_registers=16, l1=512, l2=12288, l3=16384, threads=4, page=256
+    )
+    arrays = [np.ones((30, 50), np.float32), np.ones((30, 25, 40), np.float32)]
+    assert tc.explain(text, sizes, device=device, options=options).stages["kernel"]
+    found = tc.compile(text, options=options)(*arrays)
+    assert (found == 750).all()
+
+
 @pytest.mark.parametrize("name", ["rows and columns", "the row's sum is in the columns' sum"])
 def test_plans_are_given_back(name: str) -> None:
     text = f"def f({INPUTS}) -> (x, y) {{ {CUT[name]} }}"

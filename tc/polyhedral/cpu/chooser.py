@@ -254,7 +254,10 @@ class _Chooser:
             inside = (e - b for v, (b, e) in statement.ranges.items() if v not in outside)
             most = max(most, prod(inside) * self.info.bits(statement) // 8)
         trips, room = self.draft.trips(members[-1], statements), device_of(self.draft).l2 // 2
-        sizes = [2**n for n in range(1, 6) if 2**n < trips]  # tiles of nests divide these
+        steps = self.options.reduction_tile or 1
+        sizes = [  # tiles of nests divide these, and so do steps of sums
+            2**n for n in range(1, 6) if 2**n < trips and 2**n % steps == 0
+        ]
         fitting = (n for n in sizes if n <= MOST_ROWS and n * most <= room)
         default = max(fitting, key=lambda n: n / (1 if trips % n == 0 else UNEVEN), default=0)
         return self.draft.decide("rows at once", statements, default, lambda: (0, *sizes))
