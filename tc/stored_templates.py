@@ -104,7 +104,7 @@ def templates_of(stored: bytes, dynamic: DynamicSizes) -> list[TemplateText]:
         if not isinstance(backend, str):
             raise FormError("the backend has no name")
         return [_template(values, backend, dynamic) for values in json.loads(unzipped(body))]
-    except (ValueError, TypeError, KeyError, RecursionError, zlib.error, TCError):
+    except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError, zlib.error, TCError):
         return []
 
 

@@ -46,7 +46,7 @@ EXACT_FIRST = 3
 """Values of a size that get code of their own before the size is known to vary, with "auto"."""
 
 NEAR = 4.0
-"""How many times as large as its hint a size may be, or the other way round, so that the plan of a
+"""How many times as large as a template's hint a size may be, or the other way round, so that the
 template is taken without a second look."""
 
 _LOG = logging.getLogger("tc")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,19 +19,13 @@ from tc.extents.polynomials import Polynomial
 from tc.extents.sizes import Questions, Range
 from tc.kernel.sizes import at_sizes
 from tc.pipeline import check_module, parse_source
+from tests.api.test_dynamic import CONV, SOFTMAX
 from tests.extents.test_polynomials import POLYNOMIALS, RANGES
 from tests.support.bounds import as_tuple, assert_within
 from tests.support.processes import run_python, told
+from tests.support.programs import CASES, Case
+from tests.test_programs import fresh
 
-SOFTMAX = """def softmax(float(N,D) I) -> (O) {
-  m(n) max=! I(n,d)
-  e(n,d) = exp(I(n,d) - m(n))
-  s(n) +=! e(n,d)
-  O(n,d) = e(n,d) / s(n)
-}"""
-CONV = """def conv(float(N,C,H,W) I, float(M,C,KH,KW) K) -> (O) {
-  O(n,m,h,w) +=! I(n,c,h+kh,w+kw) * K(m,c,kh,kw)
-}"""
 rng = np.random.default_rng(36)
 
 
@@ -135,6 +131,33 @@ def test_what_stands_on_disk_is_what_was_made() -> None:
             if one.admits(sizes):
                 kernels = [at_sizes(each.text.kernel, sizes) for each in (one, other)]
                 assert kernels[0] == kernels[1]
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_templates_of_all_programs_are_read_as_they_were_made(case: Case) -> None:
+    function: Any = tc.compile(case.text, entry=case.def_name, dynamic=True)
+    inputs, outputs = fresh(case)
+    function(inputs, outputs=outputs)
+    for family in function._specialiser.templates.families.values():
+        for made in (template.of for template in family.templates):
+            dynamic = function._specialiser.templates.dynamic
+            (read,) = stored_templates.templates_of(stored_templates.bytes_of([made]), dynamic)
+            kernels = [at_sizes(each.text.kernel, made.hints) for each in (made, read)]
+            assert kernels[0] == kernels[1]
+
+
+def test_what_cannot_be_divided_is_not_read() -> None:
+    function: Any = tc.compile(SOFTMAX, dynamic={"N"})
+    function(normal(40, 30))
+    (made,) = of_function(function)
+    values = stored_templates._values(made)
+    values["guards"] = [[[0, [1, [[1], "/", [0]]]], 0, 9, []]]
+    packed = zlib.compress(json.dumps([values]).encode(), 1)
+    stored = cache.packed("templates", {"backend": "numba"}, packed)
+    dynamic = function._specialiser.templates.dynamic
+    assert stored_templates.templates_of(stored, dynamic) == []
 
 
 @given(POLYNOMIALS)

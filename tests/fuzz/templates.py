@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tc.backends.base import KernelText
 from tc.device import Device
 from tc.dynamic import FIRST, Attempt, DynamicSizes, TrackedCall, dynamic_sizes, tracked_call
 from tc.errors import TCError
@@ -31,6 +32,7 @@ from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound
 from tc.semantics.reference.interpreter import interpret
 from tc.source import Source
+from tc.stored_templates import TemplateText, bytes_of, templates_of
 from tests.fuzz import arrays, generate
 from tests.fuzz.model import ENTRY, Case, dtype_of
 from tests.support.bounds import difference
@@ -88,11 +90,20 @@ def lowered(
     made = planned(call, request, device, as_asked)
     try:
         _, lowering = lower_tracked(call, request, made, device)
-        return Template(case, program, call, lowering.kernel)
     except TCError as error:
         if type(error).__name__ == "InternalError":
             raise
         return None  # a plan that has no template
+    return Template(case, program, call, from_disk(call, lowering.kernel, dynamic))
+
+
+def from_disk(call: TrackedCall, kernel: Kernel, dynamic: DynamicSizes) -> Kernel:
+    """The kernel as it is read back where a template is kept on disk."""
+    made = TemplateText(call.hints, call.questions, KernelText(kernel, "numba", ""), [call.hints])
+    (read,) = templates_of(bytes_of([made]), dynamic)
+    guards = [[*map(str, each.questions.guards.values())] for each in (made, read)]
+    assert guards[0] == guards[1], "other guards are read than were kept"
+    return read.text.kernel
 
 
 def call_sizes(case: Case, program: Program, values: Mapping[str, int]) -> CallSizes:

@@ -211,8 +211,8 @@ class _Hints:
                 stores = stmts is not busy
                 touched = {name: None for name, _ in accesses(stmts, stores=stores)}
                 for name in touched:
-                    is_known = name in known or not (iterations(loop) or self.has_strides(name))
-                    if name in self.large and not is_known:
+                    may_ask = bool(iterations(loop)) or self.has_strides(name)
+                    if name in self.large and name not in known and may_ask:
                         found = footprint(self.large[name], stmts, self.scope, stores=stores)
                         streams = not stores and found and found.is_streams(self.line, self.page)
                         if found and not streams and found.is_left_by(loop):

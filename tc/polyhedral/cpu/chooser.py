@@ -246,7 +246,7 @@ class _Chooser:
         Where statements that touch one tensor do not stand in the order of the text, as isl may
         have them, nests depend on earlier iterations of later ones."""
         statements, parts = tuple(leaves(child)), groups(child, self.info)
-        if not self._keep_order(statements) or len(parts) == 1 < len(statements):
+        if not self._stand_in_order(statements) or len(parts) == 1 < len(statements):
             return 0
         around, most = (*self.around, *members), 1
         for statement in map(self.info.scop.statement, statements):
@@ -262,19 +262,15 @@ class _Chooser:
         default = max(fitting, key=lambda n: n / (1 if trips % n == 0 else UNEVEN), default=0)
         return self.draft.decide("rows at once", statements, default, lambda: (0, *sizes))
 
-    def _keep_order(self, names: Sequence[str]) -> bool:
-        """Whether of statements which touch a tensor that one of them writes, the one that is first
-        in the text is first here."""
+    def _stand_in_order(self, names: Sequence[str]) -> bool:
+        """Whether of two statements of which one touches what the other writes, the one that is
+        first in the text is first here."""
         in_text = [s for s in self.info.scop.statements if s.name in names]
         return not any(
-            names.index(after.name) < names.index(one.name)
-            and any(
-                access.tensor == written.write.tensor
-                for written, other in ((one, after), (after, one))
-                for access in other.accesses
-            )
+            names.index(later.name) < names.index(one.name)
+            and (touches(one, later.write.tensor) or touches(later, one.write.tensor))
             for place, one in enumerate(in_text)
-            for after in in_text[place + 1 :]
+            for later in in_text[place + 1 :]
         )
 
     def _reuses(self, member: Member, child: Node) -> bool:

@@ -50,9 +50,9 @@ class TileCosts:
     those of a vector, with which they are interleaved."""
 
     split_line_cycles: float = 6.0
-    """A row of a tile of a stencil stores to the two lines of a vector in these each, where that is
-    as long as a line and other rows are stored between: 150 x 150 sums of five doubles take 14 us
-    in tiles of 8 rows, 9.3 of 8 rows and two vectors, 8.4 row by row (an Intel Xeon)."""
+    """A store waits so long for each line that it goes to, where a vector is as long as a line and
+    a tile of a stencil stores other rows between: 150 x 150 sums of five doubles take 14 us in
+    tiles of 8 rows, 9.3 in tiles of 8 rows and two vectors, 8.4 row by row (an Intel Xeon)."""
 
     combining_slots: float = 7.0
     """The partial sums of a vector are combined in these, at the end of a reduction, while others

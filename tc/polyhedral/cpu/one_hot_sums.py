@@ -24,11 +24,10 @@ from tc.semantics.selected_sums import MIN_SELECTED_EXTENT, selected_variables
 PER_THREAD = 4
 """Batches that each thread has at least: of fewer, one thread may have twice as many as another."""
 
-
 OWNED = 16
 """Elements of a term from which on each thread goes through all terms for those of its own: whose a
 term is cannot be foreseen, and of single elements, 1,000,000 into 20,000 take 4.7 ms so with two
-threads, and 1.3 with one (an Intel Xeon)."""
+threads, and 0.7 with one (an Intel Xeon)."""
 
 
 def one_hot_members(nest: ParallelNest) -> tuple[Member, ...]:
