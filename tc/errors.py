@@ -63,11 +63,13 @@ class ErrorDetails(TypedDict, total=False):
 
 
 class Facts(NamedTuple):
-    """What is known of a read that left its tensor, or of a division by zero, for a front end that
-    tells it in its own words.
+    """What is known of an instance that failed, for a front end that tells it in its own words.
 
-    `kind` is "read" or "division"; `indices` are the values of the index variables; `place` are
-    the subscripts of a read, and `shape` is the shape of what was read."""
+    `kind` is "read" (a read that left its tensor), "division" (by zero), "write" (a place outside
+    of the target), "twice" (a place that two instances write) or "range" (a range that data decide
+    and that is none); `indices` are the values of the index variables; `place` are the subscripts
+    of a read or a place, or the ends of a range, and `shape` is the shape of what was read or
+    written."""
 
     kind: str
     indices: tuple[tuple[str, int], ...]

@@ -6,7 +6,7 @@ equals the first one.
     Module  ::= Def*
     Def     ::= def NAME [< Variable* >] (Param*) -> (Return*) { Stmt* }
     Stmt    ::= Comprehension | CallStatement
-    Clause  ::= RangeClause | Binding | Exists
+    Clause  ::= RangeClause | Binding | Exists | Condition | SizeClause
     Expr    ::= Number | Name | Dim | Apply | Cast | Unary | Binary | Conditional
 """
 
@@ -116,7 +116,8 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 @dataclass(frozen=True, slots=True)
 class RangeClause(Node):
-    """`k in begin:end` of a where clause."""
+    """`k in begin:end` of a where clause; the bounds may use other index variables and tensors (W2,
+    W3)."""
 
     variable: Name
     begin: Expr
@@ -138,7 +139,23 @@ class Exists(Node):
     read: Apply
 
 
-Clause: TypeAlias = RangeClause | Binding | Exists
+@dataclass(frozen=True, slots=True)
+class Condition(Node):
+    """`test` of a where clause: the instances for which it does not hold do not exist (W1)."""
+
+    test: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class SizeClause(Node):
+    """`T.1 = exp` of a where clause: the size of a dimension of a target (S4)."""
+
+    tensor: Name
+    axis: int
+    value: Expr
+
+
+Clause: TypeAlias = RangeClause | Binding | Exists | Condition | SizeClause
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,22 +167,56 @@ class Annotation(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Comprehension(Node):
-    """`target(indices) op rhs where clauses`.
+class Target(Node):
+    """`T(i, k + 1)` on the left of a statement, a place for each instance (S1).
 
-    `indices` is None where the target has no parentheses; `o() = x` has `()`. `op` is as
-    written: "=", "+=", "*=", "min=", "max=", "&=", "|=", "^=", or a reduction with "!". A call of
-    another def by one plain target, `O1 = MLP1(I, W)`, looks like this too, and only the checker
-    knows.
+    `subscripts` is None where the target has no parentheses; `o() = x` has `()`.
     """
 
-    target: Name
-    indices: tuple[Name, ...] | None
+    name: Name
+    subscripts: tuple[Expr, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension(Node):
+    """`targets op values where clauses`: one value for each target (V1).
+
+    `op` is as written: "=", "+=", "*=", "min=", "max=", "&=", "|=", "^=", or a reduction with "!".
+    A call of another def by one plain target, `O1 = MLP1(I, W)`, looks like this too, and only the
+    checker knows.
+    """
+
+    targets: tuple[Target, ...]
     op: str
     op_span: Span = field(compare=False, repr=False)
-    rhs: Expr
+    values: tuple[Expr, ...]
     where: tuple[Clause, ...] = ()
     annotation: Annotation | None = None
+
+    @property
+    def target(self) -> Name:
+        """The first target's name."""
+        return self.targets[0].name
+
+    @property
+    def indices(self) -> tuple[Expr, ...] | None:
+        """The subscripts of the first target."""
+        return self.targets[0].subscripts
+
+    @property
+    def rhs(self) -> Expr:
+        """The first target's value."""
+        return self.values[0]
+
+    @property
+    def written(self) -> tuple[Name, ...]:
+        """The names of all targets."""
+        return tuple(target.name for target in self.targets)
+
+    @property
+    def index_texts(self) -> list[str]:
+        """The subscripts of the first target as the text has them: names where they are bare."""
+        return [subscript.span.line for subscript in self.indices or ()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +227,33 @@ class CallStatement(Node):
     callee: Name
     args: tuple[Expr, ...]
 
+    @property
+    def written(self) -> tuple[Name, ...]:
+        """The names of all targets."""
+        return self.targets
+
 
 Statement: TypeAlias = Comprehension | CallStatement
+
+
+def expressions(statement: Statement) -> Iterator[Expr]:
+    """The outermost expressions of a statement, in text order."""
+    if isinstance(statement, CallStatement):
+        yield from statement.args
+        return
+    for target in statement.targets:
+        yield from target.subscripts or ()
+    yield from statement.values
+    for clause in statement.where:
+        match clause:
+            case RangeClause(begin=begin, end=end):
+                yield from (begin, end)
+            case Binding(value=value) | SizeClause(value=value) | Condition(test=value):
+                yield value
+            case Exists(read=read):
+                yield read
+    if statement.annotation is not None:
+        yield from statement.annotation.args
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +266,11 @@ class TensorType(Node):
 
 @dataclass(frozen=True, slots=True)
 class Param(Node):
+    """`default` is a literal, or one with a sign (E5)."""
+
     type: TensorType
     name: Name
+    default: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

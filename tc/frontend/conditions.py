@@ -1,141 +1,290 @@
-"""Conditions in a `where`: of an index variable they are ranges, otherwise guards (T5, G8).
-
-`where i > 0` says which values `i` takes; `where x(i) > 0` selects by what a tensor holds, which
-the right side says here: `x(i) > 0 ? ... : 0`.
-"""
+"""Clauses of a `where` that are none of the language: chains of comparisons, ranges as other
+languages write them, conditions with one `=`, clauses without a comma (T5, G8, W1)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tc.errors import ParseError
-from tc.frontend.ast import Apply, Binary, Dim, Expr, Name, Number, walk
+from tc.frontend.ast import (
+    Apply,
+    Binary,
+    Binding,
+    Clause,
+    Condition,
+    Conditional,
+    Dim,
+    Expr,
+    Name,
+    Number,
+    walk,
+)
 from tc.frontend.cursor import Cursor, ParsedExpr
-from tc.frontend.expression_parser import parse_part
-from tc.frontend.left_sides import sizes_at
+from tc.frontend.expression_parser import parse_part, starts_call_targets, starts_targets
+from tc.frontend.repairs import PYTHON_WORDS
 from tc.frontend.token_cursor import describe
-from tc.frontend.tokens import Kind
+from tc.frontend.tokens import FOREIGN, PRECEDENCE, PREFIXES, Kind
 from tc.source import Edit, Span
 
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_IDENTITIES = {"+=": "0", "*=": "1"}
+_RELATIONS = frozenset(("<", "<=", ">", ">="))
+_COMPARING = _RELATIONS | {"==", "!="}
 _EXISTS = frozenset(("exist", "exits", "existing"))
+_CLAUSES = "where k in 0:2 gives a range; where x(i) > 0 selects"
+_COMMAS = "the clauses of a 'where' are separated by commas"
 
 
-@dataclass
-class _Bounds:
-    """The bounds that comparisons give to one index variable, and the texts of these
-    comparisons."""
+def clause_slip(cursor: Cursor) -> ParseError | None:
+    """The error for what begins no clause, at the first token of one."""
+    token, after = cursor.token, cursor.ahead(1)
+    if token.text == "for" and after.kind is Kind.NAME and cursor.ahead(2).text == "in":
+        return cursor.error("a range begins with its index variable", rule="T5", paste="")
+    if token.kind is Kind.KEYWORD:
+        begins = token.text == "exists" or after.text == "("
+        return None if begins else cursor.no_name("an index variable or a binding of the 'where'")
+    begins = token.kind is not Kind.SIGN or token.text in (*PREFIXES, *FOREIGN, "(", "|")
+    if token.kind is Kind.END or not begins:
+        return cursor.unexpected("a clause of the 'where'", rule="T5", idiom=_CLAUSES)
+    return None
+
+
+def misspelt_exists(cursor: Cursor) -> ParseError | None:
+    """The error for `exist x(i)`, at its first word."""
+    token = cursor.token
+    reads = cursor.ahead(1).kind is Kind.NAME and cursor.ahead(2).text == "("
+    if token.text.lower() not in _EXISTS or not reads or starts_targets(cursor, 1):
+        return None
+    return cursor.error(
+        f"there is no '{token.text}' in a 'where'; what gives a range and is not read is "
+        "written 'exists x(i)'",
+        rule="T5",
+        paste="exists",
+    )
+
+
+# --- where a clause ends ----------------------------------------------------------------------
+
+
+def unfinished_clause(cursor: Cursor, last: Clause) -> ParseError | None:
+    """The error where the last clause goes on as none does, behind it."""
+    token, expr = cursor.token, last.test if isinstance(last, Condition) else None
+    if token.kind in (Kind.END, Kind.KEYWORD) or token.text in ("}", "<=>"):
+        return None
+    if token.kind is Kind.NAME:
+        return None if starts_targets(cursor, 0) else _at_name(cursor, last)
+    if token.text == "(" and starts_call_targets(cursor, 0):
+        return None
+    if expr is None or token.text in FOREIGN:
+        return None
+    if token.text == "=":
+        cause = "'=' gives a name its value; a comparison is '=='"
+        return cursor.error(cause, rule="T5", paste="==")
+    if isinstance(expr, Name) and not token.text.startswith("."):
+        return _bare_name(cursor, expr)
+    if isinstance(expr, Dim):
+        return _no_size(cursor, expr)
+    if token.text == ":":
+        cause = "a range begins with its index variable and 'in'"
+        return cursor.error(cause, rule="T5", span=expr.span, idiom=_CLAUSES)
+    return None
+
+
+def _at_name(cursor: Cursor, last: Clause) -> ParseError | None:
+    """The error for a clause behind which a name stands that begins no statement."""
+    token, expr = cursor.token, last.test if isinstance(last, Condition) else None
+    if token.text == "in":
+        return _stray_in(cursor, last)
+    ends = not isinstance(last, Binding | Condition) or cursor.ahead(2).text in ("in", "=")
+    if token.text == "and" and ends:
+        return cursor.error(_COMMAS, rule="T5", paste=",")
+    if isinstance(expr, Name) and expr.text == "not":
+        return cursor.python_word(cursor.index - 1)
+    if token.text in PYTHON_WORDS:
+        return None
+    count = 1 + (cursor.ahead(1).kind is Kind.DIM)
+    behind = cursor.behind(count) if cursor.ahead(count).text == "(" else cursor.ahead(count)
+    if behind.text in _COMPARING or (count == 1 and behind.text == "in") or behind.text == "=":
+        end = cursor.previous_end
+        return cursor.error(_COMMAS, rule="T5", span=cursor.span(end, end), paste=",")
+    if isinstance(expr, Name):
+        return _bare_name(cursor, expr)
+    return _no_size(cursor, expr) if isinstance(expr, Dim) else None
+
+
+def _bare_name(cursor: Cursor, name: Name) -> ParseError:
+    """The error for `i from 0 to 3`, behind its first name."""
+    cause = f"expected 'in' or '=' after '{name.text}' in the 'where', found "
+    return cursor.error(cause + describe(cursor.token), rule="T5", idiom=_CLAUSES)
+
+
+def _no_size(cursor: Cursor, dim: Dim) -> ParseError:
+    """The error for `o.0: N` and `o.0 N`, behind the size."""
+    size = dim.span.text
+    begin = cursor.token
+    if cursor.accept(":") or cursor.token.kind is Kind.NUMBER or cursor.token.kind is Kind.NAME:
+        try:
+            value = parse_part(cursor)
+        except ParseError:
+            pass
+        else:
+            span = cursor.span(dim.span.start, value.end)
+            paste = f"{size} = {value.span.line}"
+            cause = f"the size '{size}' is given by '='"
+            return cursor.error(cause, rule="T5", span=span, paste=paste)
+    cause = f"expected '=' after '{size}' in the 'where', found {describe(begin)}"
+    return cursor.error(cause, rule="T5", span=cursor.span_of(begin), idiom=f"{size} = 8")
+
+
+def _stray_in(cursor: Cursor, last: Clause) -> ParseError | None:
+    """The error for `2 * i in 0:3`, `o.0 in 0:3` and `i in 0:2 && j in 0:3`, at an `in`."""
+    before, joined, name = cursor.tokens[cursor.index - 3 : cursor.index]
+    if joined.text == "&&" and name.kind is Kind.NAME:
+        span = cursor.span(before.end, name.start)
+        return cursor.error(_COMMAS, rule="T5", span=span, paste=", ")
+    if not isinstance(last, Condition):
+        return None
+    cursor.step()
+    what = _operand(last.test)
+    try:
+        begin = parse_part(cursor)
+        cursor.expect(":", "in the range")
+        end_of = parse_part(cursor)
+    except ParseError:
+        cause = f"'{what}' is no index variable, and has no range"
+        return cursor.error(cause, rule="T5", span=last.span, idiom=_CLAUSES)
+    span = cursor.span(last.span.start, end_of.end)
+    if isinstance(last.test, Dim):
+        cause = f"'{what}' is a size, and has a value instead of a range"
+        return cursor.error(cause, rule="T5", span=span, paste=f"{what} = {end_of.span.line}")
+    first, second = _operand(begin.expr), _operand(end_of.expr)
+    cause = f"'{what}' is no index variable; which of its values count is told by conditions"
+    return cursor.error(cause, rule="T5", span=span, paste=f"{first} <= {what}, {what} < {second}")
+
+
+def _operand(expr: Expr) -> str:
+    """The text of an expression as an operand of a comparison."""
+    loose = isinstance(expr, Binary) and PRECEDENCE[expr.op] <= PRECEDENCE["<"]
+    return f"({expr.span.line})" if loose or isinstance(expr, Conditional) else expr.span.line
+
+
+# --- chains of comparisons --------------------------------------------------------------------
+
+
+def comparison_chain(
+    cursor: Cursor, values: Sequence[ParsedExpr], part: ParsedExpr
+) -> ParseError | None:
+    """The error for the condition `0 <= i < 3`; None for one without a chain."""
+    conjuncts = _conjuncts(part.expr)
+    chain = next((conjunct for conjunct in conjuncts if _inner(conjunct)), None)
+    if chain is None:
+        return None
+    links = [link for conjunct in conjuncts for link in _links(conjunct)]
+    if (ranges := _ranges(cursor, values, links)) is not None:
+        cause = "a range is written 'k in begin:end'"
+        return cursor.error(cause, rule="T5", span=part.span, paste=", ".join(ranges))
+    assert isinstance(chain, Binary)
+    cause = (
+        f"'{chain.span.line}' compares '{chain.right.span.line}' with what "
+        f"'{chain.left.span.line}' is, which is 0 or 1"
+    )
+    paste = ", ".join(link.span.line for link in links)
+    if "#" in part.span.text or len(paste) > 160:
+        return cursor.error(cause, rule="T5", span=part.span, idiom="0 <= x(i), x(i) < 2")
+    return cursor.error(cause, rule="T5", span=part.span, paste=paste)
+
+
+def _conjuncts(expr: Expr) -> tuple[Expr, ...]:
+    """The operands of the `&&` outside of all other operators."""
+    found: list[Expr] = []
+    while isinstance(expr, Binary) and expr.op == "&&":
+        found = [expr.right, *found]
+        expr = expr.left
+    return (expr, *found)
+
+
+def _inner(expr: Expr) -> Binary | None:
+    """The comparison without parentheses of which a comparison compares the outcome."""
+    if not isinstance(expr, Binary) or not isinstance(expr.left, Binary):
+        return None
+    inner, compares = expr.left, expr.op in _RELATIONS and expr.left.op in _RELATIONS
+    return inner if compares and inner.span.start == expr.span.start else None
+
+
+def _links(expr: Expr) -> tuple[Expr, ...]:
+    """The comparisons of neighbours that a chain is read as elsewhere; else the expression."""
+    found: list[Expr] = []
+    while (inner := _inner(expr)) is not None:
+        assert isinstance(expr, Binary)
+        source, end = expr.span.source, inner.left.span.end
+        start = source.text.find(inner.op, end) + len(inner.op)
+        while source.text[start].isspace():
+            start += 1
+        span = Span(source, start, expr.span.end)
+        found.append(Binary(expr.op, inner.right, expr.right, span=span))
+        expr = inner
+    return (expr, *reversed(found))
+
+
+class _Bounds(NamedTuple):
+    """The bounds that comparisons give to one index variable, as far as they are known."""
 
     begin: str | None = None
     end: str | None = None
-    texts: list[str] = field(default_factory=list)
 
 
-def condition(
-    cursor: Cursor, rhs: ParsedExpr, clauses_before: int, name: Name | None
-) -> ParseError:
-    """The error for a condition in a `where`, from its first token on; of its first name, if the
-    cursor has stepped over that."""
-    first = cursor.tokens[cursor.index - 1] if name else cursor.token
-    found = describe(cursor.token)
-    if name is not None:
-        cursor.index -= 1
-        cursor.token = first
-    plain = cursor.error(
-        f"expected 'in' or '=' after '{name.text}' in the 'where', found {found}"
-        if name
-        else f"expected a range, a value or a read in the 'where', found {found}",
-        rule="T5",
-        idiom="where k in 0:2 gives a range; x(i) > 0 ? x(i) : 0, on the right side, selects",
-    )
-    if name is not None and name.text.lower() in _EXISTS and cursor.ahead(2).text == "(":
-        return cursor.error(
-            f"there is no '{name.text}' in a 'where'; what gives a range and is not read is "
-            "written 'exists x(i)'",
-            rule="T5",
-            paste="exists",
-        )
-    try:
-        part = parse_part(cursor)
-        parts = [part]
-        while cursor.at(",") and not _is_clause(cursor):
-            cursor.step()
-            parts.append(parse_part(cursor))
-    except ParseError:
-        return plain
-    conditions = [c for part in parts for c in _conjuncts(part.expr)]
-    span = cursor.span(first.start, parts[-1].end)
-    if not all(isinstance(c, Binary) for c in conditions) and len(conditions) > 1:
-        return plain
-    if isinstance(parts[0].expr, Name):  # as in `i from 0 to 3`
-        return plain
-    ranges = _ranges(cursor, rhs, conditions)
-    if ranges is not None:
-        return cursor.error(
-            "a range is written 'k in begin:end'", rule="T5", span=span, paste=", ".join(ranges)
-        )
-    return _guard(cursor, rhs, parts, clauses_before)
-
-
-def _is_clause(cursor: Cursor) -> bool:
-    """Whether a clause of the language follows the comma here."""
-    after = cursor.ahead(2)
-    return cursor.ahead(1).text == "exists" or after.text in ("in", "=")
-
-
-def _conjuncts(expr: Expr) -> Iterable[Expr]:
-    if isinstance(expr, Binary) and expr.op == "&&":
-        return (*_conjuncts(expr.left), *_conjuncts(expr.right))
-    return (expr,)
-
-
-def _ranges(cursor: Cursor, rhs: ParsedExpr, conditions: list[Expr]) -> list[str] | None:
+def _ranges(
+    cursor: Cursor, values: Sequence[ParsedExpr], comparisons: Sequence[Expr]
+) -> list[str] | None:
     """The range clauses that comparisons of index variables with sizes say."""
     bounds: dict[str, _Bounds] = {}
-    for expr in conditions:
-        if not isinstance(expr, Binary) or not _take_bound(cursor, expr, bounds):
+    for expr in comparisons:
+        found = _bound(cursor, expr)
+        if found is None:
             return None
+        name, bound = found
+        known = bounds.get(name, _Bounds())
+        if (known.begin and bound.begin) or (known.end and bound.end):
+            return None
+        bounds[name] = _Bounds(known.begin or bound.begin, known.end or bound.end)
     clauses = []
-    for name, found in bounds.items():
-        sizes = sizes_at(cursor, rhs.expr, name)
-        end = found.end or (sizes[0] if len(sizes) == 1 else None)
+    for name, (begin, end) in bounds.items():
+        sizes = [size for value in values for size in _sizes_at(cursor, value.expr, name)]
+        end = end or (sizes[0] if len(set(sizes)) == 1 else None)
         if end is None:
             return None
-        clauses.append(f"{name} in {found.begin or 0}:{end}")
+        clauses.append(f"{name} in {begin or 0}:{end}")
     return clauses
 
 
-def _take_bound(cursor: Cursor, expr: Binary, bounds: dict[str, _Bounds]) -> bool:
-    """Take the bound from `k < 2`, `2 > k`, `k == 2` or `0 <= k < 2`; False where it is none."""
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def _bound(cursor: Cursor, expr: Expr) -> tuple[str, _Bounds] | None:
+    """The index variable and its bounds of `k < 2`, `2 > k` and `k == 2`; None where it is another
+    expression."""
+    if not isinstance(expr, Binary):
+        return None
     op, left, right = expr.op, expr.left, expr.right
-    if isinstance(left, Binary) and left.op in _MIRRORED and op in _MIRRORED:
-        middle = Binary(op, left.right, right, span=expr.span)
-        return _take_bound(cursor, left, bounds) and _take_bound(cursor, middle, bounds)
     if isinstance(right, Name) and _is_size(cursor, left) and op in _MIRRORED:
         op, left, right = _MIRRORED[op], right, left
     if not isinstance(left, Name) or not _is_index(cursor, left) or not _is_size(cursor, right):
-        return False
+        return None
     text = right.span.line
-    found = bounds.setdefault(left.text, _Bounds())
     after = str(right.value + 1) if isinstance(right, Number) else f"{text} + 1"
-    begin, end = {
-        "<": (None, text),
-        "<=": (None, after),
-        ">": (after, None),
-        ">=": (text, None),
-        "==": (text, after),
-    }.get(op, (None, None))
-    if (begin and found.begin) or (end and found.end) or not (begin or end):
-        return False
-    found.begin, found.end = begin or found.begin, end or found.end
-    return True
+    bounds = {
+        "<": _Bounds(None, text),
+        "<=": _Bounds(None, after),
+        ">": _Bounds(after),
+        ">=": _Bounds(text),
+        "==": _Bounds(text, after),
+    }
+    return (left.text, bounds[op]) if op in bounds else None
 
 
 def _is_index(cursor: Cursor, name: Name) -> bool:
-    return name.text not in cursor.names.params and name.text not in cursor.names.sizes()
+    names = cursor.names
+    return not any(name.text in known for known in (names.params, names.sizes(), names.written))
 
 
 def _is_size(cursor: Cursor, expr: Expr) -> bool:
@@ -154,58 +303,30 @@ def _is_size(cursor: Cursor, expr: Expr) -> bool:
     return True
 
 
-def _guard(
-    cursor: Cursor, rhs: ParsedExpr, parts: list[ParsedExpr], clauses_before: int
-) -> ParseError:
-    """The error for a condition that no range says."""
-    span = cursor.span(parts[0].start, parts[-1].end)
-    assert cursor.statement is not None
-    operator = cursor.statement[1].text.rstrip("!")
-    texts = [part.span.line for part in parts]
-    if len(texts) > 1:
-        texts = [f"({t})" if "||" in t or "?" in t else t for t in texts]
-    test = " && ".join(texts)
-    value = rhs.span.line
-    other = _IDENTITIES.get(operator, "0")
-    guarded = f"{f'({test})' if '?' in test else test} ? {value} : {other}"
-    cause = (
-        f"'{test}' gives no index variable a range: a 'where' says which values index variables "
-        "take, and a condition on data is a choice on the right side, c ? x : y"
+def _sizes_at(cursor: Cursor, expr: Expr, index: str) -> list[str | None]:
+    """The sizes of the dimensions at which an expression reads tensors by an index variable alone;
+    None for those that the text does not tell."""
+    found = (
+        _size_text(cursor, node.name.text, axis)
+        for node in walk(expr)
+        if isinstance(node, Apply)
+        for axis, arg in enumerate(node.args)
+        if isinstance(arg, Name) and arg.text == index
     )
-    if "#" in cursor.span(rhs.start, span.end).text or len(guarded) > 160:
-        return cursor.error(cause, rule="T5", span=span, idiom="x(i) > 0 ? x(i) : 0")
-    start = cursor.statement[0]
-    left = cursor.span(start, rhs.start).text
-    guard = Edit(cursor.span(start, rhs.end), left + guarded)
-    edits = (guard, Edit(_with_its_comma(cursor, parts, clauses_before), ""))
-    if operator in _IDENTITIES:
-        return cursor.error(cause, rule="T5", span=span, edits=edits)
-    return cursor.error(
-        cause,
-        rule="T5",
-        span=span,
-        idiom=f"with what stands where it does not hold in place of {other},"
-        if not isinstance(parts[0].expr, Apply)
-        else f"where exists {test}, for the range of '{parts[0].expr.name.text}'; as a condition,",
-        example=edits,
-    )
+    return list(dict.fromkeys(found))
 
 
-def _with_its_comma(cursor: Cursor, parts: list[ParsedExpr], clauses_before: int) -> Span:
-    """The span to delete with a clause: the clause and its comma, or its `where` if no other clause
-    stands there."""
-    start, end = parts[0].start, parts[-1].end
-    follows = cursor.at(",") and cursor.token.kind is Kind.SIGN
-    if not clauses_before and follows:
-        return cursor.span(start, cursor.ahead(1).start)
-    before = max(
-        (token for token in cursor.tokens if token.end <= start), key=lambda token: token.end
-    )
-    text = cursor.source.text
-    begin = before.start
-    while text[begin - 1].isspace():
-        begin -= 1
-    return cursor.span(begin, end)
+def _size_text(cursor: Cursor, tensor: str, axis: int) -> str | None:
+    """The size of a dimension of a parameter, as the text names it."""
+    type_ = cursor.names.params.get(tensor)
+    dims = (type_.dims or ()) if type_ else ()
+    if axis >= len(dims):
+        return None
+    dim = dims[axis]
+    return dim.text if isinstance(dim, Name) else str(dim.value)
+
+
+# --- ranges of other languages ----------------------------------------------------------------
 
 
 def old_range(cursor: Cursor, name: Name) -> ParseError:

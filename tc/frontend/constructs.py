@@ -13,7 +13,7 @@ from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
 from tc.frontend.ast import Name, TensorType
 from tc.frontend.cursor import Cursor
-from tc.frontend.expression_parser import parse_part, starts_call_targets
+from tc.frontend.expression_parser import parse_part, starts_call_targets, starts_targets
 from tc.frontend.repairs import PYTHON_WORDS, from_python, one_line
 from tc.frontend.tokens import ASSIGNMENTS, REDUCTION_SIGNS, Kind, Token
 from tc.source import Edit
@@ -62,8 +62,7 @@ def statement_word(cursor: Cursor) -> None:
         )
     if token.text == "return":
         raise _return(cursor)
-    is_target = after.text == "(" and cursor.behind(1).text in ASSIGNMENTS
-    if token.text in _WORDS and not is_target and not _is_choice(cursor):
+    if token.text in _WORDS and not starts_targets(cursor, 0) and not _is_choice(cursor):
         cause, idiom = _WORDS[token.text]
         raise cursor.error(cause, idiom=idiom)
 

@@ -43,11 +43,9 @@ class Cursor(TokenCursor):
         """The names that the current def declares."""
         self.variables: frozenset[str] = frozenset()
         """The type variables of the current def (T6)."""
-        self.targets: tuple[Token, ...] = ()
-        """The names in the current def that are assigned to, with or without subscripts."""
         self.statement: tuple[int, Token] | None = None
-        """The offset where the current statement begins, and the token of its operator once
-        parsed."""
+        """The offset where the current statement begins, and the token of its operator; None on the
+        left side."""
 
     def name(self, what: str) -> Name:
         """Step over a name, or raise; `what` says in the message what the name would stand for."""

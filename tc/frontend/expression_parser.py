@@ -11,7 +11,7 @@ from tc.frontend.lexer import number_value
 from tc.frontend.long_chains import in_a_row, regrouped
 from tc.frontend.operator_parser import MAX_HEIGHT, OperatorParser, Pending
 from tc.frontend.rejections import choice_text, matrix_product, reject_brackets, reject_slice
-from tc.frontend.token_cursor import Parsed
+from tc.frontend.token_cursor import NESTS, Parsed
 from tc.frontend.tokens import (
     COMPARISONS,
     FOREIGN,
@@ -21,6 +21,7 @@ from tc.frontend.tokens import (
     TERNARY_PRECEDENCE,
     Kind,
     Token,
+    is_assignment,
 )
 from tc.source import Source
 
@@ -131,6 +132,28 @@ def starts_call_targets(cursor: Cursor, count: int) -> bool:
             break
     after = cursor.ahead(count + 1)
     return cursor.ahead(count).text == ")" and after.text == "=" and after.kind is Kind.SIGN
+
+
+def starts_targets(cursor: Cursor, count: int) -> bool:
+    """Whether the targets of a statement, and an assignment, stand `count` tokens ahead."""
+    behind = behind_targets(cursor, count)
+    return behind is not None and is_assignment(cursor.ahead(behind))
+
+
+def behind_targets(cursor: Cursor, count: int) -> int | None:
+    """How many tokens ahead the first one behind a list of targets is, which begins `count` tokens
+    ahead; None where none begins there."""
+    while cursor.ahead(count).kind is Kind.NAME:
+        count += 1
+        depth = int(cursor.ahead(count).text == "(")
+        count += depth
+        while depth and cursor.ahead(count).kind is not Kind.END:
+            depth += NESTS.get(cursor.ahead(count).text, 0)
+            count += 1
+        if cursor.ahead(count).text != ",":
+            return count
+        count += 1
+    return None
 
 
 def _named(cursor: Cursor, nesting: int) -> ParsedExpr:

@@ -149,7 +149,8 @@ def _spaced(pieces: Sequence[Piece], tight: tuple[bool, ...]) -> list[Piece]:
             glued = tight[ranges]
             space = not glued
             ranges += 1
-        operand = text == ")" or (not sign and not keyword)
+        word = token.kind is Kind.KEYWORD and text not in SPELLINGS
+        operand = text == ")" or not (sign or keyword or word)
         laid.append(replace(piece, space=space, rank=rank))
     return laid
 

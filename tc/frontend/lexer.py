@@ -100,7 +100,7 @@ def _number(source: Source, number: re.Match[str]) -> Token:
             f"the number '{_shortened(text)}' fits no type",
             rule="Y1",
             span=Span(source, start, number.end()),
-            idiom="(1.0 / 0.0), for infinity",
+            idiom="inf(), for infinity",
         )
     return Token(Kind.NUMBER, text, start, number.end())
 

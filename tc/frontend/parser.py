@@ -4,34 +4,52 @@ module    ::= def+
 def       ::= 'def' NAME ['<' variable,+ '>'] '(' params ')' '->' '(' returns ')'
               '{' statement* '}'
 variable  ::= NAME [':' TYPE ('|' TYPE)*]
-param     ::= type NAME              return ::= [type] NAME
+param     ::= type NAME ['=' ['+' | '-'] NUMBER]         return ::= [type] NAME
 type      ::= (TYPE | NAME) ['(' (NAME | NUMBER),* ')']
-statement ::= NAME ['(' NAME,* ')'] operator expression trailer*
+statement ::= target,+ operator expression,+ trailer*           as many expressions as targets
             | NAME ',' NAME,+ '=' NAME '(' expression,* ')'
             | '(' NAME,+ ')' '=' NAME '(' expression,* ')'
+target    ::= NAME ['(' expression,* ')']
 trailer   ::= 'where' clause,+ | '<=>' NAME '(' expression,* ')'
 clause    ::= NAME 'in' expression ':' expression | NAME '=' expression
-            | 'exists' NAME '(' expression,* ')'
+            | 'exists' NAME '(' expression,* ')' | NAME DIM '=' expression | expression
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from tc.errors import ParseError
 from tc.frontend import ast
 from tc.frontend.constructs import continued, operator_word, statement_word, stray_sign
 from tc.frontend.cursor import Cursor, DeclaredNames
-from tc.frontend.expression_parser import parse_apply, parse_part
+from tc.frontend.expression_parser import (
+    parse_apply,
+    parse_part,
+    starts_call_targets,
+    starts_targets,
+)
 from tc.frontend.foreign import kind_of
-from tc.frontend.left_sides import left_side
+from tc.frontend.left_sides import (
+    reject_left_side,
+    targets_in_parentheses,
+    too_few_values,
+    too_many_values,
+)
 from tc.frontend.rejections import reject_brackets
 from tc.frontend.repairs import PYTHON_WORDS, one_line, reduction_written
 from tc.frontend.scanning import Scan
 from tc.frontend.signatures import no_variables, parse_params, parse_returns, parse_variables
 from tc.frontend.token_cursor import describe
-from tc.frontend.tokens import ASSIGNMENTS, FOREIGN, REDUCTION_SIGNS, Kind, Token
+from tc.frontend.tokens import (
+    ASSIGNMENTS,
+    FOREIGN,
+    PRECEDENCE,
+    REDUCTION_SIGNS,
+    Kind,
+    Token,
+)
 from tc.frontend.trailers import parse_trailers
 from tc.source import Edit, Source
 
@@ -77,8 +95,7 @@ def _definition(cursor: Cursor, follows: bool) -> ast.Def:
         listed = cursor.span(begin, cursor.previous_end)
     params = parse_params(cursor, name)
     returns = parse_returns(cursor, name)
-    cursor.targets = tuple(_targets(cursor))
-    written = {*(token.text for token in cursor.targets), *(r.name.text for r in returns)}
+    written = {*_targets(cursor), *(returned.name.text for returned in returns)}
     types = {param.name.text: param.type for param in params}
     cursor.names = DeclaredNames(types, frozenset(written))
     opening = cursor.expect("{", f"before the statements of '{name.text}'")
@@ -92,83 +109,124 @@ def _definition(cursor: Cursor, follows: bool) -> ast.Def:
     return ast.Def(name, params, returns, tuple(body), variables, listed, span=span)
 
 
-def _targets(cursor: Cursor) -> Iterator[Token]:
-    """The names that are assigned to in the rest of the def."""
-    before: list[Token] = []
+def _targets(cursor: Cursor) -> Iterator[str]:
+    """The names that are assigned to in the rest of the def, bindings of a `where` among them."""
+    opened: list[int] = []
+    opening_of: dict[int, int] = {}
     for count in itertools.count():
         token = cursor.ahead(count)
         if token.kind is Kind.END or token.text == "def":
             return
-        assigned = cursor.ahead(count + 1).text in ASSIGNMENTS
         if token.text == "(":
-            before.append(cursor.ahead(count - 1))
-        elif token.text == ")" and before:
-            name = before.pop()
-            if assigned:
-                yield name
-        elif assigned and token.kind is Kind.NAME:
-            yield token
+            opened.append(count)
+        elif token.text == ")" and opened:
+            opening_of[count] = opened.pop()
+        if cursor.ahead(count + 1).text in ASSIGNMENTS:
+            yield from _targets_before(cursor, count, opening_of)
+
+
+def _targets_before(cursor: Cursor, last: int, opening_of: Mapping[int, int]) -> Sequence[str]:
+    """The names of the targets that end with the token `last` places ahead; `opening_of` tells
+    for each bracket that closes before there where it opens."""
+    names: list[str] = []
+    while True:
+        at = opening_of[last] - 1 if last in opening_of else last
+        if at < 0 or cursor.ahead(at).kind is not Kind.NAME:
+            return names[:1]  # those before are clauses or arguments
+        names.append(cursor.ahead(at).text)
+        if at == 0:
+            return names[:1]
+        before = cursor.ahead(at - 1)
+        if before.text != ",":
+            return names if _ends_statement(before) else names[:1]
+        last = at - 2
+
+
+def _ends_statement(token: Token) -> bool:
+    """Whether the token may be the one before a statement."""
+    if token.kind is Kind.SIGN:
+        return token.text in ("{", ")")
+    return token.kind is not Kind.KEYWORD
 
 
 def _statement(cursor: Cursor) -> ast.Statement:
     start = cursor.token.start
+    cursor.statement = None
     statement_word(cursor)
     if cursor.at("("):
-        if (error := continued(cursor)) is not None:
-            raise error
-        opening = cursor.step()
-        targets = _targets_of_call(cursor)
-        cursor.close_bracket(opening, "',' or ')'")
-        return _call(cursor, start, targets)
+        return _call_in_parentheses(cursor, start)
     if cursor.token.kind is not Kind.NAME:
         raise _no_statement(cursor)
     _no_python_word(cursor)
-    target = cursor.name("a target")
-    if cursor.accept(","):
-        return _call(cursor, start, (target, *_targets_of_call(cursor)))
-    indices = _indices(cursor, target) if cursor.at("(") else None
-    operator = _assignment(cursor, target, indices or (), start)
+    targets = [_target(cursor, "a target")]
+    while cursor.accept(","):
+        targets.append(_target(cursor, "a target of the statement"))
+    operator = _assignment(cursor, targets, start)
+    plain = all(target.subscripts is None for target in targets)
+    if len(targets) > 1 and plain and operator.text == "=" and _is_call(cursor):
+        return _call(cursor, start, tuple(target.name for target in targets))
     cursor.statement = start, operator
-    rhs = parse_part(cursor)
-    where, annotation = parse_trailers(cursor, rhs)
+    values = [parse_part(cursor)]
+    while cursor.at(","):
+        if len(values) == len(targets):
+            raise too_many_values(cursor, targets, values)
+        cursor.step()
+        values.append(parse_part(cursor))
+    if len(values) < len(targets):
+        raise too_few_values(cursor, targets, operator, values)
+    where, annotation = parse_trailers(cursor, values)
     return ast.Comprehension(
-        target,
-        indices,
+        tuple(targets),
         operator.text,
         cursor.span_of(operator),
-        rhs.expr,
+        tuple(value.expr for value in values),
         where,
         annotation,
         span=cursor.span(start, cursor.previous_end),
     )
 
 
-def _targets_of_call(cursor: Cursor) -> tuple[ast.Name, ...]:
-    names = [cursor.name("a target of the call")]
-    while cursor.accept(","):
-        names.append(cursor.name("a target of the call"))
-    return tuple(names)
-
-
-def _indices(cursor: Cursor, target: ast.Name) -> tuple[ast.Name, ...]:
+def _target(cursor: Cursor, what: str) -> ast.Target:
+    name = cursor.name(what)
+    if not cursor.at("("):
+        return ast.Target(name, None, span=name.span)
     opening = cursor.step()
-    names: list[ast.Name] = []
-    while not cursor.at(")") or names:
-        token = cursor.token
-        after = cursor.ahead(1).text
-        named = token.kind is Kind.NAME and after in (",", ")", *ASSIGNMENTS)
-        if not named and token.kind in (Kind.NAME, Kind.NUMBER):
-            raise left_side(cursor, target, names, opening)
-        names.append(cursor.name("an index variable"))
+    subscripts: list[ast.Expr] = []
+    while not cursor.at(")") or subscripts:
+        reject_left_side(cursor)
+        subscripts.append(parse_part(cursor, 1).expr)
+        reject_left_side(cursor)
         if not cursor.accept(","):
             break
     cursor.close_bracket(opening, "',' or ')'")
-    return tuple(names)
+    span = cursor.span(name.span.start, cursor.previous_end)
+    return ast.Target(name, tuple(subscripts), span=span)
 
 
-def _assignment(
-    cursor: Cursor, target: ast.Name, indices: tuple[ast.Name, ...], start: int
-) -> Token:
+def _is_call(cursor: Cursor) -> bool:
+    """Whether one call and nothing else is the value here."""
+    if cursor.token.kind is not Kind.NAME or cursor.ahead(1).text != "(":
+        return False
+    behind = cursor.behind(1).text
+    goes_on = behind in PRECEDENCE or behind in FOREIGN or behind in ("?", ",")
+    return not goes_on and not starts_call_targets(cursor, 1)
+
+
+def _call_in_parentheses(cursor: Cursor, start: int) -> ast.CallStatement:
+    if (error := continued(cursor)) is not None:
+        raise error
+    if (error := targets_in_parentheses(cursor)) is not None:
+        raise error
+    opening = cursor.step()
+    targets = [cursor.name("a target of the call")]
+    while cursor.accept(","):
+        targets.append(cursor.name("a target of the call"))
+    cursor.close_bracket(opening, "',' or ')'")
+    cursor.expect("=", "after the targets of a call")
+    return _call(cursor, start, tuple(targets))
+
+
+def _assignment(cursor: Cursor, targets: Sequence[ast.Target], start: int) -> Token:
     token = cursor.token
     if token.kind is Kind.SIGN and token.text in ASSIGNMENTS:
         cursor.step()
@@ -182,15 +240,15 @@ def _assignment(
         return token
     left = one_line(cursor.span(start, cursor.previous_end).text)
     if cursor.at("["):
-        raise reject_brackets(cursor, target)
+        raise reject_brackets(cursor, targets[-1].name)
     if token.kind is Kind.SIGN and token.text in ("-=", "/=", "%="):
-        raise _no_reduction(cursor, indices, start)
+        raise _no_reduction(cursor, targets, start)
     if cursor.at("=="):
         raise cursor.error("'==' compares; a statement assigns with '='", paste="=")
     slip = reduction_written(cursor.tokens, cursor.index)
     if slip is not None:
         raise _misspelt_reduction(cursor, *slip)
-    other = operator_word(cursor, target, start)
+    other = operator_word(cursor, targets[-1].name, start)
     if other is not None:
         raise other
     before = cursor.source.text[:start].rstrip(" \t")
@@ -201,7 +259,8 @@ def _assignment(
     )
     span = cursor.span(start, cursor.previous_end)
     if before[-1:] in ("\n", "{"):
-        raise cursor.error(cause, span=span, repair=f"{left} = ...")
+        dots = ", ".join(["..."] * len(targets))
+        raise cursor.error(cause, span=span, repair=f"{left} = {dots}")
     cause += f"; if '{left}' belongs to the expression before it, an operator is missing"
     if previous.kind is Kind.NUMBER:  # a product, as it is written by hand
         whole = cursor.span(previous.start, cursor.previous_end)
@@ -210,7 +269,7 @@ def _assignment(
 
 
 def _call(cursor: Cursor, start: int, targets: tuple[ast.Name, ...]) -> ast.CallStatement:
-    cursor.expect("=", "after the targets of a call")
+    """A call, from the name of the def on."""
     callee = cursor.name("the def that is called")
     call = parse_apply(cursor, callee, f"the arguments of '{callee.text}'")
     if cursor.at("where") or cursor.at("<=>"):
@@ -239,14 +298,21 @@ def _no_python_word(cursor: Cursor) -> None:
     negated = before.kind is Kind.NAME and before.text == "not"
     if not negated and cursor.token.text not in PYTHON_WORDS:
         return
-    count = 1
-    if cursor.ahead(1).text == "(":  # of a target, these hold names alone
-        while cursor.ahead(count).kind is not Kind.END and cursor.ahead(count).text != ")":
-            count += 1
-        count += 1
-    after = cursor.ahead(count)
-    if after.text != "," and after.text not in ASSIGNMENTS:
+    if not starts_targets(cursor, 0) or _is_operator(cursor, before):
         raise cursor.python_word(cursor.index - negated)
+
+
+def _is_operator(cursor: Cursor, before: Token) -> bool:
+    """Whether `and` of `o(i) = a(i) and (b(i)) = c(i)` is no target: the word stands behind an
+    expression, before subscripts that are no names, and nowhere else in the text."""
+    word = cursor.token
+    count = 2
+    while cursor.ahead(count).kind is Kind.NAME or cursor.ahead(count).text == ",":
+        count += 1
+    if cursor.ahead(1).text != "(" or cursor.ahead(count).text == ")":
+        return False
+    apart = before.text == "{" or "\n" in cursor.source.text[before.end : word.start]
+    return not apart and not any(t.text == word.text and t != word for t in cursor.tokens)
 
 
 def _no_statement(cursor: Cursor) -> ParseError:
@@ -271,7 +337,7 @@ def _no_statement(cursor: Cursor) -> ParseError:
     return cursor.no_name("a target of a statement")
 
 
-def _no_reduction(cursor: Cursor, names: tuple[ast.Name, ...], start: int) -> ParseError:
+def _no_reduction(cursor: Cursor, targets: Sequence[ast.Target], start: int) -> ParseError:
     """The error for `-=`, `/=` and `%=`."""
     left = cursor.span(start, cursor.previous_end).line
     token = cursor.step()
@@ -285,11 +351,16 @@ def _no_reduction(cursor: Cursor, names: tuple[ast.Name, ...], start: int) -> Pa
     except ParseError:
         return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
     value = part.span.line
-    if "#" in cursor.span(begin, part.end).text or len(value) > 120:
+    several = len(targets) > 1 or "#" in cursor.span(begin, part.end).text
+    if several or len(value) > 120:
         return cursor.error(cause, span=span, idiom=FOREIGN[token.text][1])
     mentioned = {node.text for node in ast.walk(part.expr) if isinstance(node, ast.Name)}
-    indices = {name.text for name in names}
-    reduces = any(text not in indices and not _is_known(cursor, text) for text in mentioned)
+    subscripts = targets[0].subscripts or ()
+    indices = {subscript.text for subscript in subscripts if isinstance(subscript, ast.Name)}
+    # several instances may meet at a computed place
+    reduces = len(indices) < len(subscripts) or any(
+        text not in indices and not _is_known(cursor, text) for text in mentioned
+    )
     whole = cursor.span(start, part.end)
     if token.text == "-=":
         return cursor.error(cause, span=span, edits=(Edit(whole, f"{left} +={mark} -({value})"),))

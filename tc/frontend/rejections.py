@@ -49,7 +49,7 @@ def matrix_product(cursor: Cursor, left: ParsedExpr, right: ParsedExpr, span: Sp
     """The error for `C = A @ B`, whole matrices, or vectors."""
     cause = "there is no operator '@': a product sums over an index that is not on the left"
     idiom = "C(i,j) +=! A(i,k) * B(k,j)"
-    if cursor.statement is None:  # it stands on the left side of the first one
+    if cursor.statement is None:  # it stands on a left side
         return cursor.error(cause, span=span, idiom=idiom)
     start, operator = cursor.statement
     ranks = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tc.frontend.ast import Clause, Expr, Number, RangeClause
-from tc.frontend.tokens import ASSIGNMENTS, Kind, Token
+from tc.frontend.tokens import Kind, Token, is_assignment
 
 PYTHON_WORDS = {"and": "&&", "or": "||", "not": "!", "if": "?", "else": ":"}
 """Operators that Python spells as words, with their spellings here."""
@@ -91,13 +91,16 @@ def from_python(tokens: Sequence[Token], at: int) -> Rewritten | None:
     """The expression around the token `at`, with `and or not if else` in the spelling of this
     language.
 
-    None where no assignment stands before the token, or the tokens are no expression of Python.
+    None where no assignment and no `where` stands before the token, or the tokens are no expression
+    of Python.
     """
     start = at
-    while start > 0 and not _is_assignment(tokens[start - 1]):
+    while start > 0 and not is_assignment(tokens[start - 1]) and not _is_where(tokens[start - 1]):
         start -= 1
     if start == 0:
         return None
+    if _is_where(tokens[start - 1]):
+        start = _clause_at(tokens, start, at)
     try:
         rewritten, end = _Rewriter(tokens).choice(start, 0)
     except _NotPython:
@@ -107,8 +110,19 @@ def from_python(tokens: Sequence[Token], at: int) -> Rewritten | None:
     return Rewritten(" ".join(rewritten.split()), tokens[start], tokens[end - 1])
 
 
-def _is_assignment(token: Token) -> bool:
-    return token.kind is Kind.SIGN and token.text in ASSIGNMENTS
+def _is_where(token: Token) -> bool:
+    return token.kind is Kind.KEYWORD and token.text == "where"
+
+
+def _clause_at(tokens: Sequence[Token], start: int, at: int) -> int:
+    """Where the clause begins that has the token `at`; the first one begins at `start`."""
+    depth = 0
+    for index in range(start, at):
+        text = tokens[index].text
+        depth += (text in _OPENING) - (text in _CLOSING)
+        if text == "," and not depth:
+            start = index + 1
+    return start
 
 
 class _Rewriter:
@@ -169,7 +183,7 @@ class _Rewriter:
             ends = token.kind is Kind.END or token.text in _ENDS
             if ends or (is_value and (done or token.text in PYTHON_WORDS)):
                 break  # the next statement begins, or a word
-            if _is_assignment(token):
+            if is_assignment(token):
                 raise _NotPython
             gap = " " if pieces and token.start > self.tokens[at - 1].end else ""
             if token.text in _OPENING:

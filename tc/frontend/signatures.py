@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from tc.dtypes import SPELLINGS
 from tc.errors import ParseError
-from tc.frontend.ast import Name, Number, Param, Return, TensorType, TypeVariable
+from tc.frontend.ast import (
+    Expr,
+    Name,
+    Number,
+    Param,
+    Return,
+    TensorType,
+    TypeVariable,
+    Unary,
+)
 from tc.frontend.constructs import dims_behind, name_before_type
 from tc.frontend.cursor import Cursor
+from tc.frontend.expression_parser import parse_part
 from tc.frontend.lexer import number_value
-from tc.frontend.tokens import PRECEDENCE, Kind
-from tc.wording import closest
+from tc.frontend.tokens import CONSTANTS, PRECEDENCE, Kind
+from tc.source import Edit
+from tc.wording import closest, counted
 
 _ELSEWHERE = {
     "bool": "boolean",
@@ -109,7 +120,7 @@ def _variable(cursor: Cursor) -> TypeVariable:
 
 
 def parse_params(cursor: Cursor, name: Name) -> tuple[Param, ...]:
-    """`(float(N) A, int k)`, from its `(` on."""
+    """`(float(N) A, int k = 3)`, from its `(` on."""
     opening = cursor.expect("(", f"before the parameters of '{name.text}'")
     params: list[Param] = []
     while not cursor.at(")") or params:
@@ -144,7 +155,7 @@ def parse_returns(cursor: Cursor, name: Name) -> tuple[Return, ...]:
 
 def _param(cursor: Cursor) -> Param:
     token, after = cursor.token, cursor.ahead(1)
-    if token.kind is Kind.NAME and after.kind is Kind.SIGN and after.text in (",", ")"):
+    if token.kind is Kind.NAME and after.kind is Kind.SIGN and after.text in (",", ")", "="):
         raise cursor.error(
             f"the parameter '{token.text}' has no type",
             rule="T3",
@@ -160,7 +171,55 @@ def _param(cursor: Cursor) -> Param:
     name = cursor.name("a parameter")
     if cursor.at("(") or cursor.at("["):
         raise dims_behind(cursor, type_, name)
-    return Param(type_, name, span=type_.span.to(name.span))
+    if not cursor.at("="):
+        return Param(type_, name, span=type_.span.to(name.span))
+    default = _default(cursor, type_, name)
+    return Param(type_, name, default, span=cursor.span(type_.span.start, cursor.previous_end))
+
+
+def _default(cursor: Cursor, type_: TensorType, name: Name) -> Expr:
+    """The default of a parameter, from its `=` on: a literal, or one with a sign."""
+    start = cursor.step().start
+    value = parse_part(cursor)
+    if type_.dims:
+        raise cursor.error(
+            f"'{name.text}' has {counted(len(type_.dims), 'dimension')}, and only a parameter "
+            "without dimensions has a default",
+            span=cursor.span(start, value.end),
+            edits=(Edit(cursor.span(name.span.end, value.end), ""),),
+        )
+    expr, literal = value.expr, value.expr
+    if isinstance(literal, Unary) and literal.op in ("-", "+"):
+        literal = literal.operand
+    if isinstance(literal, Number) and value.start == expr.span.start:
+        return expr
+    cause = f"the default of '{name.text}' is a literal, perhaps with a sign"
+    if isinstance(literal, Number):
+        raise cursor.error(cause, span=value.span, paste=expr.span.line)
+    known = _CONSTANTS.get(expr.text) if isinstance(expr, Name) else None
+    raise cursor.error(
+        cause,
+        span=value.span,
+        paste=known,
+        idiom=None
+        if known
+        else f"{type_.spelling} {name.text} = "
+        f"{'3' if _is_whole(type_) else '0.5'}; what follows from other values is computed in "
+        "the body",
+    )
+
+
+_CONSTANTS = {
+    name: {"bool(1)": "1", "bool(0)": "0"}.get(here, here)
+    for name, here in CONSTANTS.items()
+    if here[0] != "("
+}
+"""Constants of other languages that are literals here."""
+
+
+def _is_whole(type_: TensorType) -> bool:
+    found = SPELLINGS.get(type_.spelling)
+    return found is not None and not found.is_float
 
 
 def _return(cursor: Cursor) -> Return:

@@ -38,6 +38,12 @@ REDUCTIONS = ("+", "*", "min", "max", "&", "|", "^")
 
 ASSIGNMENTS = frozenset({"=", *(f"{op}={mark}" for op in REDUCTIONS for mark in ("", "!"))})
 
+
+def is_assignment(token: Token) -> bool:
+    """Whether a token is `=` or the operator of a reduction."""
+    return token.kind is Kind.SIGN and token.text in ASSIGNMENTS
+
+
 REDUCTION_SIGNS = " ".join(f"{op}=" for op in REDUCTIONS)
 """The operators of reductions, as messages list them."""
 
@@ -84,14 +90,14 @@ COMPARISONS = {"<>": "!=", "=>": ">=", "=<": "<=", "===": "==", "!==": "!="}
 """Comparisons of other languages, with their spellings in this language."""
 
 PI = "3.14159265358979"
-_INFINITY = "(1.0 / 0.0)"
+_INFINITY = "inf()"
 CONSTANTS = {
     **dict.fromkeys(("True", "true", "TRUE"), "bool(1)"),
     **dict.fromkeys(("False", "false", "FALSE"), "bool(0)"),
     **dict.fromkeys(("inf", "Inf", "INF", "infinity", "Infinity", "INFINITY"), _INFINITY),
     **dict.fromkeys(("HUGE_VAL", "oo"), _INFINITY),
-    **dict.fromkeys(("nan", "NaN", "NAN"), "(0.0 / 0.0)"),
-    **dict.fromkeys(("pi", "PI", "Pi", "M_PI", "CUDART_PI", "CUDART_PI_F"), PI),
+    **dict.fromkeys(("nan", "NaN", "NAN"), "nan()"),
+    **dict.fromkeys(("pi", "PI", "Pi", "M_PI", "CUDART_PI", "CUDART_PI_F"), "pi()"),
     **dict.fromkeys(("tau", "TAU"), "6.28318530717959"),
     **dict.fromkeys(("M_E", "euler", "Euler"), "2.71828182845905"),
     "M_SQRT2": "1.4142135623731",

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tc.errors import ParseError
 from tc.frontend import ast
-from tc.frontend.conditions import condition, old_range
+from tc.frontend.conditions import (
+    clause_slip,
+    comparison_chain,
+    misspelt_exists,
+    old_range,
+    unfinished_clause,
+)
 from tc.frontend.cursor import Cursor, ParsedExpr
-from tc.frontend.expression_parser import parse_apply, parse_part
+from tc.frontend.expression_parser import parse_apply, parse_part, starts_targets
 from tc.frontend.repairs import joined_clauses
 from tc.frontend.tokens import Kind
 from tc.source import Edit
@@ -15,16 +23,17 @@ _STEP = "A(2*{0}) where {0} in 0:N/2, for every second element"
 
 
 def parse_trailers(
-    cursor: Cursor, rhs: ParsedExpr
+    cursor: Cursor, values: Sequence[ParsedExpr]
 ) -> tuple[tuple[ast.Clause, ...], ast.Annotation | None]:
+    """The clauses and the annotation of a statement, from behind its values on."""
     where: tuple[ast.Clause, ...] = ()
     annotation = None
     while cursor.at("where") or cursor.at("<=>"):
         if cursor.at("where"):
             if where:
-                raise _second_where(cursor, where, rhs)
+                raise _second_where(cursor, where, values)
             cursor.step()
-            where = _clauses(cursor, rhs)
+            where = _clauses(cursor, values)
         else:
             if annotation is not None:
                 cause = "a statement has one '<=>' annotation"
@@ -40,48 +49,42 @@ def _annotation(cursor: Cursor) -> ast.Annotation:
     return ast.Annotation(name, read.args, span=cursor.span(start, cursor.previous_end))
 
 
-def _clauses(cursor: Cursor, rhs: ParsedExpr) -> tuple[ast.Clause, ...]:
-    clauses = [_clause(cursor, rhs, 0)]
+def _clauses(cursor: Cursor, values: Sequence[ParsedExpr]) -> tuple[ast.Clause, ...]:
+    clauses = [_clause(cursor, values)]
     while cursor.accept(","):
-        clauses.append(_clause(cursor, rhs, len(clauses)))
-    if cursor.token.text in ("and", "&&") and cursor.ahead(2).text in ("in", "="):
-        raise cursor.error("the clauses of a 'where' are separated by commas", rule="T5", paste=",")
+        clauses.append(_clause(cursor, values))
+    if (error := unfinished_clause(cursor, clauses[-1])) is not None:
+        raise error
     return tuple(clauses)
 
 
-def _clause(cursor: Cursor, rhs: ParsedExpr, count: int) -> ast.Clause:
-    start = cursor.token.start
-    if cursor.token.text == "for" and cursor.ahead(1).kind is Kind.NAME:
-        raise cursor.error("a range begins with its index variable", rule="T5", paste="")
+def _clause(cursor: Cursor, values: Sequence[ParsedExpr]) -> ast.Clause:
+    token, after = cursor.token, cursor.ahead(1)
+    start = token.start
+    if (error := clause_slip(cursor)) is not None:
+        raise error
     if cursor.accept("exists"):
         tensor = cursor.name("a tensor after 'exists'")
         read = parse_apply(cursor, tensor, f"the subscripts of '{tensor.text}'")
         return ast.Exists(read, span=cursor.span(start, cursor.previous_end))
-    is_cast = cursor.token.kind is Kind.KEYWORD and cursor.ahead(1).text == "("
-    begins = cursor.token.kind in (Kind.NUMBER, Kind.SIGN) and not cursor.at("}")
-    if is_cast or begins:
-        raise condition(cursor, rhs, count, None)
-    name = cursor.name("an index variable or a binding of the 'where'")
-    if cursor.token.kind is Kind.NAME and cursor.token.text == "in":
-        cursor.step()
-        return _range(cursor, name)
-    if cursor.accept("="):
-        if cursor.at("["):
-            raise old_range(cursor, name)
-        value = parse_part(cursor)
-        if cursor.accept(":"):
-            end = parse_part(cursor)
-            raise cursor.error(
-                f"a range is written '{name.text} in begin:end'",
-                rule="T5",
-                span=cursor.span(start, end.end),
-                paste=f"{name.text} in {value.span.line}:{end.span.line}",
-            )
-        return ast.Binding(name, value.expr, span=cursor.span(start, value.end))
-    raise condition(cursor, rhs, count, name)
+    if token.kind is Kind.NAME:
+        if after.kind is Kind.NAME and after.text == "in" and not starts_targets(cursor, 1):
+            return _range(cursor)
+        if after.kind is Kind.SIGN and after.text == "=":
+            return _binding(cursor)
+        if after.kind is Kind.DIM and cursor.ahead(2).text == "=":
+            return _size(cursor)
+        if (error := misspelt_exists(cursor)) is not None:
+            raise error
+    part = parse_part(cursor)
+    if (error := comparison_chain(cursor, values, part)) is not None:
+        raise error
+    return ast.Condition(part.expr, span=part.span)
 
 
-def _range(cursor: Cursor, name: ast.Name) -> ast.RangeClause:
+def _range(cursor: Cursor) -> ast.RangeClause:
+    name = cursor.name("an index variable")
+    cursor.step()
     if cursor.at("["):
         raise old_range(cursor, name)
     begin = parse_part(cursor)
@@ -92,6 +95,31 @@ def _range(cursor: Cursor, name: ast.Name) -> ast.RangeClause:
         raise cursor.error("a range has no step", rule="T5", idiom=_STEP.format(name.text))
     span = cursor.span(name.span.start, end.end)
     return ast.RangeClause(name, begin.expr, end.expr, span=span)
+
+
+def _binding(cursor: Cursor) -> ast.Binding:
+    name = cursor.name("a binding")
+    cursor.step()
+    if cursor.at("["):
+        raise old_range(cursor, name)
+    value = parse_part(cursor)
+    if cursor.accept(":"):
+        end = parse_part(cursor)
+        raise cursor.error(
+            f"a range is written '{name.text} in begin:end'",
+            rule="T5",
+            span=cursor.span(name.span.start, end.end),
+            paste=f"{name.text} in {value.span.line}:{end.span.line}",
+        )
+    return ast.Binding(name, value.expr, span=cursor.span(name.span.start, value.end))
+
+
+def _size(cursor: Cursor) -> ast.SizeClause:
+    tensor, dim = cursor.name("a target"), cursor.step()
+    cursor.step()
+    value = parse_part(cursor)
+    span = cursor.span(tensor.span.start, value.end)
+    return ast.SizeClause(tensor, int(dim.text[1:]), value.expr, span=span)
 
 
 def _no_range_end(cursor: Cursor, name: ast.Name, begin: ParsedExpr) -> ParseError:
@@ -113,9 +141,11 @@ def _no_range_end(cursor: Cursor, name: ast.Name, begin: ParsedExpr) -> ParseErr
     )
 
 
-def _second_where(cursor: Cursor, where: tuple[ast.Clause, ...], rhs: ParsedExpr) -> ParseError:
+def _second_where(
+    cursor: Cursor, where: tuple[ast.Clause, ...], values: Sequence[ParsedExpr]
+) -> ParseError:
     span = cursor.span_of(cursor.step())
-    more = _clauses(cursor, rhs)
+    more = _clauses(cursor, values)
     joined = joined_clauses((*where, *more))
     cause = "a statement has one 'where'; its clauses are separated by commas"
     if joined is None:

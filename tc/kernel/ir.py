@@ -474,11 +474,14 @@ class Buffer:
         return prod(n for n, s in steps if s or not n) * self.dtype.bytes
 
 
+SITE_KINDS = ("read", "division", "write", "twice", "range")
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a Fail means: the read or division, for the error that the caller raises. `kind` is
-    "read" or "division". `values` of the Fail are: the index variables named in `variables`, in
-    order, then (for a read) the subscripts."""
+    """What a Fail means, for the error that the caller raises: of a `kind` of SITE_KINDS. `values`
+    of the Fail are: the index variables named in `variables`, in order, then the subscripts of a
+    read, nothing of a division, and what a `Check` of the program tells."""
 
     kind: str
     statement: int  # position in the program's statements

@@ -80,7 +80,7 @@ def verify(kernel: ir.Kernel, verified: Verified | None = None) -> None:
     strangers = sorted(kernel.initial - {b.name for b in kernel.buffers if b.role == "output"})
     _check(kernel, "initial", [(not strangers, "{} are no outputs", strangers)])
     for number, site in enumerate(kernel.sites):
-        known = site.kind in ("read", "division")
+        known = site.kind in ir.SITE_KINDS
         _check(kernel, f"site {number}", [(known, "unknown kind '{}'", site.kind)])
     verified = verified or Verified()
     verified.start(kernel)

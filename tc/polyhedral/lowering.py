@@ -30,6 +30,7 @@ from tc.polyhedral.gathers import with_gathers
 from tc.polyhedral.launch_legality import launch_fault
 from tc.polyhedral.legality import check_schedule
 from tc.polyhedral.mapping import MappedTree, map_schedule
+from tc.polyhedral.rewrite.boxes import as_boxes
 from tc.polyhedral.rewrite.coalescing import Strides, coalesce
 from tc.polyhedral.rewrite.dimensions import divide_dimensions
 from tc.polyhedral.rewrite.equal_temporaries import without_equal_temporaries
@@ -37,6 +38,7 @@ from tc.polyhedral.rewrite.factoring import divide_last, factor
 from tc.polyhedral.rewrite.half_sums import accumulate_in_float
 from tc.polyhedral.rewrite.inlining import inline
 from tc.polyhedral.rewrite.lone_terms import without_lone_terms
+from tc.polyhedral.rewrite.nested_prefixes import sum_by_dimensions
 from tc.polyhedral.rewrite.overlapped_tiles import tile_chains
 from tc.polyhedral.rewrite.read_order import sum_in_read_order
 from tc.polyhedral.rewrite.residues import linearise
@@ -161,7 +163,8 @@ def _scheduled(
     """All stages until a tree is mapped, as `trace_lowering` has them."""
     check_options(options, target.device)
     target = target.wanted(options)
-    shaped, strides = timed("rewrite", lambda: _rewrite(shaped, strides, options, target))
+    boxes = timed("rewrite", lambda: as_boxes(shaped, initial, check=check))
+    shaped, strides = timed("rewrite", lambda: _rewrite(boxes, strides, options, target))
     scop = timed("scop", lambda: with_gathers(build_scop(shaped, initial)))
     dependences = timed("dependences", lambda: compute_dependences(scop))
     tree = timed("schedule", lambda: _schedule(scop, dependences, strides, options, target))
@@ -198,7 +201,8 @@ def _rewrite(
     shaped: ShapedProgram, strides: Strides, options: Options, target: Target
 ) -> tuple[ShapedProgram, Strides]:
     """The program without temporaries that equal another tensor or are cheaper to compute again
-    where they are read, with sums in place of what they become, and without lone terms, factored,
+    where they are read, with sums in place of what they become, over prefixes one dimension at a
+    time, and without lone terms, factored,
     one half of symmetric sums computed, sums in the order of what they read, small operands
     transposed, long reductions split, and adjacent dimensions joined; in any case with sums of
     halves in floats."""
@@ -206,7 +210,7 @@ def _rewrite(
         return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
     shaped = tile_chains(inline(without_equal_temporaries(shaped), limits), limits)
-    shaped = sum_in_place(shaped)
+    shaped = sum_by_dimensions(sum_in_place(shaped))
     shaped = linearise(without_lone_terms(shaped), limits)
     if target.launches:
         shaped = divide_dimensions(shaped)
@@ -224,11 +228,12 @@ def _rewrite(
 
 def _with_sites_of(kernel: Kernel, shaped: ShapedProgram, original: ShapedProgram) -> Kernel:
     """The kernel with its sites at the positions of the program as written; statements with
-    checks are never rewritten, and keep their names."""
+    checks are never rewritten, and keep their names, behind which a dot and more may stand where
+    one has become several boxes."""
     names = [s.name for s in original.program.statements]
     statements = shaped.program.statements
     sites = tuple(
-        replace(site, statement=names.index(statements[site.statement].name))
+        replace(site, statement=names.index(statements[site.statement].name.partition(".")[0]))
         for site in kernel.sites
     )
     return replace(kernel, sites=sites)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +21,13 @@ from tc.runtime.arrays.kept_memory import KEPT, MAPPED_BYTES
 from tc.runtime.device_frames import DeviceFrames
 from tc.runtime.fallback import Request, faults_of_run_reported, is_fault
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
-from tc.semantics.faults import division_error, read_error
+from tc.semantics.faults import (
+    division_error,
+    range_error,
+    read_error,
+    twice_error,
+    write_error,
+)
 from tc.semantics.program import Binary, ProgramWarning, Read, ShapedProgram, Statement, walk
 
 OutputSpace: TypeAlias = tuple[str, tuple[int, ...], np.dtype[Any]]
@@ -201,7 +208,29 @@ def _found_error(shaped: ShapedProgram, kernel: Kernel, failure: Failure) -> Acc
         raise InternalError(f"{len(failure.values)} values of {', '.join(site.variables)}")
     indices = dict(zip(site.variables, failure.values, strict=False))
     subscripts = failure.values[len(site.variables) :]
-    for expr in walk(statement.rhs):
+    match site.kind:
+        case "write":
+            firsts = {v: shaped.statements[site.statement].ranges[v].begin for v in statement.outer}
+            target = statement.targets[subscripts[0]]
+            at = {**firsts, **indices}
+            return write_error(statement, target, at, subscripts[1:], shaped.shapes[target])
+        case "twice":
+            rank, count = len(statement.subscripts), len(statement.variables)
+            ends = (rank, rank + count, rank + 2 * count)
+            first, second = (
+                dict(zip(statement.variables, subscripts[a:b], strict=True))
+                for a, b in pairwise(ends)
+            )
+            return twice_error(statement, subscripts[:rank], first, second)
+        case "range":
+            variable = statement.variables[subscripts[0]]
+            box = shaped.statements[site.statement].ranges[variable]
+            told = subscripts[1], subscripts[2]
+            return range_error(statement, variable, indices, told, (box.begin, box.end))
+    if not statement.is_plain:
+        ranges = shaped.statements[site.statement].ranges
+        indices = {v: indices.get(v, ranges[v].begin) for v in statement.variables}
+    for expr in (e for outermost in statement.expressions for e in walk(outermost)):
         match expr:
             case Read(site=number, tensor=tensor) if site.kind == "read":
                 if number == site.expression:
@@ -216,6 +245,9 @@ def _found_error(shaped: ShapedProgram, kernel: Kernel, failure: Failure) -> Acc
 _MEANS = {
     "read": ("G7", "a read leaves its tensor"),
     "division": ("Y4", "an integer division, or remainder, is by zero"),
+    "write": ("S5", "a place that is written lies outside of the target"),
+    "twice": ("S2", "two instances write one element"),
+    "range": ("W3", "a range that data decide is none, or leaves its box"),
 }
 
 
@@ -243,17 +275,18 @@ def _unplaced_error(
 def start_warnings(shaped: ShapedProgram, given: frozenset[str]) -> tuple[ProgramWarning, ...]:
     """The warnings of R3: statements that continue from a value that does not exist."""
     return tuple(
-        _start_warning(statement)
+        _start_warning(statement, position)
         for statement in shaped.program.statements
-        if statement.continues == "nothing"
-        or (statement.continues == "caller" and statement.target not in given)
+        for position, target in enumerate(statement.targets)
+        if statement.continues_of(position) == "nothing"
+        or (statement.continues_of(position) == "caller" and target not in given)
     )
 
 
-def _start_warning(statement: Statement) -> ProgramWarning:
-    target, op = statement.target, f"{statement.op}="
+def _start_warning(statement: Statement, position: int) -> ProgramWarning:
+    target, op = statement.targets[position], f"{statement.op}="
     missing, also = "nothing was written to it before", ""
-    if statement.continues == "caller":
+    if statement.continues_of(position) == "caller":
         missing, also = "nothing was passed for it", f', or pass outputs={{"{target}": ...}}'
     return ProgramWarning(
         "R3",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tc.dtypes import BOOL
-from tc.errors import AccessError, Facts
+from tc.errors import AccessError, Facts, RangeError
 from tc.semantics.affine import MAX_PIECES, pieces
 from tc.semantics.program import Binary, Call, Expr, Read, Statement, walk
 
@@ -60,6 +60,107 @@ def division_error(
     )
 
 
+def write_error(
+    statement: Statement,
+    target: str,
+    indices: Mapping[str, int],
+    place: Sequence[int],
+    shape: Sequence[int],
+) -> AccessError:
+    """A place outside of the target of a statement, at one of its instances (S5)."""
+    axis = next((a for a, s in enumerate(place) if not 0 <= s < shape[a]), 0)
+    subscript = statement.subscripts[axis].span.line
+    name = target.rpartition(".")[2]
+    return AccessError(
+        f"{_instance(statement, indices)} writes {name}({', '.join(map(str, place))}), but {name} "
+        f"has shape ({', '.join(map(str, shape))}){_axis(axis, len(shape), shape)}",
+        rule="S5",
+        span=statement.subscripts[axis].span,
+        repair=f"correct the data in '{subscript}'; to drop what lies outside: "
+        f"where 0 <= {subscript}, {subscript} < {name}.{axis}",
+        facts=Facts("write", tuple(indices.items()), tuple(place), tuple(shape)),
+    )
+
+
+def twice(
+    statement: Statement, place: str, first: Mapping[str, int], second: Mapping[str, int]
+) -> RangeError:
+    """A place that is affine, and that two instances of a plain `=` write (S2)."""
+    return RangeError(
+        f"{_both(statement, place, first, second)}", rule="S2", span=statement.span,
+        idiom=_choices(statement),
+    )  # fmt: skip
+
+
+def twice_error(
+    statement: Statement,
+    place: Sequence[int],
+    first: Mapping[str, int],
+    second: Mapping[str, int],
+) -> AccessError:
+    """A place that data decide, and that two instances of a plain `=` write (S2)."""
+    name = statement.target.rpartition(".")[2]
+    shown = f"{name}({', '.join(map(str, place))})"
+    return AccessError(
+        _both(statement, shown, first, second),
+        rule="S2",
+        span=statement.span,
+        idiom=_choices(statement),
+        facts=Facts("twice", tuple(second.items()), tuple(place)),
+    )
+
+
+def _both(
+    statement: Statement, place: str, first: Mapping[str, int], second: Mapping[str, int]
+) -> str:
+    return (
+        f"{statement.name}, {statement.text}, writes {place} in the instance {_values(first)}, and "
+        f"in the instance {_values(second)}; '=' writes each element once"
+    )
+
+
+def _choices(statement: Statement) -> str:
+    """The ways to say which of several values counts."""
+    name = statement.target.rpartition(".")[2]
+    left = f"({', '.join(s.span.line for s in statement.subscripts)})"
+    value, index = statement.rhs.span.line, statement.outer[0] if statement.outer else "0"
+    return (
+        f"{name}{left} +=! {value}, for the sum of all; at{left}, {name}{left} min=! {index}, "
+        f"{value}, for the first of them"
+    )
+
+
+def range_error(
+    statement: Statement,
+    variable: str,
+    indices: Mapping[str, int],
+    ends: tuple[int, int],
+    box: tuple[int, int],
+) -> AccessError:
+    """A range that data decide, and that is none, or leaves its box (W3)."""
+    clause = statement.clause_of(variable)
+    assert clause is not None
+    begin, end = ends
+    at = f" at {_values(indices)}" if indices else ""
+    why = (
+        "which ends before it begins"
+        if end < begin
+        else f"but the accesses of '{variable}' allow {box[0]}:{box[1]}"
+    )
+    return AccessError(
+        f"{statement.name}, {statement.text}, gives '{variable}' the range {begin}:{end}{at}, "
+        f"{why}",
+        rule="W3",
+        span=clause.span,
+        repair=f"correct the data in '{clause.span.line}'",
+        facts=Facts("range", tuple(indices.items()), ends),
+    )  # fmt: skip
+
+
+def _values(indices: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in indices.items())
+
+
 def _constant_infinity(division: Binary) -> str | None:
     """The infinity or NaN that a division of literals by 0 is in languages of floats."""
     left, right = division.left.span.text, division.right.span.text
@@ -81,7 +182,7 @@ def _many_pieces(subscript: Expr) -> str:
 
 def _instance(statement: Statement, indices: Mapping[str, int]) -> str:
     """The statement by number and text, and the instance: `S0, o(i) = x(I(i)), at i = 3,`"""
-    values = ", ".join(f"{name} = {value}" for name, value in indices.items())
+    values = _values(indices)
     return f"{statement.name}, {statement.text}," + (f" at {values}," if values else "")
 
 

@@ -5,7 +5,7 @@
 lowering, explain) reads these two and never the syntax tree.
 
     Program   ::= Tensor* SizeDef* Equality* Statement*
-    Statement ::= target(subscript*) op rhs, over variables
+    Statement ::= target(subscript*) op rhs, over variables, where conditions
     Expr      ::= Literal | Size | Extent | Index | Read | Unary | Binary | Compare | Logical
                 | Select | Call | Convert | Bits
 
@@ -177,9 +177,30 @@ class Bits(Node):
     dtype: DType
 
 
+CHECKED = -2
+"""The site of a check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Node):
+    """0; where one of `tests` (BOOL, evaluated in order) does not hold, the call fails, and INT64
+    values are told. Rewrites make it of what a statement of the text may do wrong: `kind` is
+    "write" (S5), "twice" (S2) or "range" (W3), and of `ShapedStatement.checked` it is the site
+    CHECKED."""
+
+    kind: str
+    tests: tuple[Expr, ...]
+    told: tuple[Expr, ...]
+    dtype: DType = INT64
+
+    @property
+    def site(self) -> int:
+        return CHECKED
+
+
 Expr: TypeAlias = (
     Literal | Size | Extent | Index | Read | Unary | Binary | Compare | Logical | Select | Call
-    | Convert | Bits
+    | Convert | Bits | Check
 )  # fmt: skip
 
 
@@ -200,6 +221,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (condition, then, otherwise)
         case Call(args=args):
             return args
+        case Check(tests=tests, told=told):
+            return (*tests, *told)
 
 
 def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
@@ -211,6 +234,8 @@ def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
             return replace(expr, operands=new)
         case Call():
             return replace(expr, args=new)
+        case Check(tests=tests):
+            return replace(expr, tests=new[: len(tests)], told=new[len(tests) :])
         case Unary() | Convert() | Bits():
             return replace(expr, operand=new[0])
         case Binary() | Compare():
@@ -247,6 +272,13 @@ def index_names(expr: Expr) -> tuple[str, ...]:
     if isinstance(expr, Index):  # as most subscripts are
         return (expr.name,)
     return tuple(dict.fromkeys(n.name for n in walk(expr) if isinstance(n, Index)))
+
+
+def _is_shifted(expr: Expr) -> bool:
+    """Whether an expression is an index variable, to which sizes of tensors are added."""
+    while isinstance(expr, Binary) and expr.op == "+" and isinstance(expr.right, Extent):
+        expr = expr.left
+    return isinstance(expr, Index)
 
 
 # --- the program, for all sizes ---------------------------------------------------------------
@@ -290,14 +322,46 @@ class Equality:
     span: Span = field(compare=False, repr=False)
 
 
+SIZES, AFFINE, DATA = "sizes", "affine", "data"
+"""What the bounds of a range follow from: sizes alone (G8), other index variables of the statement
+in affine form, too (W2), or tensors and all else (W3)."""
+
+
 @dataclass(frozen=True, slots=True)
 class WhereRange:
-    """`variable in begin:end`; the bounds are INT64 size expressions (G8)."""
+    """`variable in begin:end`; the bounds are INT64 expressions, of a `kind`: SIZES, AFFINE or
+    DATA."""
 
     variable: str
     begin: Expr
     end: Expr
+    kind: str = SIZES
+    span: Span = field(compare=False, repr=False, kw_only=True)
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """The index variables in the bounds."""
+        return tuple(dict.fromkeys((*index_names(self.begin), *index_names(self.end))))
+
+
+@dataclass(frozen=True, slots=True)
+class SizeClause:
+    """`target.axis = value` of a `where`; the value is an INT64 size expression (S4)."""
+
+    target: str
+    axis: int
+    value: Expr
     span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """One more target of a statement, of the same subscripts, and its value (V1). Under "min" and
+    "max" a companion's value is that of the term which the first value chooses."""
+
+    target: str
+    rhs: Expr
+    continues: str = ""  # as that of its statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +374,9 @@ class Statement:
     become "=". `rhs` has the compute type of the target's element type; the store rounds to half.
 
     `variables` are the index variables in order of appearance (left side first); those not in
-    `outer` are reduction variables. `subscripts` are `Index` nodes, one per dimension; only
-    statements made from concat add an offset to the last one.
+    `outer` are reduction variables. `subscripts` are the place that an instance writes, an INT64
+    expression for each dimension (S1). Instances for which not all `conditions` (BOOL, evaluated in
+    order, each where those before hold) are true do not exist (W1).
 
     `continues` (an op= without "!", R3): "written" where an earlier statement wrote the target,
     "caller" where only the caller can have given it (an output: continue if passed, else start
@@ -332,6 +397,57 @@ class Statement:
     exists: tuple[Read, ...]  # range inference only (T5)
     span: Span = field(compare=False, repr=False)
     variable_spans: Mapping[str, Span] = field(compare=False, repr=False)
+    conditions: tuple[Expr, ...] = ()
+    companions: tuple[Companion, ...] = ()
+    sizes: tuple[SizeClause, ...] = ()
+
+    @property
+    def has_plain_places(self) -> bool:
+        """Whether each dimension has a bare variable of its own (S1)."""
+        return all(isinstance(s, Index) for s in self.subscripts)
+
+    @property
+    def has_box(self) -> bool:
+        """Whether the instances are all points of a box whose ranges follow from sizes."""
+        return not self.conditions and all(clause.kind == SIZES for clause in self.where)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the statement is a box with one value at plain places; a subscript of `concat`,
+        which adds sizes to its variable, is as plain."""
+        has_plain_places = all(
+            isinstance(s, Index) or (self.op == "=" and _is_shifted(s)) for s in self.subscripts
+        )
+        return self.has_box and has_plain_places and not self.companions and not self.sizes
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return (self.target, *(companion.target for companion in self.companions))
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """The right sides, in the order of `targets`."""
+        return (self.rhs, *(companion.rhs for companion in self.companions))
+
+    @property
+    def expressions(self) -> Iterator[Expr]:
+        """The outermost expressions, but for bare variables on the left."""
+        yield from self.values
+        yield from self.exists
+        for clause in self.where:
+            yield from (clause.begin, clause.end)
+        yield from self.conditions
+        yield from (clause.value for clause in self.sizes)
+        yield from (s for s in self.subscripts if not isinstance(s, Index))
+
+    @property
+    def chooses(self) -> bool:
+        """Whether one term gives the values of several targets (V1)."""
+        return bool(self.companions) and self.op in ("min", "max")
+
+    def clause_of(self, variable: str) -> WhereRange | None:
+        """The range that the `where` gives a variable."""
+        return next((c for c in self.where if c.variable == variable), None)
 
     @property
     def reduction(self) -> tuple[str, ...]:
@@ -341,11 +457,16 @@ class Statement:
     def text(self) -> str:
         return self.span.line
 
-    def starts_fresh(self, initial: Container[str]) -> bool:
-        """Whether a reduction starts at the identity rather than at what its target holds (R3),
-        given the outputs that hold values of the caller."""
-        is_unknown = self.continues == "caller" and self.target not in initial
-        return self.init or is_unknown or self.continues == "nothing"
+    def starts_fresh(self, initial: Container[str], position: int = 0) -> bool:
+        """Whether a reduction starts at the identity rather than at what its target, that at a
+        `position` of `targets`, holds (R3), given the outputs that hold values of the caller."""
+        continues = self.continues_of(position)
+        is_missing = continues == "caller" and self.targets[position] not in initial
+        return self.init or is_missing or continues == "nothing"
+
+    def continues_of(self, position: int) -> str:
+        """What the target at a position of `targets` goes on from, as `continues` has it."""
+        return self.companions[position - 1].continues if position else self.continues
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,7 +567,10 @@ class ShapedStatement:
     """A statement with the range of each variable.
 
     `checked` holds the sites of reads and integer divisions that cannot be proven safe for these
-    ranges, so that the interpreter and checked code test them at run time (G7). `walk`: a rewrite
+    ranges, so that the interpreter and checked code test them at run time (G7). Likewise
+    `checked_axes` are the dimensions in which an instance may write outside of the target (S5),
+    `checked_ranges` the variables whose ranges may be none, or leave their box (W3), and
+    `is_checked_once` tells that two instances may write one element (S2). `walk`: a rewrite
     has the statement go over the rows of a matrix.
     """
 
@@ -454,6 +578,15 @@ class ShapedStatement:
     ranges: Mapping[str, Range]
     checked: frozenset[int]
     walk: RowWalk | None = None
+    checked_axes: frozenset[int] = frozenset()
+    checked_ranges: frozenset[str] = frozenset()
+    is_checked_once: bool = False
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether something of the statement is tested at run time."""
+        places = self.checked_axes or self.checked_ranges or self.is_checked_once
+        return bool(self.checked or places)
 
     @property
     def is_empty(self) -> bool:

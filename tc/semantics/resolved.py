@@ -88,6 +88,35 @@ class FlatRange:
 
 
 @dataclass(frozen=True, slots=True)
+class FlatSize:
+    target: str
+    axis: int
+    value: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class FlatCompanion:
+    """One more target of a statement, and its value."""
+
+    target: str
+    target_text: str
+    rhs: Expr
+    continues: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a statement says of one of its targets; `op` is "=" for what the first value of a
+    minimum or maximum chooses (V1)."""
+
+    target: str
+    target_text: str
+    op: str
+    rhs: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class FlatStatement:
     """A statement of the entry or of an inlined def; fields as those of program.Statement.
 
@@ -106,9 +135,20 @@ class FlatStatement:
     rhs: Expr
     where: tuple[FlatRange, ...]
     exists: tuple[Read, ...]
-    reads: frozenset[str]  # the tensors that the right-hand side reads
+    reads: frozenset[str]  # the tensors that the right-hand sides read
     span: Span
     calls: tuple[Span, ...]
+    conditions: tuple[Expr, ...] = ()
+    companions: tuple[FlatCompanion, ...] = ()
+    sizes: tuple[FlatSize, ...] = ()
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """What the statement says of each of its targets, in text order."""
+        op = "=" if self.op in ("min", "max") else self.op
+        first = Definition(self.target, self.target_text, self.op, self.rhs)
+        rest = (Definition(c.target, c.target_text, op, c.rhs) for c in self.companions)
+        return (first, *rest)
 
 
 @dataclass(frozen=True, slots=True)

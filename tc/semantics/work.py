@@ -49,8 +49,9 @@ def statement_work(shaped: p.ShapedProgram, statement: p.ShapedStatement) -> Wor
     read or written counts once, and no more elements than instances."""
     instances = _instances(statement)
     stmt = statement.statement
-    operations = (isinstance(n, p.Binary | p.Unary | p.Call) for n in _values(stmt.rhs))
-    per_instance = sum(operations) + (stmt.op != "=")
+    nodes = (node for value in stmt.values for node in _values(value))
+    operations = sum(isinstance(node, p.Binary | p.Unary | p.Call) for node in nodes)
+    per_instance = operations + (stmt.op != "=") * len(stmt.targets)
     traffic = sum(
         min(math.prod(shaped.shapes[name]), instances) * shaped.program.tensors[name].dtype.bytes
         for name in _touched(stmt)
@@ -72,7 +73,8 @@ def _instances(statement: p.ShapedStatement) -> int:
 
 
 def _touched(statement: p.Statement) -> set[str]:
-    return {statement.target, *(n.tensor for n in p.walk(statement.rhs) if isinstance(n, p.Read))}
+    nodes = (node for expr in statement.expressions for node in p.walk(expr))
+    return {*statement.targets, *(node.tensor for node in nodes if isinstance(node, p.Read))}
 
 
 def _traffic(shaped: p.ShapedProgram) -> dict[str, int]:

@@ -115,9 +115,19 @@ class _Spelling:
             yield f" where {own.get(where.variable)} in {begin}:{end}"
         for read in statement.exists:
             yield f" exists {self.text(read, own)}"
+        for test in statement.conditions:
+            yield f" if {self.text(test, own)}"
+        for clause in statement.sizes:
+            sized = f"{self.tensors[clause.target]}.{clause.axis}"
+            yield f" size {sized} = {self.text(clause.value, own)}"
+        for companion in statement.companions:
+            yield f" and {self.tensors[companion.target]} = {self.text(companion.rhs, own)}"
+            yield f" continues {companion.continues}" if companion.continues else ""
         if statement.continues:
             yield f" continues {statement.continues}"
-        yield f" [{' '.join(str(node.dtype) for node in p.walk(statement.rhs))}]"
+        computed = (*statement.values, *statement.conditions)
+        nodes = (node for expr in computed for node in p.walk(expr))
+        yield f" [{' '.join(str(node.dtype) for node in nodes)}]"
 
     def text(self, expr: p.Expr, variables: Mapping[str, str]) -> str:
         def named(node: p.Expr) -> p.Expr:
@@ -158,7 +168,7 @@ def canonical_call(request: Request, shaped: p.ShapedProgram) -> CanonicalCall:
     return CanonicalCall(
         hashlib.sha256(canonical_text(program).encode()).hexdigest(),
         request.backend,
-        request.check and any(statement.checked for statement in shaped.statements),
+        request.check and any(statement.is_checked for statement in shaped.statements),
         tuple(tuple(sizes.shapes[name]) for name in program.inputs),
         tuple(sizes.scalars[n] for n in program.inputs if n in program.static_scalars),
         tuple((i, tuple(strides[n])) for i, n in enumerate(program.inputs) if n in strides),

@@ -135,6 +135,34 @@ def convolution(float(B, IP, H, W) input, float(OP, IP, KH, KW) weight, float(OP
     assert check_formatting(text) == expected
 
 
+def test_rule_T6_places_conditions_sizes_and_defaults() -> None:
+    text = (
+        "def f<T:half|float>(T(N,D)x,float a=0.5,int n=-3,T b=+1)->(m,at){"
+        "m( n ),at(n)max=!x(n,d),-d where -x(n,d)>0,!(d==3),(a)<b,int(a)==2,d in 0:n+1,m.0=-N+1\n"
+        "h(I(n),-1,n+0)+=!a?1:2 where n,a?b:c,n in row(0):row(1) (p,q)=g(x) p,q=q,p}"
+    )
+    expected = """\
+def f<T: half | float>(T(N, D) x, float a = 0.5, int n = -3, T b = +1) -> (m, at) {
+  m(n), at(n) max=! x(n, d), -d
+      where -x(n, d) > 0, !(d == 3), (a) < b, int(a) == 2, d in 0 : n + 1, m.0 = -N + 1
+  h(I(n), -1, n + 0) +=! a ? 1 : 2 where n, a ? b : c, n in row(0):row(1)
+  (p, q) = g(x)
+  p, q = q, p
+}
+"""
+    assert check_formatting(text) == expected
+
+
+def test_rule_T6_long_lists_of_targets_and_values_are_broken_at_their_commas() -> None:
+    names = [f"a_quite_long_name_{k}" for k in range(4)]
+    text = ", ".join(f"{n}(i)" for n in names) + " += " + ", ".join(f"x(i) * {n}" for n in names)
+    formatted = check_formatting(f"def f(float(N) x) -> (o) {{ {text} }}")
+    assert formatted.split("\n")[1:3] == [
+        "  a_quite_long_name_0(i), a_quite_long_name_1(i), a_quite_long_name_2(i),",
+        "      a_quite_long_name_3(i) += x(i) * a_quite_long_name_0, x(i) * a_quite_long_name_1,",
+    ]
+
+
 def test_long_names_only_make_lines_longer() -> None:
     name = "n" * 150
     check_formatting(f"def {name}(float {name}a) -> ({name}) {{ {name}(i) = {name}a * {name}(i) }}")

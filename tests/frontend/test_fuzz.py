@@ -24,6 +24,7 @@ PROGRAMS = [
 ]
 WORDS = sorted(
     {*SIGNS, *FOREIGN, *RESERVED, "min=", "max=!", "in", "a", "f(x)", "C(i)", "T.1", "T.", "2f"}
+    | {"where ", "o.0 =", "C(i + 1)", ", D(0)", "x(i) > 0", "and", "float a = -1"}
     | {"1", "012", "1.5", "0x1", "1..2", "# c\n", "\n", " ", "[0, 2[", "->", "é", ".", "$"}
 )
 LENGTH = 100_000
@@ -99,6 +100,8 @@ UNITS = [
     *["a ", "a b ", "a,", "o = a ", "o = c (p, q) ", "(a, ", "(a) = f() ", "a(i) -= ", "o = [0, "],
     *["def ", "def f", "float(", "}", "{", "-> ", "where ", "k in ", "k in 0:2, ", "exists T("],
     *["x = ", "x = [", "x = [0, 1[, ", "<=>", "T .1 ", ";", "a&", "a == ", "o(i) = A[", "C(0) "],
+    *["a(i), ", "a, b = ", "(a(i), ", "a(b(i), ", "0 < ", "0 < a && ", "o.0 = 1, ", "o.0: 2, "],
+    *["x(i) > 0, ", "a in(b), ", "a in ", "not ", "and(", "2*k in 0:1 ", "float a = ", "a = -"],
 ]
 PREFIXES = [
     "",
@@ -111,6 +114,9 @@ PREFIXES = [
     "def f() -> (o) { o = x where ",
     "def f() -> (o) { o = x where k in ",
     "def f() -> (o) { o(",
+    "def f() -> (o) { o(i), p(",
+    "def f() -> (o) { o, p = ",
+    "def f(float a = ",
 ]
 
 

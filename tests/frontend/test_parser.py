@@ -16,13 +16,17 @@ from tc.frontend.ast import (
     CallStatement,
     Cast,
     Comprehension,
+    Condition,
     Dim,
     Exists,
     Name,
     Number,
     RangeClause,
     Return,
+    SizeClause,
+    Target,
     TensorType,
+    Unary,
 )
 from tc.frontend.operator_parser import MAX_HEIGHT, MAX_NESTING
 from tc.frontend.parser import parse
@@ -163,11 +167,67 @@ def test_000_G1_the_left_side_lists_index_variables() -> None:
     assert only("o() = x").indices == ()
     assert only("o = x").indices is None
     assert only("in(i) = x").target == name("in")
-    for wrong in ("o(0) = x", "o(i + 1) = x", "o(2*i) = x", "o(o(i)) = x", "o(T.0) = x"):
-        with pytest.raises(ParseError, match=r"\[N2\].* lists index variables"):
+
+
+@pytest.mark.parametrize(
+    "subscript",
+    ["0", "-1", "i + 1", "2 * i", "I(n)", "o(o(i))", "T.0", "a ? b : c", "int(x)", "(i)", "a & 3"],
+)
+def test_rule_T6_a_subscript_on_the_left_is_any_expression(subscript: str) -> None:
+    expected = parse_expression(Source(subscript))
+    assert only(f"o({subscript}) +=! x").indices == (expected,)
+    assert only(f"o(i,{subscript}, j) = x").indices == (name("i"), expected, name("j"))
+    (target,) = only(f"o({subscript}) = x").targets
+    assert target.span.text == f"o({subscript})"
+
+
+@pytest.mark.parametrize("op", ["=", "+=", "*=!", "min=", "max=!", "&=", "^=!"])
+def test_rule_T6_a_statement_may_have_several_targets(op: str) -> None:
+    found = only(f"m(n), at(n), o {op} x(n, d), -d, 2 where d in 0:3")
+    at_n = (name("n"),)
+    assert found.targets == (
+        Target(name("m"), at_n, span=NO_SPAN),
+        Target(name("at"), at_n, span=NO_SPAN),
+        Target(name("o"), None, span=NO_SPAN),
+    )
+    assert found.values == (
+        read("x", "n", "d"),
+        Unary("-", name("d"), span=NO_SPAN),
+        number(2),
+    )
+    assert found.op == op
+    assert found.where == (RangeClause(name("d"), number(0), number(3), span=NO_SPAN),)
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        ("a, b = b, a", ["a, b = b, a"]),
+        ("a, b = f(x), g(y)", ["a, b = f(x), g(y)"]),
+        ("a, b = f(x) + 1, y c = 2", ["a, b = f(x) + 1, y", "c = 2"]),
+        ("a(i), b(i) = b(i), a(i) c, d = f(x)", ["a(i), b(i) = b(i), a(i)", "(c, d) = f(x)"]),
+        ("a, b = x, c (p, q) = f(a)", ["a, b = x, c", "(p, q) = f(a)"]),
+        ("a, b = f(x) (p, q) = f(a)", ["(a, b) = f(x)", "(p, q) = f(a)"]),
+        ("a, b = f(x)\nb(0), c(i) += 1, 2", ["(a, b) = f(x)", "b(0), c(i) += 1, 2"]),
+        ("and(i), or(i) = not, if(i)", ["and(i), or(i) = not, if(i)"]),
+        ("for(i), if(0) = 1, 2", ["for(i), if(0) = 1, 2"]),
+        ("min, max = 1, 2 max, min = 3, 4", ["min, max = 1, 2", "max, min = 3, 4"]),
+    ],
+)
+def test_rule_T6_where_statements_of_several_targets_end(text: str, statements: list[str]) -> None:
+    assert [to_text(statement) for statement in body(text)] == statements  # type: ignore[arg-type]
+
+
+def test_rule_T6_a_statement_has_as_many_values_as_targets() -> None:
+    for wrong in (
+        "a, b = x",
+        "a(i), b(i) += f(i)",
+        "a = x, y",
+        "a, b = x, y, z",
+        "a, b = f(x) + 1",
+    ):
+        with pytest.raises(ParseError, match="one value for each of its targets"):
             body(wrong)
-    with pytest.raises(ParseError, match="an index variable"):
-        body("o(-i) = x")
 
 
 @pytest.mark.parametrize("op", ["=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!"])
@@ -200,7 +260,7 @@ def test_000_G7_where_has_a_non_empty_list_of_ranges() -> None:
     found = only("o(i) max=! A(i + k + l) where k in 0:2, l in N - 1 : A.0 ? 3 : 4").where
     assert [to_text(clause) for clause in found] == ["k in 0:2", "l in N - 1 : (A.0 ? 3 : 4)"]
     assert found[0] == RangeClause(name("k"), number(0), number(2), span=NO_SPAN)
-    for wrong in ("o = x where", "o = x where k in 0:2,", "o = x where k in 0", "o = x where k"):
+    for wrong in ("o = x where", "o = x where k in 0:2,", "o = x where k in 0", "o = x where k 2"):
         with pytest.raises(ParseError):
             body(wrong)
 
@@ -306,6 +366,84 @@ def test_rule_T5_bindings_exists_and_annotations() -> None:
     assert only("o = x <=> gemm(A, 2) where k in 0:2").annotation == annotation
 
 
+@pytest.mark.parametrize(
+    "test",
+    [
+        *("x(i) > 0", "i == 3", "k", "3", "!k", "-x(i)", "(a) || b", "int(x) != 2", "a ? b : c"),
+        *("o.0", "o.0 == N", "a < b == c", "(a < b) < c", "x(i) < 3 && y(i)", "keep(i)", "in"),
+    ],
+)
+def test_rule_T6_any_other_clause_is_a_condition(test: str) -> None:
+    condition = Condition(parse_expression(Source(test)), span=NO_SPAN)
+    k_range = RangeClause(name("k"), number(0), number(3), span=NO_SPAN)
+    assert only(f"o = x where {test}").where == (condition,)
+    assert only(f"o = x where {test}, k in 0:3").where == (condition, k_range)
+    assert only(f"o = x where k in 0:3, {test}").where == (k_range, condition)
+    assert only(f"o = x where {test} <=> g(a)").where == (condition,)
+    (first, second) = body(f"o = x where {test} p(i), q(i) = 3, 4")
+    assert isinstance(first, Comprehension)
+    assert first.where == (condition,)
+    assert to_text(second) == "p(i), q(i) = 3, 4"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        ("o = x where c (p, q) = f(a)", ["o = x where c", "(p, q) = f(a)"]),
+        ("o = x where c in = 3", ["o = x where c", "in = 3"]),
+        ("o = x where c in(i) += 3", ["o = x where c", "in(i) += 3"]),
+        ("o = x where c in(i), a = 3, 4", ["o = x where c", "in(i), a = 3, 4"]),
+        ("o = x where c in(i):a", ["o = x where c in (i):a".replace("(i)", "i")]),
+        ("o = x where in in = 3", ["o = x where in", "in = 3"]),
+        ("o = x where for a = 3", ["o = x where for", "a = 3"]),
+        ("o = x where exist x(i) = 3", ["o = x where exist", "x(i) = 3"]),
+        ("o = x where i in 0:3, x(i) > 0 p = 2", ["o = x where i in 0:3, x(i) > 0", "p = 2"]),
+    ],
+)
+def test_rule_T6_where_conditions_end(text: str, statements: list[str]) -> None:
+    assert [to_text(statement) for statement in body(text)] == statements  # type: ignore[arg-type]
+
+
+def test_rule_T6_size_clauses() -> None:
+    found = only("out(place(i)) = x(i) where keep(i), out.0 = N + 1, n = out.1")
+    assert found.where == (
+        Condition(read("keep", "i"), span=NO_SPAN),
+        SizeClause(name("out"), 0, Binary("+", name("N"), number(1), span=NO_SPAN), span=NO_SPAN),
+        Binding(name("n"), Dim(name("out"), 1, span=NO_SPAN), span=NO_SPAN),
+    )
+    assert found.where[1].span.text == "out.0 = N + 1"
+    with pytest.raises(ParseError, match="no space stands around the dot of a size"):
+        body("out(i) = x where out .0 = 3")
+
+
+def test_rule_T6_bounds_may_depend_on_other_variables_and_on_data() -> None:
+    found = only("o(r) +=! v(e) * x(c(e)) where e in row(r):row(r + 1), j in i + 1 : a ? N : 3")
+    assert [to_text(clause) for clause in found.where] == [
+        "e in row(r):row(r + 1)",
+        "j in i + 1 : (a ? N : 3)",
+    ]
+
+
+def test_rule_T6_parameters_of_rank_0_may_have_a_default() -> None:
+    text = "def f(float(N) A, float a = 0.5, int n = -3, bool() b = +1, int m) -> (o) {}"
+    (found,) = parse(Source(text)).defs
+    half = Number("0.5", 0.5, span=NO_SPAN)
+    assert [param.default for param in found.params] == [
+        None,
+        half,
+        Unary("-", number(3), span=NO_SPAN),
+        Unary("+", number(1), span=NO_SPAN),
+        None,
+    ]
+    assert found.params[2].span.text == "int n = -3"
+    for wrong in ("float(N) a = 1", "float(3) a = 0.5", "float a = (1)", "float a = 1 + 1"):
+        with pytest.raises(ParseError, match="default"):
+            parse(Source(f"def f({wrong}) -> (o) {{}}"))
+    for wrong in ("float a = --1", "float a = n", "float a = !1", "float a = float(1)"):
+        with pytest.raises(ParseError, match="the default of 'a' is a literal"):
+            parse(Source(f"def f({wrong}) -> (o) {{}}"))
+
+
 @pytest.mark.parametrize("word", ["def", "where", "exists", "int", "half", "float64"])
 def test_rule_T2_reserved_words_name_nothing(word: str) -> None:
     texts = [
@@ -314,6 +452,7 @@ def test_rule_T2_reserved_words_name_nothing(word: str) -> None:
         f"def f(float({word}) x) -> (o) {{}}",
         f"def f() -> (float {word}) {{}}",
         f"def f() -> (o) {{ o({word}) = 1 }}",
+        f"def f() -> (o) {{ o(i), {word}(i) = 1, 2 }}",
         f"def f() -> (o) {{ o = x where {word} in 0:2 }}",
     ]
     for text in texts:

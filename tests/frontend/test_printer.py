@@ -83,6 +83,10 @@ def test_expressions_print_as_written(text: str) -> None:
         "o = x where k in (a ? b : c) : d, l in -1:2, m in A.0:A.1, y = a ? b : c, exists T(i)",
         "(a, b) = f(x, y)",
         "(a) = f()",
+        "a, b = b, a",
+        "a(0), b(i + 1, I(n)), c = x, -y ? 1 : 2, f(z)",
+        "m(n), at(n) max=! x(n, d), -d where x(n, d) > 0, d in 0 : n + 1, m.0 = N <=> g(A)",
+        "o(i) = x where k, !k, (a < b) < c, a && (b <= c) > d, a || b < c < d, o.1 = a ? b : c",
     ],
 )
 def test_statements_print_as_written(text: str) -> None:
@@ -92,7 +96,7 @@ def test_statements_print_as_written(text: str) -> None:
 
 def test_a_module_prints_as_written() -> None:
     text = """\
-def 2LUT(float(3, N) A, int k, bool() b) -> (float(N) O1, O2) {
+def 2LUT(float(3, N) A, int k = -3, bool() b = 1) -> (float(N) O1, O2) {
   k = c
   (p, q) = f(a)
 }

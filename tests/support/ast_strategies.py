@@ -24,6 +24,7 @@ from tc.frontend.ast import (
     Cast,
     Clause,
     Comprehension,
+    Condition,
     Conditional,
     Def,
     Dim,
@@ -35,7 +36,9 @@ from tc.frontend.ast import (
     Param,
     RangeClause,
     Return,
+    SizeClause,
     Statement,
+    Target,
     TensorType,
     Unary,
 )
@@ -146,20 +149,39 @@ def clauses() -> st.SearchStrategy[Clause]:
         st.builds(lambda v, a, b: RangeClause(v, a, b, span=NO_SPAN), names(), bound, bound),
         st.builds(lambda v, a: Binding(v, a, span=NO_SPAN), names(), bound),
         applies().map(lambda read: Exists(read, span=NO_SPAN)),
+        bound.map(lambda test: Condition(test, span=NO_SPAN)),
+        st.builds(
+            lambda t, k, v: SizeClause(t, k, v, span=NO_SPAN), names(), st.integers(0, 12), bound
+        ),
     )
 
 
 @cache
+def targets() -> st.SearchStrategy[Target]:
+    """Targets with bare variables, with any expressions, and without subscripts."""
+    bare = st.lists(names(), max_size=3).map(tuple)
+    computed = st.lists(expressions(4), max_size=3).map(tuple)
+    subscripts = st.none() | bare | computed
+    return st.builds(lambda n, s: Target(n, s, span=NO_SPAN), names(), subscripts)
+
+
+@cache
 def comprehensions() -> st.SearchStrategy[Comprehension]:
+    """Statements of one target, and of several, each with a value."""
     annotation = applies().map(lambda a: Annotation(a.name, a.args, span=NO_SPAN))
+    written = st.lists(st.tuples(targets(), expressions()), min_size=1, max_size=3)
     return st.builds(
-        lambda target, indices, op, rhs, where, note: Comprehension(
-            target, indices, op, NO_SPAN, rhs, where, note, span=NO_SPAN
+        lambda written, op, where, note: Comprehension(
+            tuple(target for target, _ in written),
+            op,
+            NO_SPAN,
+            tuple(value for _, value in written),
+            where,
+            note,
+            span=NO_SPAN,
         ),
-        names(),
-        st.none() | st.lists(names(), max_size=3).map(tuple),
+        st.tuples(st.tuples(targets(), expressions())) | written,
         st.sampled_from(ASSIGNMENTS),
-        expressions(),
         st.lists(clauses(), max_size=3).map(tuple),
         st.none() | annotation,
     )
@@ -167,9 +189,9 @@ def comprehensions() -> st.SearchStrategy[Comprehension]:
 
 @cache
 def statements() -> st.SearchStrategy[Statement]:
-    targets = st.lists(names(), min_size=1, max_size=3).map(tuple)
+    called = st.lists(names(), min_size=1, max_size=3).map(tuple)
     args = st.lists(names() | expressions(3), max_size=3).map(tuple)
-    call = st.builds(lambda t, f, a: CallStatement(t, f, a, span=NO_SPAN), targets, names(), args)
+    call = st.builds(lambda t, f, a: CallStatement(t, f, a, span=NO_SPAN), called, names(), args)
     return comprehensions() | call
 
 
@@ -181,15 +203,27 @@ def tensor_types() -> st.SearchStrategy[TensorType]:
 
 
 @cache
+def params() -> st.SearchStrategy[Param]:
+    """Parameters, some of those of rank 0 with a default."""
+    literal = integers() | floats()
+    signed = st.builds(lambda o, a: Unary(o, a, span=NO_SPAN), st.sampled_from("-+"), literal)
+    return st.builds(
+        lambda t, n, d: Param(t, n, None if t.dims else d, span=NO_SPAN),
+        tensor_types(),
+        names(),
+        st.none() | literal | signed,
+    )
+
+
+@cache
 def defs() -> st.SearchStrategy[Def]:
-    param = st.builds(lambda t, n: Param(t, n, span=NO_SPAN), tensor_types(), names())
     return_ = st.builds(
         lambda t, n: Return(t, n, span=NO_SPAN), st.none() | tensor_types(), names()
     )
     return st.builds(
         lambda n, p, r, b: Def(n, tuple(p), tuple(r), tuple(b), span=NO_SPAN),
         names(),
-        st.lists(param, max_size=4),
+        st.lists(params(), max_size=4),
         st.lists(return_, min_size=1, max_size=3),
         st.lists(statements(), max_size=5),
     )
@@ -209,7 +243,8 @@ def ragged_texts(draw: st.DrawFn, module: Module) -> tuple[str, list[str]]:
     one number: to draw each piece would take ten times as long.
     """
     choice = Random(draw(st.integers(0, 2**32 - 1))).choice
-    tokens = tokenize(Source(to_text(module)))[:-1]
+    printed = to_text(module)
+    tokens = tokenize(Source(printed))[:-1]
     comments: list[str] = []
 
     def comment() -> str:
@@ -228,6 +263,8 @@ def ragged_texts(draw: st.DrawFn, module: Module) -> tuple[str, list[str]]:
         assert token is not None
         between = "" if token.kind is Kind.DIM else gap()
         brackets = before is None or token.text in "(),{}" or before.text in "(),{}"
+        if before is not None and token.text == "(" and "\n" in printed[before.end : token.start]:
+            brackets = False  # of a call statement: directly behind a name, they are its subscripts
         if not between and not brackets and token.kind is not Kind.DIM:
             between = " "
         text += between + token.text

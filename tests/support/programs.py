@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.places import PLACES, Place
+
 TEXTS = Path(__file__).parent.parent / "programs"
 Arrays = Mapping[str, Any]
 Formula = Callable[[Arrays], tuple[Any, ...]]
@@ -254,6 +256,10 @@ def _float_bits(a: Arrays) -> tuple[Any, ...]:
     )
 
 
+def _usual(place: Place) -> Callable[[np.random.Generator], dict[str, Any]]:
+    return lambda rng: place.inputs(rng, place.values.usual)
+
+
 CASES: tuple[Case, ...] = (
     Case("mv", normal(A=(5, 7), x=(7,)), lambda a: (a["A"] @ a["x"],)),
     Case("mv_init", normal(A=(5, 1), B=(1,)), lambda a: (a["A"] @ a["B"],)),
@@ -415,6 +421,7 @@ CASES: tuple[Case, ...] = (
         normal(Q=(2, 3, 8), K=(2, 5, 8), V=(2, 5, 4)),
         _attention,
     ),
+    *(Case(place.name, _usual(place), place.formula, place.outputs) for place in PLACES),
 )
 
 

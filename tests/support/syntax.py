@@ -23,12 +23,14 @@ AnyNode: TypeAlias = (
     | ast.Return
     | ast.TensorType
     | ast.Statement
+    | ast.Target
     | ast.Clause
     | ast.Annotation
     | ast.Expr
 )
 
 _LOOSEST = TERNARY_PRECEDENCE
+_RELATIONS = frozenset(("<", "<=", ">", ">="))
 
 
 def tokenize(source: Source) -> tuple[Token, ...]:
@@ -70,22 +72,31 @@ def to_text(node: AnyNode) -> str:
             params, returns = _list(node.params), _list(node.returns)
             return f"def {node.name.text}({params}) -> ({returns}) {{\n{body}}}"
         case ast.Param():
-            return f"{to_text(node.type)} {node.name.text}"
+            text = f"{to_text(node.type)} {node.name.text}"
+            return text if node.default is None else f"{text} = {to_text(node.default)}"
         case ast.Return():
             return f"{to_text(node.type)} {node.name.text}" if node.type else node.name.text
         case ast.TensorType():
             return node.spelling if node.dims is None else f"{node.spelling}({_list(node.dims)})"
         case ast.Comprehension() | ast.CallStatement():
             return _statement(node)
-        case ast.RangeClause() | ast.Binding() | ast.Exists():
+        case ast.RangeClause() | ast.Binding() | ast.Exists() | ast.Condition() | ast.SizeClause():
             return _clause(node)
+        case ast.Target():
+            name, subscripts = node.name.text, node.subscripts
+            return name if subscripts is None else f"{name}({_list(subscripts)})"
         case ast.Annotation():
             return f"<=> {node.name.text}({_list(node.args)})"
         case _:
             return _expression(node, _LOOSEST)
 
 
-def _list(nodes: tuple[ast.Param, ...] | tuple[ast.Return, ...] | tuple[ast.Expr, ...]) -> str:
+def _list(
+    nodes: tuple[ast.Param, ...]
+    | tuple[ast.Return, ...]
+    | tuple[ast.Target, ...]
+    | tuple[ast.Expr, ...],
+) -> str:
     return ", ".join(to_text(node) for node in nodes)
 
 
@@ -94,8 +105,7 @@ def _statement(node: ast.Statement) -> str:
         case ast.CallStatement():
             return f"({_list(node.targets)}) = {node.callee.text}({_list(node.args)})"
         case ast.Comprehension():
-            indices = "" if node.indices is None else f"({_list(node.indices)})"
-            text = f"{node.target.text}{indices} {node.op} {_expression(node.rhs, _LOOSEST)}"
+            text = f"{_list(node.targets)} {node.op} {_list(node.values)}"
             if node.where:
                 text += " where " + ", ".join(_clause(clause) for clause in node.where)
             return text + (f" {to_text(node.annotation)}" if node.annotation else "")
@@ -114,8 +124,32 @@ def _clause(node: ast.Clause) -> str:
             return f"{node.name.text} = {_expression(node.value, _LOOSEST)}"
         case ast.Exists():
             return f"exists {_expression(node.read, _LOOSEST)}"
+        case ast.Condition():
+            return _condition(node.test, _LOOSEST)
+        case ast.SizeClause():
+            return f"{node.tensor.text}.{node.axis} = {_expression(node.value, _LOOSEST)}"
         case _:
             _unreachable(node)
+
+
+def _condition(node: ast.Expr, least: int) -> str:
+    """The text of a condition: where one comparison is of the outcome of another, the inner one has
+    parentheses, as without them it would be a chain."""
+    if isinstance(node, ast.Binary) and node.op == "&&":
+        binding = PRECEDENCE["&&"]
+        text = f"{_condition(node.left, binding)} && {_condition(node.right, binding + 1)}"
+        return text if binding >= least else f"({text})"
+    is_chain = (
+        isinstance(node, ast.Binary)
+        and isinstance(node.left, ast.Binary)
+        and _RELATIONS.issuperset((node.op, node.left.op))
+    )
+    if not is_chain:
+        return _expression(node, least)
+    assert isinstance(node, ast.Binary)
+    binding = PRECEDENCE[node.op]
+    text = f"({_expression(node.left, _LOOSEST)}) {node.op} {_expression(node.right, binding + 1)}"
+    return text if binding >= least else f"({text})"
 
 
 def _expression(node: ast.Expr, least: int) -> str:

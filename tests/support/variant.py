@@ -17,6 +17,7 @@ from tc.builtins import FUNCTIONS
 from tc.builtins.operators import UFUNCS
 from tc.dtypes import FLOAT16, FLOAT32, Array, DType
 from tc.semantics.reference.arithmetic import PLAIN
+from tc.semantics.reference.folds import BoxFold, Fold
 from tc.semantics.reference.instance_blocks import Pick
 
 
@@ -99,9 +100,12 @@ class Variant:
         return PLAIN.start(op, None if value is None else value.value, shape, dtype)
 
     def accumulate(
-        self, reduction: tuple[str, Array], term: Value, shape: Sequence[int]
+        self, reduction: tuple[str, Array], term: Value, fold: Fold
     ) -> tuple[str, Array]:
         op, total = reduction
+        if not isinstance(fold, BoxFold):
+            return self._placed(op, total, term, fold)
+        shape = fold.shape
         terms = np.broadcast_to(term.value, tuple(shape)).reshape(*total.shape, -1)
         order = self.rng.permutation(terms.shape[-1])
         if op == "+" and term.product is not None:
@@ -117,9 +121,33 @@ class Variant:
         reduction: tuple[str, Array],
         _factors: Iterable[Value],
         _term: Value,
-        _shape: Sequence[int],
+        _fold: Fold,
     ) -> tuple[str, Array]:
         return reduction
+
+    def _placed(self, op: str, total: Array, term: Value, fold: Fold) -> tuple[str, Array]:
+        """Instances that go where they say, in the order in which the interpreter has them."""
+        return op, fold.into(op, np.array(total), term.value)
+
+    def copied(self, value: Value) -> Value:
+        return Value(np.array(value.value))
+
+    def unsure(self, _value: Value) -> None:
+        return None
+
+    def unknown(self, value: Value, _where: Array | None = None) -> Value:
+        return value
+
+    def assign(
+        self, tensor: Value, place: tuple[Array, ...], picked: Array, value: Value
+    ) -> Value:
+        return Value(PLAIN.assign(tensor.value, place, picked, value.value))
+
+    def rivals(self, _op: str, _term: Value, _best: Value) -> None:
+        return None
+
+    def chosen(self, term: Value, best: Value, _rivals: Array | None) -> Value:
+        return Value(PLAIN.chosen(term.value, best.value, None))
 
     def finish(self, reduction: tuple[str, Array]) -> Value:
         return Value(reduction[1])

@@ -120,10 +120,12 @@ def _gap(test: ir.Compare, bounds: Bounds) -> Form[ir.Expr, int] | None:
 
 
 def _is_near(expr: ir.Expr, bounds: Bounds) -> bool:
-    """Whether neither an expression nor a part of it is far from 0, let alone wraps around."""
-    return all(
-        node.dtype == INT64 and magnitude(interval(node, bounds)) < _FAR for node in ir.walk(expr)
-    )
+    """Whether neither an expression nor a part of it is far from 0, let alone wraps around. What is
+    loaded is a number like any other."""
+    if expr.dtype != INT64 or magnitude(interval(expr, bounds)) >= _FAR:
+        return False
+    is_loaded = isinstance(expr, ir.Cast) and isinstance(expr.operand, ir.Load)
+    return is_loaded or all(_is_near(operand, bounds) for operand in ir.children(expr))
 
 
 def _form(expr: ir.Expr, bounds: Bounds) -> Form[ir.Expr, int] | None:

@@ -99,6 +99,10 @@ def adds_nothing(block: Stmts, var: str = "", known: Mapping[str, ir.Expr] | Non
             case ir.Comment():
                 pass
             case ir.Store(
+                buffer=name, indices=at, value=ir.Load(buffer=old, indices=same), mask=None
+            ) if (name, at) == (old, same):
+                pass  # 0 added to an integer is gone
+            case ir.Store(
                 buffer=name,
                 indices=at,
                 value=ir.Binary(op=op, left=ir.Load(buffer=old, indices=same), right=term),

@@ -21,6 +21,7 @@ from tc.kernel.passes.loop_splitting import split_loops
 from tc.kernel.passes.narrow_floats import convert_narrow_floats
 from tc.kernel.passes.pipelining import pipeline
 from tc.kernel.passes.prefetch import prefetch
+from tc.kernel.passes.prefix_sums import carry_prefixes
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
 from tc.kernel.passes.stores import store_whole_lines
@@ -61,6 +62,11 @@ PASSES: tuple[Pass, ...] = (
         "loop splitting",
         "last iterations with masks, guards of terms and edges are in loops of their own",
         lambda kernel, context: split_loops(kernel, vectors=_with_vectors(context)),
+    ),
+    Pass(
+        "prefix sums",
+        "reductions of which each has the terms of the one before are recurrences",
+        lambda kernel, _: carry_prefixes(kernel),
     ),
     Pass(
         "vectorization",

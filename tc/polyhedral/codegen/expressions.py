@@ -160,8 +160,31 @@ def _lower(expr: p.Expr, block: StatementBuilder) -> ir.Expr:
             if dtype.is_storage:
                 return ir.Cast(ir.Bits(inner, dtype), dtype.computed)
             return reinterpreted(inner, dtype)
+        case p.Check():
+            return _check(expr, block)
         case _:
             raise unknown_node(expr)
+
+
+def _check(check: p.Check, block: StatementBuilder) -> ir.Expr:
+    """0, behind tests of which the first that fails ends the others."""
+    zero = constant(0, check.dtype)
+    if p.CHECKED not in block.scope.checked:
+        return zero
+
+    def fail(inside: StatementBuilder) -> ir.Expr:
+        told = tuple(lower_expression(value, inside) for value in check.told)
+        return _failure(check.kind, p.CHECKED, told, check.dtype)(inside)
+
+    def after(tests: tuple[p.Expr, ...]) -> Branch:
+        if not tests:
+            return lambda _: zero
+        first, *rest = tests
+        return lambda inside: _choose(
+            lower_expression(first, inside), after(tuple(rest)), fail, inside
+        )
+
+    return after(check.tests)(block)
 
 
 def _shift(op: str, left: ir.Expr, count: ir.Expr, block: StatementBuilder) -> ir.Expr:

@@ -22,6 +22,7 @@ from tc.polyhedral.cpu.costs import TileCosts, device_of
 from tc.polyhedral.cpu.nest_plan import NestPlanner
 from tc.polyhedral.cpu.one_hot_sums import one_hot_members, plan_one_hot_sums
 from tc.polyhedral.cpu.register_tiles import RegisterTile, choose_tile
+from tc.polyhedral.cpu.serial_sums import plan_serial_sums, serial_members
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches
 from tc.polyhedral.schedule import (
@@ -91,6 +92,10 @@ class _Chooser:
         selected = one_hot_members(nest) if outermost else ()  # else loops are of several bands
         if self._places_terms(nest, selected):
             self.draft.notes.append(plan_one_hot_sums(self.draft, self.options, nest, selected))
+            return
+        serial = serial_members(nest) if outermost else None
+        if serial is not None and self.draft.decide_whether("terms in their order", nest.names):
+            self.draft.notes.append(plan_serial_sums(self.draft, self.options, nest, serial))
             return
 
         def buffer_slots(tile: RegisterTile) -> tuple[float, float]:

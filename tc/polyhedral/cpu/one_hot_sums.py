@@ -90,9 +90,9 @@ def plan_one_hot_sums(
         part, points[0] = draft.tile(owner, (size,), names)
         outer.append(part)
     note = f"{', '.join(names)}: each term is added where it belongs, along {owner.name}"
-    vector = _vector(nest, points[len(selected) :])
+    vector = contiguous_member(nest, points[len(selected) :])
     if vector is not None:
-        lanes = _lanes(draft, options, nest, vector)
+        lanes = lanes_along(draft, options, nest, vector)
         if lanes > 1:
             around, lane = draft.tile(vector, (lanes,), names)
             points.remove(vector)
@@ -109,7 +109,7 @@ def _width(nest: ParallelNest, members: list[Member]) -> int:
     return prod(map(nest.extent, members))
 
 
-def _vector(nest: ParallelNest, members: list[Member]) -> Member | None:
+def contiguous_member(nest: ParallelNest, members: list[Member]) -> Member | None:
     """The loop along which all elements that are read and written lie side by side."""
     statement = nest.main.statement
     for member in members:
@@ -123,7 +123,7 @@ def _vector(nest: ParallelNest, members: list[Member]) -> Member | None:
     return None
 
 
-def _lanes(draft: Draft, options: MappingOptions, nest: ParallelNest, vector: Member) -> int:
+def lanes_along(draft: Draft, options: MappingOptions, nest: ParallelNest, vector: Member) -> int:
     lanes = device_of(draft, options).lanes(nest.info.bits(nest.main.statement))
     while lanes > 1 and lanes // 2 >= nest.extent(vector):
         lanes //= 2

@@ -22,6 +22,7 @@ from tc.extents.sizes import at_hint
 from tc.polyhedral.rewrite.rewriting import REST, Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import substituted
 from tc.polyhedral.rewrite.thresholds import BlockSplits, Thresholds
+from tc.semantics.bounded_sums import data_bounded
 from tc.semantics.program import (
     Range,
     Read,
@@ -149,6 +150,8 @@ def _split(
     old: ShapedStatement, rewriting: Rewriting, limits: Thresholds
 ) -> list[ShapedStatement] | None:
     if old.statement.op == "=" or old.checked or old.is_empty:
+        return None
+    if data_bounded(old.statement):  # rows are as long as data say
         return None
     if limits.blocks is not None:
         return _over_blocks(old, rewriting, limits.blocks)

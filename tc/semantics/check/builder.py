@@ -5,7 +5,7 @@ writes (N3, R4); and where names are looked up while an expression is resolved, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tc.dtypes import INT64, SPELLINGS, DType
@@ -54,6 +54,12 @@ class Findings:
     variables: dict[str, Span] = field(default_factory=dict)
     reads: list[Seen] = field(default_factory=list)
     used: set[tuple[str, bool]] = field(default_factory=set)
+
+    def take(self, other: Findings) -> None:
+        """Adds what another expression mentions."""
+        for name, span in other.variables.items():
+            self.variables.setdefault(name, span)
+        self.reads.extend(other.reads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,7 @@ class Builder:
             rank = frame.signature.ranks.get(name, 0)
             self.tensors[tensor] = FlatTensor(tensor, rank, "temporary", None, None, None, span)
 
-    def note_read(self, read: Seen, frame: CallFrame, writing: str) -> None:
+    def note_read(self, read: Seen, frame: CallFrame, writing: Sequence[str]) -> None:
         """Record a read; raise where it is of a temporary that nothing has written (R4)."""
         self.touched.setdefault(read.tensor, read.span)
         tensor = self.tensors[read.tensor]
@@ -153,10 +159,10 @@ class Builder:
         if tensor.role == "output":
             self.needs_initial.setdefault(read.tensor, read.span)
             return
-        own = ", which this statement writes for the first time," if read.tensor == writing else ""
+        own = ", which this statement writes for the first time," if read.tensor in writing else ""
         known = frame.tensors.get(read.text) == read.tensor and not frame.calls
         repair = f"write it first: {element(read.text, tensor.rank)} = 0"
-        if read.tensor != writing:
+        if read.tensor not in writing:
             repair = f"move the statement that writes '{read.text}' above this one"
         if known:
             repair += f"; or return '{read.text}', so that the caller gives its contents"

@@ -305,15 +305,26 @@ def _add_comprehension(builder: Builder, statement: ast.Comprehension, frame: Ca
     resolved, reads = resolve_statement(
         statement, frame, builder.defs, builder.tensors, builder.shaped
     )
-    target = resolved.target
+    targets = (resolved.target, *(companion.target for companion in resolved.companions))
     for read in reads:
-        builder.note_read(read, frame, target)
+        builder.note_read(read, frame, targets)
     if resolved.op != "=" and not resolved.init:
-        continues = "caller" if builder.tensors[target].role == "output" else "nothing"
-        continues = "written" if target in builder.written else continues
-        resolved = replace(resolved, continues=continues)
+        continues = [_continues(builder, target) for target in targets]
+        companions = (
+            replace(companion, continues=each)
+            for companion, each in zip(resolved.companions, continues[1:], strict=True)
+        )
+        resolved = replace(resolved, continues=continues[0], companions=tuple(companions))
     builder.statements.append(resolved)
-    builder.note_write(target, statement.span)
+    for target in targets:
+        builder.note_write(target, statement.span)
+
+
+def _continues(builder: Builder, target: str) -> str:
+    """What an op= without "!" goes on from (R3)."""
+    if target in builder.written:
+        return "written"
+    return "caller" if builder.tensors[target].role == "output" else "nothing"
 
 
 def _add_call(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> None:
@@ -410,7 +421,7 @@ def add_concat(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> N
             notes=((frame.signature.ranked_at[call.targets[0].text], "the rank is given here"),),
         )
     for arg, seen in zip(call.args, args, strict=True):
-        builder.note_read(Seen(seen, one_line(arg.span), arg.span, False), frame, target)
+        builder.note_read(Seen(seen, one_line(arg.span), arg.span, False), frame, (target,))
     _shape_concat(builder, call, target, args, rank)
     calls = frame.calls
     taken = {*frame.signature.sizes, *frame.signature.tensors()}

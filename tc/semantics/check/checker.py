@@ -22,13 +22,15 @@ from tc.semantics.check.generic import (
     written_out,
 )
 from tc.semantics.check.name_errors import misspelt_index, products_meant
-from tc.semantics.resolved import Flat, FlatStatement, FlatTensor
+from tc.semantics.resolved import Definition, Flat, FlatRange, FlatStatement, FlatTensor
 from tc.semantics.suggest import one_line
 from tc.semantics.types.bits import check_reduction
 from tc.semantics.types.conversions import (
     INDEX,
     VALUE,
     LoweringContext,
+    condition,
+    is_affine_form,
     lower_index,
     lower_read,
     lower_to,
@@ -129,7 +131,7 @@ def _program(name: str, span: Span, flat: Flat) -> p.Program:
         _statement(
             f"S{position}",
             statement,
-            flat.tensors[statement.target],
+            flat.tensors,
             LoweringContext(types.tensors, types.nodes[position], scalars, sites, static, warnings),
         )
         for position, statement in enumerate(flat.statements)
@@ -180,12 +182,12 @@ def _misspelt(flat: Flat) -> Iterator[p.ProgramWarning]:
 
 
 def _statement(
-    name: str, statement: FlatStatement, target: FlatTensor, cx: LoweringContext
+    name: str, statement: FlatStatement, tensors: Mapping[str, FlatTensor], cx: LoweringContext
 ) -> p.Statement:
     """The typed statement; an error in a statement of an inlined def has notes that name the
     calls."""
     try:
-        return _typed(name, statement, target, cx)
+        return _typed(name, statement, tensors, cx)
     except CheckError as error:
         if not statement.calls:
             raise
@@ -193,61 +195,89 @@ def _statement(
 
 
 def _typed(
-    name: str, statement: FlatStatement, target: FlatTensor, cx: LoweringContext
+    name: str, statement: FlatStatement, tensors: Mapping[str, FlatTensor], cx: LoweringContext
 ) -> p.Statement:
-    dtype = cx.tensors[target.name]
-    term = term_type(statement.op, cx.type(statement.rhs))
-    assert term is not None
-    if dtype.is_read_as_float32 and statement.op != "=":
-        raise _stored_reduction(statement, dtype)
-    if target.declared is not None:
-        _check_declared(statement, target, target.declared, term, cx)
-    if is_lossy_mix(dtype, term):
-        cx.warn(
-            "Y2",
-            f"'{statement.target_text}' is {dtype}, which does not hold all values of "
-            "uint64 that this statement gives",
-            statement.span,
-            f"cast the values: {dtype}({one_line(statement.rhs.span, 'x')})",
-        )
-    check_reduction(statement.op, cx.type(statement.rhs), dtype, statement.rhs.span)
-    warn_of_negation(statement.rhs, cx)
-    try:
-        rhs = lower_to(statement.rhs, dtype, VALUE, cx)
-    except CheckError as error:
-        if error.rule != "Y1" or error.span != statement.rhs.span or target.declared_at is None:
-            raise
-        raise CheckError(  # a wider literal would not go into the declared type
-            error.cause,
-            rule="Y1",
-            span=error.span,
-            paste=f"{dtype}({one_line(statement.rhs.span, 'x')})",
-            notes=((target.declared_at, f"{dtype} is declared here"),),
-        ) from None
-    where = tuple(
-        p.WhereRange(
-            clause.variable,
-            lower_index(clause.begin, INDEX, cx, "the bound"),
-            lower_index(clause.end, INDEX, cx, "the bound"),
-            span=clause.span,
-        )
-        for clause in statement.where
-    )
+    values = [_value(each, statement, tensors[each.target], cx) for each in statement.definitions]
+    where = tuple(_range(clause, cx) for clause in statement.where)
     return p.Statement(
         name,
-        target.name,
+        statement.target,
         tuple(lower_index(s, INDEX, cx, "the subscript") for s in statement.subscripts),
         statement.outer,
         tuple(statement.variables),
         statement.op,
         statement.init,
         statement.continues,
-        rhs,
+        values[0],
         where,
         tuple(lower_read(read, INDEX, cx) for read in statement.exists),
         span=statement.span,
         variable_spans=statement.variables,
+        conditions=tuple(condition(test, VALUE, cx) for test in statement.conditions),
+        companions=tuple(
+            p.Companion(companion.target, value, companion.continues)
+            for companion, value in zip(statement.companions, values[1:], strict=True)
+        ),
+        sizes=tuple(
+            p.SizeClause(
+                clause.target,
+                clause.axis,
+                lower_index(clause.value, INDEX, cx, "the size"),
+                span=clause.span,
+            )
+            for clause in statement.sizes
+        ),
     )
+
+
+def _range(clause: FlatRange, cx: LoweringContext) -> p.WhereRange:
+    """The range of a `where`, of the kind that its bounds have."""
+    bounds = (clause.begin, clause.end)
+    begin, end = (lower_index(bound, INDEX, cx, "the bound") for bound in bounds)
+    nodes = [node for bound in (begin, end) for node in p.walk(bound)]
+    reads = {node.tensor for node in nodes if isinstance(node, p.Read)}
+    kind = p.DATA
+    if reads <= cx.scalars and not any(isinstance(node, p.Index) for node in nodes):
+        kind = p.SIZES
+    elif all(is_affine_form(bound, cx.scalars) for bound in bounds):
+        kind = p.AFFINE
+    return p.WhereRange(clause.variable, begin, end, kind, span=clause.span)
+
+
+def _value(
+    definition: Definition, statement: FlatStatement, target: FlatTensor, cx: LoweringContext
+) -> p.Expr:
+    """The value that a statement gives one of its targets, in the type that this computes in."""
+    op, value = definition.op, definition.rhs
+    dtype = cx.tensors[target.name]
+    term = term_type(op, cx.type(value))
+    assert term is not None
+    if dtype.is_read_as_float32 and op != "=":
+        raise _stored_reduction(statement, dtype)
+    if target.declared is not None:
+        _check_declared(statement, definition, target, term, cx)
+    if is_lossy_mix(dtype, term):
+        cx.warn(
+            "Y2",
+            f"'{definition.target_text}' is {dtype}, which does not hold all values of "
+            "uint64 that this statement gives",
+            statement.span,
+            f"cast the values: {dtype}({one_line(value.span, 'x')})",
+        )
+    check_reduction(op, cx.type(value), dtype, value.span)
+    warn_of_negation(value, cx)
+    try:
+        return lower_to(value, dtype, VALUE, cx)
+    except CheckError as error:
+        if error.rule != "Y1" or error.span != value.span or target.declared_at is None:
+            raise
+        raise CheckError(  # a wider literal would not go into the declared type
+            error.cause,
+            rule="Y1",
+            span=error.span,
+            paste=f"{dtype}({one_line(value.span, 'x')})",
+            notes=((target.declared_at, f"{dtype} is declared here"),),
+        ) from None
 
 
 def _stored_reduction(statement: FlatStatement, dtype: DType) -> CheckError:
@@ -266,13 +296,19 @@ def _stored_reduction(statement: FlatStatement, dtype: DType) -> CheckError:
 
 
 def _check_declared(
-    statement: FlatStatement, target: FlatTensor, declared: DType, term: Type, cx: LoweringContext
+    statement: FlatStatement,
+    definition: Definition,
+    target: FlatTensor,
+    term: Type,
+    cx: LoweringContext,
 ) -> None:
     """Raise where a wider type would go into a declared narrower one (Y3)."""
+    declared, rhs = target.declared, definition.rhs
+    assert declared is not None
     if join(declared, term) == declared:
         return
     assert target.declared_at is not None
-    text = one_line(statement.rhs.span, "x")
+    text = one_line(rhs.span, "x")
     weak: dict[Type, str] = {
         Weak.LITERAL: "a whole literal",
         Weak.SIZE: "a size or index variable, which is never narrower than int32",
@@ -280,25 +316,25 @@ def _check_declared(
     }
     what = weak.get(term, str(term))
     cause = (
-        f"'{statement.target_text}' is declared as {declared}, and this statement gives it {what}"
+        f"'{definition.target_text}' is declared as {declared}, and this statement gives it {what}"
     )
-    edit = Edit(statement.rhs.span, f"{declared}({text})")
+    edit = Edit(rhs.span, f"{declared}({text})")
     edits: tuple[Edit, ...] = (edit,)
-    if declared == BOOL and statement.op in ("+", "*"):
+    if declared == BOOL and definition.op in ("+", "*"):
         cause += "; the terms of += and *= are arithmetic"
         span = statement.span
-        start = span.source.text.rindex(f"{statement.op}=", span.start, statement.rhs.span.start)
+        start = span.source.text.rindex(f"{definition.op}=", span.start, rhs.span.start)
         operator = Edit(
-            Span(span.source, start, start + len(statement.op)),
-            "max" if statement.op == "+" else "min",
+            Span(span.source, start, start + len(definition.op)),
+            "max" if definition.op == "+" else "min",
         )
         edits = within(statement.span, (operator, edit))
-    elif declared != BOOL and cx.type(statement.rhs) == BOOL:
+    elif declared != BOOL and cx.type(rhs) == BOOL:
         cause += " (bool counts as int32 where it meets another type)"
     raise CheckError(
         cause + "; a wider type needs a cast",
         rule="Y3",
-        span=statement.rhs.span,
+        span=rhs.span,
         edits=edits,
         notes=((target.declared_at, f"{declared} is declared here"),),
     )

@@ -86,19 +86,23 @@ def _fixing(
         (
             s
             for s in definition.body
-            if isinstance(s, ast.Comprehension) and s.target.text == result.name.text
+            if isinstance(s, ast.Comprehension)
+            and s.target.text == result.name.text
+            and all(isinstance(index, ast.Name) for index in s.indices or ())
         ),
         None,
     )
     if first is None or len(first.indices or ()) != len(dims):
         return "", None
-    sizes = dict(zip((index.text for index in first.indices or ()), dims, strict=True))
+    sizes = dict(zip(first.index_texts, dims, strict=True))
     given = {c.variable.text: c for c in first.where if isinstance(c, ast.RangeClause)}
     if any(_is_part(given[name], size) for name, size in sizes.items() if name in given):
         left = f"{result.name.text}({', '.join(sizes)})"
         text = f"{left} = {left} where {_clauses(sizes)}"
         return text, before(definition.body[0].span, text)
-    targets = {s.target.text for s in definition.body if isinstance(s, ast.Comprehension)}
+    targets = {
+        name.text for s in definition.body if isinstance(s, ast.Comprehension) for name in s.written
+    }
     tensors = {*targets, *(param.name.text for param in definition.params)} - set(unsized)
     bounded = {*given, *_subscripts(first, tensors)}
     text = _clauses({name: size for name, size in sizes.items() if name not in bounded})
@@ -128,7 +132,7 @@ def _subscripts(statement: ast.Comprehension, tensors: set[str]) -> set[str]:
     """The names in the subscripts of these tensors."""
     found: set[str] = set()
     parts: Iterable[ast.Expr] = (
-        statement.rhs,
+        *statement.values,
         *(c.read for c in statement.where if isinstance(c, ast.Exists)),
         *(c.value for c in statement.where if isinstance(c, ast.Binding)),
     )
@@ -220,10 +224,7 @@ def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> DefSignature:
                 raise unknown_size(definition, dim, result, sizes)
     temporaries: dict[str, Span] = {}
     for statement in definition.body:
-        targets = (
-            statement.targets if isinstance(statement, ast.CallStatement) else (statement.target,)
-        )
-        for target in targets:
+        for target in statement.written:
             if target.text not in params and target.text not in returns:
                 temporaries.setdefault(target.text, target.span)
     tensors = {*params, *returns, *temporaries}
@@ -245,6 +246,8 @@ def _step(
 ) -> ast.Statement:
     """The statement, as a call if it is one: `O1 = MLP1(I, W)` is parsed as a comprehension."""
     if isinstance(statement, ast.CallStatement) or statement.indices is not None:
+        return statement
+    if len(statement.targets) > 1:
         return statement
     rhs = statement.rhs
     if not isinstance(rhs, ast.Apply) or rhs.name.text in tensors:
@@ -344,8 +347,9 @@ def _complete(signature: DefSignature, callees: Mapping[str, DefSignature]) -> D
     for step in signature.steps:
         if isinstance(step, ast.Comprehension):
             count += 1
-            ranks.setdefault(step.target.text, len(step.indices or ()))
-            places.setdefault(step.target.text, step.target.span)
+            for each in step.targets:
+                ranks.setdefault(each.name.text, len(each.subscripts or ()))
+                places.setdefault(each.name.text, each.name.span)
         elif step.callee.text in callees:
             callee = callees[step.callee.text]
             count += callee.statements

@@ -45,11 +45,13 @@ def check_variables(definition: ast.Def) -> None:
     for each in definition.returns:
         others.setdefault(each.name.text, each.name.span)
     for statement in definition.body:
-        is_call = isinstance(statement, ast.CallStatement)
-        for target in statement.targets if is_call else (statement.target,):  # type: ignore[union-attr]
+        for target in statement.written:
             others.setdefault(target.text, target.span)
-        for index in () if is_call else statement.indices or ():  # type: ignore[union-attr]
-            others.setdefault(index.text, index.span)
+        if isinstance(statement, ast.Comprehension):
+            for part in (p for t in statement.targets for p in t.subscripts or ()):
+                for node in ast.walk(part):
+                    if isinstance(node, ast.Name):
+                        others.setdefault(node.text, node.span)
     bound = {param.type.spelling for param in definition.params}
     for variable in definition.variables:
         name = variable.name.text
@@ -311,7 +313,7 @@ def _types_of(definition: ast.Def, types: Types) -> Iterator[Edit]:
     for each in declared:
         if each.spelling in types:
             yield _spelt(each.span, each.spelling, types)
-    for expr in itertools.chain.from_iterable(map(_expressions, definition.body)):
+    for expr in itertools.chain.from_iterable(map(ast.expressions, definition.body)):
         for node in ast.walk(expr):
             if isinstance(node, ast.Cast) and node.spelling in types:
                 yield _spelt(node.span, node.spelling, types)
@@ -319,23 +321,6 @@ def _types_of(definition: ast.Def, types: Types) -> Iterator[Edit]:
 
 def _spelt(span: Span, spelling: str, types: Types) -> Edit:
     return Edit(Span(span.source, span.start, span.start + len(spelling)), types[spelling])
-
-
-def _expressions(statement: ast.Statement) -> Iterator[ast.Expr]:
-    if isinstance(statement, ast.CallStatement):
-        yield from statement.args
-        return
-    yield statement.rhs
-    for clause in statement.where:
-        match clause:
-            case ast.RangeClause(begin=begin, end=end):
-                yield from (begin, end)
-            case ast.Binding(value=value):
-                yield value
-            case ast.Exists(read=read):
-                yield read
-    if statement.annotation is not None:
-        yield from statement.annotation.args
 
 
 def _edited(span: Span, edits: Sequence[Edit]) -> str:

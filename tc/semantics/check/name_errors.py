@@ -288,7 +288,7 @@ def _call_before(expr: ast.Apply, callee: str, scope: NameScope) -> tuple[Edit, 
     if rank is None or rank > len(statement.indices):
         return ()
     t = unused("t", expr.span)
-    indices = [index.text for index in statement.indices][len(statement.indices) - rank :]
+    indices = statement.index_texts[len(statement.indices) - rank :]
     read = f"{t}({', '.join(indices)})" if rank else t
     call = before(statement.span, f"{t} = {callee}({', '.join(map(str, names))})")
     return within(statement.span, (call, Edit(expr.span, read)))
@@ -306,7 +306,7 @@ def _whole_tensor(
     arg: ast.Expr, statement: ast.Comprehension, signature: DefSignature
 ) -> str | None:
     """The tensor that an argument names, whole or by its element at the left side's indices."""
-    left = [index.text for index in statement.indices or ()]
+    left = statement.index_texts
     match arg:
         case ast.Name(text=name) if signature.is_tensor(name):
             return name

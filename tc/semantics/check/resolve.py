@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+
 from tc import builtins
 from tc.affine.intervals import COMPARISONS
 from tc.dtypes import SPELLINGS
@@ -169,6 +172,8 @@ def _apply(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: 
         name_errors.check_count(expr, 1, scope)
         operand = resolve(expr.args[0], scope, findings, in_subscript)
         return p.Bits(operand, builtins.REINTERPRETED[name] or r.OPEN, span=expr.span)
+    if name in _NUMBERS and not expr.args:
+        return _NUMBERS[name](expr.span)
     builtin = builtins.lookup(name)
     if builtin is None:
         name_errors.unknown_function(expr, scope)
@@ -177,6 +182,24 @@ def _apply(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: 
     for arg in expr.args:
         args.append(resolve(arg, scope, findings, in_subscript))
     return p.Call(builtin.name, tuple(args), r.OPEN, span=expr.span)
+
+
+def _quotient(dividend: float) -> Callable[[Span], p.Expr]:
+    """A weak floating value (Y1) that no literal has: a literal divided by 0."""
+
+    def made(span: Span) -> p.Expr:
+        left, right = (p.Literal(value, r.OPEN, span=span) for value in (dividend, 0.0))
+        return p.Binary("/", left, right, r.OPEN, span=span)
+
+    return made
+
+
+_NUMBERS: Mapping[str, Callable[[Span], p.Expr]] = {
+    "inf": _quotient(1.0),
+    "nan": _quotient(0.0),
+    "pi": lambda span: p.Literal(math.pi, r.OPEN, span=span),
+}
+"""The numbers that are called by name (E4)."""
 
 
 def _read(expr: ast.Apply, scope: NameScope, findings: Findings, in_subscript: bool) -> p.Read:

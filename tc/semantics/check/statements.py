@@ -6,7 +6,8 @@ A where clause is a binding (T5) or a range (G8).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from tc.errors import CheckError
@@ -30,9 +31,7 @@ from tc.source import Edit, Span, within
 from tc.wording import counted, listed, nearest
 
 
-def resolve_bindings(
-    statement: ast.Comprehension, scope: NameScope, outer: Mapping[str, Span]
-) -> dict[str, BindingValue]:
+def resolve_bindings(statement: ast.Comprehension, scope: NameScope) -> dict[str, BindingValue]:
     """The bindings of the where clause; each sees the bindings before itself."""
     ranges = {c.variable.text for c in statement.where if isinstance(c, ast.RangeClause)}
     bindings: dict[str, BindingValue] = {}
@@ -43,10 +42,10 @@ def resolve_bindings(
         taken = _kind(name, scope.frame.signature)
         if name in bindings:
             taken = "another binding"
-        elif name in outer or name in ranges:
+        elif name in ranges:
             taken = "an index variable of the statement"
         if taken:
-            edits = _renamed(statement, clause, outer, taken)
+            edits = _renamed(statement, clause, taken)
             raise CheckError(
                 f"the binding '{name}' needs a name of its own: '{name}' is {taken}",
                 rule="T5",
@@ -68,14 +67,9 @@ def _kind(name: str, signature: DefSignature) -> str | None:
     return "a tensor" if signature.is_tensor(name) else None
 
 
-def _renamed(
-    statement: ast.Comprehension, clause: ast.Binding, outer: Mapping[str, Span], taken: str
-) -> tuple[Edit, ...]:
-    """The edits that give a binding another name wherever it is meant; a binding of an index
-    variable to a number was meant to be its range."""
-    name, value = clause.name.text, clause.value
-    if name in outer and isinstance(value, ast.Number) and isinstance(value.value, int):
-        return (Edit(clause.span, f"{name} in {value.value}:{value.value + 1}"),)
+def _renamed(statement: ast.Comprehension, clause: ast.Binding, taken: str) -> tuple[Edit, ...]:
+    """The edits that give a binding another name wherever it is meant."""
+    name = clause.name.text
     if taken != "a size" or any(isinstance(c, ast.RangeClause) for c in statement.where):
         return ()
     fresh = unused(f"{name}_2", clause.span)
@@ -88,12 +82,13 @@ def resolve_range(
     first: ast.RangeClause,
     scope: NameScope,
     tensors: Mapping[str, r.FlatTensor],
-    indices_used: set[str],
+    indices_used: Container[str],
+    findings: Findings,
 ) -> r.FlatRange:
     """A range clause, given the first one of its variable and the index variables of the rest of
-    the statement; its bounds must be size expressions, and there is no other range (G8)."""
+    the statement; there is no other range (G8). What its bounds read is added to `findings`."""
     name = clause.variable.text
-    kind = _kind(name, scope.frame.signature) or ("a binding" if name in scope.hidden else None)
+    kind = _kind(name, scope.frame.signature) or ("a binding" if name in scope.bindings else None)
     if kind:
         raise CheckError(
             f"a where clause gives the range of an index variable, and '{name}' is {kind}",
@@ -112,8 +107,8 @@ def resolve_range(
             notes=((first.span, "the first one is here"),),
         )
     begin, end = (
-        _bound(bound, test, name, scope, tensors, indices_used)
-        for bound, test in ((clause.begin, ">="), (clause.end, "<"))
+        _bound(bound, name, scope, tensors, indices_used, findings)
+        for bound in (clause.begin, clause.end)
     )
     return r.FlatRange(name, begin, end, span=clause.span)
 
@@ -129,24 +124,34 @@ def _one_range(first: Span, second: Span, text: str) -> tuple[Edit, ...]:
 
 def _bound(
     expr: ast.Expr,
-    test: str,
     variable: str,
     scope: NameScope,
     tensors: Mapping[str, r.FlatTensor],
-    indices_used: set[str],
+    indices_used: Container[str],
+    findings: Findings,
 ) -> p.Expr:
-    """A bound of a range, which must be a size expression (G8); `test` is the comparison, such as
-    `>=`, that messages print between the variable and the bound."""
-    bound = resolve(expr, scope, Findings())
-    stack = [bound]
-    while stack:
-        node = stack.pop()
+    """A bound of a range: an integer expression of sizes (G8), of other index variables of the
+    statement (W2) and of tensors (W3)."""
+    _check_comma(expr)
+    own = Findings()
+    bound = resolve(expr, scope, own)
+    for name, span in own.variables.items():
+        if name == variable:
+            other = "j" if variable == "i" else "i"
+            raise CheckError(
+                f"the range of '{variable}' uses '{variable}' itself",
+                rule="W2",
+                span=span,
+                idiom=f"where {variable} in 0:{other} + 1, with another index variable {other}; "
+                f"where {variable} % 2 == 0, for a condition",
+            )
+        if name not in indices_used:
+            _unknown_in_bound(name, span, variable, scope)
+    findings.take(own)
+    for node in walk_of(bound):
         match node:
-            case p.Index(name=name):
-                said = f"{variable} {test} {one_line(expr.span)}"
-                _index_in_bound(name, node.span, variable, said, scope, name in indices_used)
             case p.Read(tensor=tensor):
-                _check_scalar(node, tensors[tensor])
+                _check_integer(node, tensors[tensor])
             case p.Call() | p.Bits() | p.Select(padded=True):
                 _no_size_expression(
                     node.span, "no other functions", "pass the value as an input: int n"
@@ -157,8 +162,36 @@ def _bound(
                 _no_size_expression(node.span, "only integers", "write an integer")
             case _:
                 pass
-        stack.extend(reversed(p.children(node)))
     return bound
+
+
+def _check_comma(bound: ast.Expr) -> None:
+    """Raise for `i in 0:3 && x(i) > 0`, whose range would end at a condition (T5)."""
+    first = bound
+    while isinstance(first, ast.Binary) and first.op == "&&":
+        bound, first = first, first.left
+    if not isinstance(bound, ast.Binary) or bound is first:
+        return
+    source, (start, end) = bound.span.source, (first.span.end, bound.right.span.start)
+    is_plain = source.text[start:end].strip() == "&&"
+    raise CheckError(
+        f"'{one_line(bound.span)}' is a condition, and no bound of a range; the clauses of a "
+        "'where' are separated by commas",
+        rule="T5",
+        span=bound.span,
+        edits=(Edit(Span(source, start, end), ", "),) if is_plain else (),
+        idiom=None if is_plain else "where i in 0:3, x(i) > 0",
+    )
+
+
+def walk_of(expr: p.Expr) -> Iterator[p.Expr]:
+    """The nodes of a bound outside of the subscripts of its reads."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, p.Read):
+            stack.extend(reversed(p.children(node)))
 
 
 def _int_text(span: Span) -> str | None:
@@ -168,49 +201,31 @@ def _int_text(span: Span) -> str | None:
     return str(int(value)) if value == int(value) else None
 
 
-def _check_scalar(read: p.Read, tensor: r.FlatTensor) -> None:
-    """Raise unless the read in a where bound is an integer rank 0 input of the entry."""
+def _check_integer(read: p.Read, tensor: r.FlatTensor) -> None:
+    """Raise for a read in a bound of a tensor that is declared with floats or conditions."""
+    if tensor.declared is None or tensor.declared.is_integer:
+        return
     text = one_line(read.span)
-    if tensor.rank:
-        _no_size_expression(
-            read.span, "no reads of tensors", "pass the value as an input of rank 0: int n"
-        )
-    if tensor.role != "input":
-        raise CheckError(
-            f"'{text}' is computed by the program; the bounds of a range may use sizes, literals "
-            "and integer rank 0 inputs of the entry, which are known before it runs",
-            rule="G8",
-            span=read.span,
-            repair=f"pass it as an input: int {text}",
-        )
-    if tensor.declared is None or not tensor.declared.is_integer:
-        raise CheckError(
-            f"'{text}' is {tensor.declared}, and the bounds of a range are integers",
-            rule="G8",
-            span=read.span,
-            repair=f"declare it as an integer: int {text}",
-            notes=((tensor.span, "it is declared here"),),
-        )
+    raise CheckError(
+        f"'{text}' is {tensor.declared}, and the bounds of a range are integers",
+        rule="G8",
+        span=read.span,
+        repair=f"declare it as an integer: int {text}"
+        if not tensor.rank
+        else f"declare '{tensor.name}' with integers, such as int",
+        notes=((tensor.span, "it is declared here"),),
+    )
 
 
-def _index_in_bound(
-    name: str, span: Span, variable: str, said: str, scope: NameScope, is_used: bool
-) -> NoReturn:
-    if is_used:
-        raise CheckError(
-            f"the range of '{variable}' uses the index variable '{name}', and the bounds of a "
-            "range are size expressions: ranges are boxes",
-            rule="G8",
-            span=span,
-            idiom=f"o({name}) +=! {said} ? A({name}, {variable}) : 0, which selects in the box",
-        )
+def _unknown_in_bound(name: str, span: Span, variable: str, scope: NameScope) -> NoReturn:
     signature = scope.frame.signature
     known = [*signature.sizes, *(p for p, rank in signature.ranks.items() if rank == 0)]
     product = number_written(name, known)
     near = None if product else nearest(name, known)
     raise CheckError(
-        f"'{name}' in the range of '{variable}' is neither a size nor an integer input of "
-        f"'{signature.name}'" + (f"; did you mean '{near}'?" if near else ""),
+        f"'{name}' in the range of '{variable}' is neither a size, nor an integer input of "
+        f"'{signature.name}', nor another index variable of the statement"
+        + (f"; did you mean '{near}'?" if near else ""),
         rule="G8",
         span=span,
         repair=None if near or product else f"declare it as an input: int {name}",
@@ -223,8 +238,8 @@ def _no_size_expression(
     span: Span, allowed: str, repair: str | None, pasted: bool = False
 ) -> NoReturn:
     raise CheckError(
-        f"'{one_line(span)}' in a bound of a range is no size expression: sizes, T.0, integers, "
-        f"+ - * / %, min, max and choices may stand there, and {allowed}",
+        f"'{one_line(span)}' may not stand in a bound of a range: sizes, T.0, integers, index "
+        f"variables, tensors of integers, + - * / %, min, max and choices may, and {allowed}",
         rule="G8",
         span=span,
         repair=None if pasted and repair else repair or "write a whole number",
@@ -243,40 +258,28 @@ def resolve_statement(
     tensors: Mapping[str, r.FlatTensor],
     shaped: Container[str],
 ) -> tuple[r.FlatStatement, tuple[Seen, ...]]:
-    """One comprehension of the def of `frame`, resolved, with the reads of its right-hand side in
-    the order of the text.
+    """One comprehension of the def of `frame`, resolved, with its reads in the order of the text.
 
     `shaped` are the program's tensors whose extents are known before it. Whether it continues from
     something is for the caller to say. Raises CheckError.
     """
     signature = frame.signature
-    outer = _left_side(statement, signature)
+    for target in statement.targets:
+        _check_target(target, statement, signature)
     names = {c.name.text: c.name.span for c in statement.where if isinstance(c, ast.Binding)}
-    scope = NameScope(frame, defs, shaped, {}, names)
-    bindings = resolve_bindings(statement, scope, outer) if names else {}
-    right = Findings()
-    inside = NameScope(frame, defs, shaped, bindings, {}, statement=statement)
-    rhs = resolve(statement.rhs, inside, right)
+    bindings = resolve_bindings(statement, NameScope(frame, defs, shaped, {}, names))
+    scope = NameScope(frame, defs, shaped, bindings, {}, statement=statement)
+    left = Findings()
+    subscripts = _left_side(statement, scope, left)
+    _check_companions(statement)
+    outer, right = left.variables, Findings()
+    values = tuple(resolve(value, scope, right) for value in statement.values)
     if bindings:
-        check_height(height_in(rhs, inside), statement.rhs.span)
-    where: list[r.FlatRange] = []
-    exists: list[p.Read] = []
-    rest = Findings()
-    used = {*outer, *right.variables}
-    firsts: dict[str, ast.RangeClause] = {}
-    for clause in statement.where:
-        match clause:
-            case ast.RangeClause():
-                first = firsts.setdefault(clause.variable.text, clause)
-                where.append(resolve_range(clause, first, scope, tensors, used))
-                rest.variables.setdefault(clause.variable.text, clause.variable.span)
-            case ast.Binding():
-                for name, span in bindings[clause.name.text].findings.variables.items():
-                    rest.variables.setdefault(name, span)
-            case ast.Exists():
-                exists.append(resolve_read(clause.read, scope, rest))
+        for value, source in zip(values, statement.values, strict=True):
+            check_height(height_in(value, scope), source.span)
+    rest = _Clauses(statement, scope, tensors, {*outer, *right.variables})
     variables = dict(outer)
-    for name, span in (*right.variables.items(), *rest.variables.items()):
+    for name, span in (*right.variables.items(), *rest.findings.variables.items()):
         variables.setdefault(name, span)
     if len(variables) > MAX_VARIABLES:
         raise CheckError(
@@ -286,106 +289,314 @@ def resolve_statement(
             span=list(variables.values())[MAX_VARIABLES],
             repair="split the statement, by way of a temporary",
         )
-    target = frame.tensors[statement.target.text]
-    reduces = len(variables) > len(outer)
-    bounded = {*outer, *(clause.variable for clause in where)}
-    exprs = (rhs, *exists, *(binding.value for binding in bindings.values()))
+    written = tuple(frame.tensors[target.name.text] for target in statement.targets)
+    is_plain = all(isinstance(s, p.Index) for s in subscripts)
+    reduces = len(variables) > len(outer) or not is_plain or rest.divides
+    bounded = {*outer, *(clause.variable for clause in rest.where)}
+    inside = (binding.value for binding in bindings.values())
+    exprs = (*subscripts, *values, *rest.exists, *rest.conditions, *rest.bounds, *inside)
     loose = check_loose(variables, bounded, exprs, signature)
     _check_reduction(statement, signature, outer, variables, loose)
-    computed = (*right.reads, *(read for read in rest.reads if read.in_subscript))
-    _check_self_reads(statement, target, reduces, computed)
+    places = (replace(read, in_subscript=True) for read in left.reads)
+    others = (read for read in rest.findings.reads if read.in_subscript)
+    _check_self_reads(statement, written, reduces, (*places, *right.reads, *others))
+    _check_domain_reads(statement, written, rest.domain.reads)
     initialises = statement.op.endswith("!")
     op = statement.op.rstrip("!")[:-1] or "="
     resolved = r.FlatStatement(
-        target,
+        written[0],
         statement.target.text,
-        tuple(p.Index(name, span=span) for name, span in outer.items()),
+        subscripts,
         tuple(outer),
         variables,
         "=" if initialises and not reduces else op,
         initialises and reduces,
         "",
-        rhs,
-        tuple(where),
-        tuple(exists),
+        values[0],
+        tuple(rest.where),
+        tuple(rest.exists),
         frozenset(read.tensor for read in right.reads),
         statement.span,
         frame.calls,
+        tuple(rest.conditions),
+        tuple(
+            r.FlatCompanion(tensor, target.name.text, value)
+            for tensor, target, value in zip(
+                written[1:], statement.targets[1:], values[1:], strict=True
+            )
+        ),
+        tuple(rest.sizes),
     )
-    return resolved, tuple(right.reads)
+    return resolved, (*left.reads, *rest.domain.reads, *right.reads)
 
 
-def _left_side(statement: ast.Comprehension, signature: DefSignature) -> dict[str, Span]:
-    """The left-hand variables, with checks of the target and its subscripts."""
-    name = statement.target.text
+class _Either:
+    """What is in one container or another."""
+
+    def __init__(self, one: Container[str], other: Container[str]) -> None:
+        self.one, self.other = one, other
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.one or name in self.other
+
+
+def _subscripting(statement: ast.Comprehension) -> Iterator[str]:
+    """The names in subscripts of what bounds of ranges read."""
+    bounds = (
+        b for c in statement.where if isinstance(c, ast.RangeClause) for b in (c.begin, c.end)
+    )
+    for node in (node for bound in bounds for node in ast.walk(bound)):
+        if isinstance(node, ast.Apply):
+            inner = (n for arg in node.args for n in ast.walk(arg))
+            yield from (n.text for n in inner if isinstance(n, ast.Name))
+
+
+class _Clauses:
+    """The clauses of a `where` but for its bindings, which are in scope; `domain` is what its
+    conditions and bounds mention, `findings` what all clauses do, with bindings that are not used.
+    """
+
+    def __init__(
+        self,
+        statement: ast.Comprehension,
+        scope: NameScope,
+        tensors: Mapping[str, r.FlatTensor],
+        used: set[str],
+    ) -> None:
+        self.findings, self.domain = Findings(), Findings()
+        self.where: list[r.FlatRange] = []
+        self.conditions: list[p.Expr] = []
+        self.exists: list[p.Read] = []
+        self.sizes: list[r.FlatSize] = []
+        conditions: dict[int, p.Expr] = {}
+        written = {scope.frame.tensors[name.text] for name in statement.written}
+        sized = replace(scope, shaped=_Either(scope.shaped, written))  # T.0 of a target, too (S5)
+        for clause in statement.where:
+            if isinstance(clause, ast.Condition):
+                conditions[id(clause)] = resolve(clause.test, sized, self.domain)
+        ranged = (c.variable.text for c in statement.where if isinstance(c, ast.RangeClause))
+        used = {*used, *self.domain.variables, *ranged, *_subscripting(statement)}
+        firsts: dict[str, ast.RangeClause] = {}
+        for clause in statement.where:
+            match clause:
+                case ast.RangeClause():
+                    name = clause.variable.text
+                    first = firsts.setdefault(name, clause)
+                    found = resolve_range(clause, first, scope, tensors, used, self.domain)
+                    self.where.append(found)
+                    self.findings.variables.setdefault(name, clause.variable.span)
+                case ast.Binding():
+                    self.findings.take(scope.bindings[clause.name.text].findings)
+                case ast.Exists():
+                    self.exists.append(resolve_read(clause.read, scope, self.findings))
+                case ast.Condition():
+                    self.conditions.append(conditions[id(clause)])
+                case ast.SizeClause():
+                    self.sizes.append(_size(clause, statement, scope, tensors))
+        for name, span in self.domain.variables.items():
+            self.findings.variables.setdefault(name, span)
+        _check_order(self.where)
+
+    @property
+    def bounds(self) -> Iterator[p.Expr]:
+        for clause in self.where:
+            yield from (clause.begin, clause.end)
+
+    @property
+    def divides(self) -> bool:
+        """Whether some points of the box of the variables may have no instance."""
+        return bool(self.conditions) or any(
+            isinstance(node, p.Index | p.Read) and not _is_scalar(node)
+            for bound in self.bounds
+            for node in walk_of(bound)
+        )
+
+
+def _is_scalar(node: p.Expr) -> bool:
+    return isinstance(node, p.Read) and not node.subscripts
+
+
+def _check_order(where: Sequence[r.FlatRange]) -> None:
+    """Raise for ranges that use each other in a circle (W2)."""
+    uses = {
+        c.variable: {n.name for b in (c.begin, c.end) for n in p.walk(b) if isinstance(n, p.Index)}
+        for c in where
+    }
+    open_ = dict(uses)
+    while open_:
+        free = [name for name, needed in open_.items() if not needed & open_.keys()]
+        if not free:
+            clause = next(c for c in where if c.variable in open_)
+            others = sorted(uses[clause.variable] & open_.keys())
+            raise CheckError(
+                f"the ranges of {listed(sorted(open_))} use each other in a circle",
+                rule="W2",
+                span=clause.span,
+                idiom=f"where {clause.variable} in 0:N, {others[0]} in 0:{clause.variable} + 1, "
+                "with one range that uses no other index variable",
+            )
+        for name in free:
+            del open_[name]
+
+
+def _size(
+    clause: ast.SizeClause,
+    statement: ast.Comprehension,
+    scope: NameScope,
+    tensors: Mapping[str, r.FlatTensor],
+) -> r.FlatSize:
+    """A size clause, which says the size of a dimension of a target by a size expression (S4)."""
+    name, text = clause.tensor.text, f"{clause.tensor.text}.{clause.axis}"
+    if name not in [target.text for target in statement.written]:
+        raise CheckError(
+            f"'{text} = ...' says the size of a target, and the statement writes "
+            f"{listed([target.text for target in statement.written])}",
+            rule="S4",
+            span=clause.span,
+            repair=f"{text} == {one_line(clause.value.span)}, for a condition",
+        )
+    rank = scope.frame.signature.ranks[name]
+    if clause.axis >= rank:
+        raise CheckError(
+            f"'{name}' has no dimension {clause.axis}: its rank is {rank}",
+            rule="T2",
+            span=clause.span,
+            repair=f"dimensions are counted from 0: {name}.0"
+            if rank
+            else "remove the clause: a tensor of rank 0 is one number",
+        )
+    findings = Findings()
+    value = resolve(clause.value, scope, findings)
+    if findings.variables or any(tensors[read.tensor].rank for read in findings.reads):
+        shown = next(iter((*findings.variables.values(), *(read.span for read in findings.reads))))
+        raise CheckError(
+            f"'{one_line(shown)}' is no size: the size of a dimension follows from sizes, T.0, "
+            "integers and integer inputs of rank 0",
+            rule="S4",
+            span=shown,
+            repair=f"{text} = N, with a size of a parameter",
+        )
+    return r.FlatSize(scope.frame.tensors[name], clause.axis, value, clause.span)
+
+
+def _check_target(
+    target: ast.Target, statement: ast.Comprehension, signature: DefSignature
+) -> None:
+    """Raise for a target that is an input, or is written with another rank than it has."""
+    name = target.name.text
     if name in signature.params:
         raise CheckError(
             f"'{name}' is an input of '{signature.name}', and inputs are immutable",
             rule="N2",
-            span=statement.target.span,
+            span=target.name.span,
             repair="write to another name, and return that",
             notes=((signature.params[name].span, "the input is declared here"),),
         )
-    names = statement.indices or ()
+    count = len(target.subscripts or ())
     rank = signature.ranks[name]
-    if len(names) != rank:
-        repair = f"write it with {counted(rank, 'index variable')}, as in {element(name, rank)}"
-        annotation = signature.returns[name].type if name in signature.returns else None
-        if annotation is not None:
-            dims = ", ".join("NMKLPQ"[: len(names)])
-            declared = f"{annotation.spelling}({dims})" if dims else annotation.spelling
-            repair += f", or declare the other rank: {declared}"
-        edits = () if statement.indices else with_subscripts(statement, signature)
-        raise CheckError(
-            f"'{name}' has rank {rank} and is written with {counted(len(names), 'index variable')}",
-            rule="N1",
-            span=statement.target.span,
-            repair=None if edits else repair,
-            edits=edits,
-            notes=((signature.ranked_at[name], f"'{name}' has rank {rank} here"),),
-        )
-    outer: dict[str, Span] = {}
-    for index in names:
-        if index.text in outer:
+    if count == rank:
+        return
+    repair = f"write it with {counted(rank, 'index variable')}, as in {element(name, rank)}"
+    annotation = signature.returns[name].type if name in signature.returns else None
+    if annotation is not None:
+        dims = ", ".join("NMKLPQ"[:count])
+        declared = f"{annotation.spelling}({dims})" if dims else annotation.spelling
+        repair += f", or declare the other rank: {declared}"
+    is_alone = len(statement.targets) == 1
+    edits = with_subscripts(statement, signature) if is_alone and not count else ()
+    raise CheckError(
+        f"'{name}' has rank {rank} and is written with {counted(count, 'index variable')}",
+        rule="N1",
+        span=target.name.span,
+        repair=None if edits else repair,
+        edits=edits,
+        notes=((signature.ranked_at[name], f"'{name}' has rank {rank} here"),),
+    )
+
+
+def _check_companions(statement: ast.Comprehension) -> None:
+    """Raise unless several targets are distinct and have the same subscripts (V1)."""
+    first, *others = statement.targets
+    seen = {first.name.text}
+    for target in others:
+        name = target.name.text
+        if name in seen:
             raise CheckError(
-                f"the left side names '{index.text}' twice; each index stands there once",
+                f"the statement writes '{name}' twice; each of its targets is a tensor of its own",
+                rule="V1",
+                span=target.name.span,
+                repair="another name for one of them, or a statement of its own for each",
+            )
+        seen.add(name)
+        if (target.subscripts or ()) != (first.subscripts or ()):
+            subscripts = ", ".join(statement.index_texts)
+            raise CheckError(
+                f"the targets of one statement have the same subscripts, and those of '{name}' "
+                f"are not those of '{first.name.text}'",
+                rule="V1",
+                span=target.span,
+                paste=f"{name}({subscripts})" if subscripts else name,
+            )
+
+
+def _left_side(
+    statement: ast.Comprehension, scope: NameScope, left: Findings
+) -> tuple[p.Expr, ...]:
+    """The subscripts of the left side; what they mention is added to `left` (S1)."""
+    signature = scope.frame.signature
+    subscripts: list[p.Expr] = []
+    bare: set[str] = set()
+    for index in statement.indices or ():
+        if not isinstance(index, ast.Name) or index.text in scope.bindings:
+            subscripts.append(resolve(index, scope, left))
+            continue
+        name = index.text
+        if name in bare:
+            raise CheckError(
+                f"the left side names '{name}' twice; each index stands there once",
                 rule="N2",
                 span=index.span,
                 idiom=_diagonal(statement),
             )
-        if index.text in signature.sizes or signature.is_tensor(index.text):
-            kind = "a size" if index.text in signature.sizes else "a tensor"
-            cause = (
-                f"the left side lists index variables, and '{index.text}' is {kind} of "
-                f"'{signature.name}'"
-            )
-            if signature.ranks.get(index.text):
-                new, edits = renamed_index(statement.span, index.text)
-                place = signature.ranked_at[index.text]
-                has_rank = f"'{index.text}' has rank {signature.ranks[index.text]} here"
-                raise CheckError(
-                    cause,
-                    rule="N1",
-                    span=index.span,
-                    repair=f"another name for the index variable, such as {new}",
-                    edits=edits,
-                    notes=((place, has_rank),),
-                )
-            raise CheckError(
-                cause,
-                rule="N1",
-                span=index.span,
-                idiom="o(i) = A(i), for every element; "
-                f"with where i in {index.text}:{index.text} + 1, for one",
-            )
-        outer[index.text] = index.span
-    return outer
+        bare.add(name)
+        if name in signature.sizes or signature.is_tensor(name):
+            _check_name_on_left(statement, index, signature)
+        subscripts.append(p.Index(name, span=index.span))
+        left.variables.setdefault(name, index.span)
+    return tuple(subscripts)
+
+
+def _check_name_on_left(
+    statement: ast.Comprehension, index: ast.Name, signature: DefSignature
+) -> NoReturn:
+    """Raise for a size or a tensor that stands alone as a subscript on the left (N1)."""
+    kind = "a size" if index.text in signature.sizes else "a tensor"
+    cause = (
+        f"the left side lists index variables, and '{index.text}' is {kind} of '{signature.name}'"
+    )
+    if signature.ranks.get(index.text):
+        new, edits = renamed_index(statement.span, index.text)
+        place = signature.ranked_at[index.text]
+        raise CheckError(
+            cause,
+            rule="N1",
+            span=index.span,
+            repair=f"another name for the index variable, such as {new}",
+            edits=edits,
+            notes=((place, f"'{index.text}' has rank {signature.ranks[index.text]} here"),),
+        )
+    raise CheckError(
+        cause,
+        rule="N1",
+        span=index.span,
+        idiom=f"o(i) = A(i), for every element; o({index.text} + 0) = ..., for that one",
+    )
 
 
 def _diagonal(statement: ast.Comprehension) -> str:
     """How the statement is written whose left side names its only index twice, to write a
     diagonal; of other statements, how it is in general."""
-    target, names = statement.target.text, [index.text for index in statement.indices or ()]
+    target, names = statement.target.text, statement.index_texts
     value, row, column = "A(i)", "i", "j"
     if len(names) == 2 and statement.op == "=" and not statement.where:
         row = names[0]
@@ -393,8 +604,11 @@ def _diagonal(statement: ast.Comprehension) -> str:
         value = one_line(statement.rhs.span)
     else:
         target = "o"
-    choice = f"{row} == {column} ? {value} : 0"
-    return f"{target}({row}, {column}) = {choice} where {column} in 0:N, for a diagonal"
+    everywhere = f"{target}({row}, {column}) = {row} == {column} ? {value} : 0"
+    return (
+        f"{target}({row}, {row} + 0) = {value}, for a diagonal alone; {everywhere} "
+        f"where {column} in 0:N, for zeros beside it"
+    )
 
 
 def _check_reduction(
@@ -466,14 +680,14 @@ def _is_contraction(
 
 
 def _check_self_reads(
-    statement: ast.Comprehension, target: str, reduces: bool, reads: Iterable[Seen]
+    statement: ast.Comprehension, targets: Sequence[str], reduces: bool, reads: Iterable[Seen]
 ) -> None:
     """Raise for self-reads that are wrong whatever the sizes (P1)."""
-    name = statement.target.text
-    rank = len(statement.indices or ())
     for read in reads:
-        if read.tensor != target:
+        if read.tensor not in targets:
             continue
+        written = statement.targets[targets.index(read.tensor)]
+        name, rank = written.name.text, len(written.subscripts or ())
         if read.in_subscript:
             cause = f"a subscript reads '{name}', which this statement writes"
         elif reduces and statement.op.endswith("!"):
@@ -489,4 +703,23 @@ def _check_self_reads(
             idiom=f"to read what '{name}' held before: {element(old, rank)} = "
             f"{element(name, rank)}, before this statement, and {old} "
             + ("in the subscript" if read.in_subscript else "here"),
+        )
+
+
+def _check_domain_reads(
+    statement: ast.Comprehension, targets: Sequence[str], reads: Iterable[Seen]
+) -> None:
+    """Raise for a condition or a bound that reads a target of the statement (W5)."""
+    for read in reads:
+        if read.tensor not in targets:
+            continue
+        written = statement.targets[targets.index(read.tensor)]
+        name, rank = written.name.text, len(written.subscripts or ())
+        old = unused(f"{name}_old", read.span)
+        raise CheckError(
+            f"the 'where' reads '{name}', which this statement writes",
+            rule="W5",
+            span=read.span,
+            idiom=f"to read what '{name}' held before: {element(old, rank)} = "
+            f"{element(name, rank)}, before this statement, and {old} here",
         )

@@ -43,7 +43,7 @@ def with_subscripts(statement: ast.Comprehension, signature: DefSignature) -> Ed
             return ()
         names = _fresh(statement, top, signature)
     else:
-        names = [index.text for index in indices]
+        names = statement.index_texts
         if statement.op != "=" or top > len(names):
             return ()
     sizes = _sizes_of(statement.rhs, names, signature)
@@ -67,7 +67,7 @@ def _subscripts(
     if param is None:
         for step in signature.steps:
             if isinstance(step, ast.Comprehension) and step.target.text == name:
-                written = [index.text for index in step.indices or ()]
+                written = step.index_texts
                 if set(written) <= set(names):
                     return written
         return last if rank == len(names) else None
@@ -108,7 +108,7 @@ def reduced(statement: ast.Comprehension, call: ast.Apply, signature: DefSignatu
         return ()
     arg = call.args[0]
     bare = list(_bare(arg, signature))
-    left = [index.text for index in statement.indices or ()]
+    left = statement.index_texts
     inside = _indices_in(arg, signature)
     edits = []
     if bare:
@@ -148,7 +148,7 @@ def steps(
         return (), ()
     keeps = call.name.text in _KEEPING
     arg = call.args[0]
-    left = [index.text for index in statement.indices or ()]
+    left = statement.index_texts
     if isinstance(arg, ast.Name) and signature.ranks.get(arg.text, 0) == 1 and not left:
         names, tensor = _fresh(statement, 1, signature), arg.text
         if keeps:

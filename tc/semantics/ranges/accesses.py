@@ -14,6 +14,7 @@ from tc.builtins.operators import MIRRORED, NEGATED
 from tc.dtypes import INT64, limits
 from tc.semantics import program as p
 from tc.semantics.affine import Guard
+from tc.semantics.ranges.dependent_ranges import HIGH, LOW, dependent, domain_guards, ends_of
 from tc.semantics.suggest import one_line
 from tc.source import Span
 
@@ -25,6 +26,11 @@ class SubscriptAccess:
     `variables` are those written in the subscript, `boundable` those of them that occur not only
     under % (G2). `read` is None for the left side.
     `number` counts the accesses of the statement, the left side first.
+
+    `side` is "" for a subscript of the text. An access in a variable whose range depends on others
+    stands in the rounds as two accesses in those others (W2): LOW, where the subscript is least,
+    which must not be below 0, and HIGH, where it is greatest, which must be below the extent; then
+    `is_bare_in_text` tells of the subscript of the text.
     """
 
     number: int
@@ -35,13 +41,15 @@ class SubscriptAccess:
     read: p.Read | None
     variables: tuple[str, ...]
     boundable: frozenset[str]
+    side: str = ""
+    is_bare_in_text: bool = False
 
     def others(self, variable: str) -> tuple[str, ...]:
         return tuple(name for name in self.variables if name != variable)
 
     @property
     def is_bare(self) -> bool:
-        return isinstance(self.subscript, p.Index)
+        return isinstance(self.subscript, p.Index) and not self.side
 
     @property
     def is_made(self) -> bool:
@@ -52,7 +60,8 @@ class SubscriptAccess:
     @property
     def constrains(self) -> bool:
         """Whether it may take part in rounds: reads inside pad do so where bare (G9)."""
-        return self.read is None or not self.read.bare_only or self.is_bare
+        is_bare = self.is_bare or self.is_bare_in_text
+        return self.read is None or not self.read.bare_only or is_bare
 
     @property
     def text(self) -> str:
@@ -99,16 +108,22 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """All accesses of a statement: the left side first, then in text order."""
+    """All accesses of a statement: the left side first, then in text order.
+
+    `guards` are those before the statement's instances: its dependent ranges and conditions, none
+    a conjunction; `comparisons` are what they say of each subscript in `written`.
+    """
 
     written: tuple[SubscriptAccess, ...]
+    guards: tuple[Guard, ...]
+    comparisons: tuple[tuple[Comparison, ...], ...]
     reads: tuple[GuardedRead, ...]
     divisions: tuple[Division, ...]
     tensors: frozenset[str]
     """Tensors other than the target whose shapes the statement needs (G3)."""
     sizes: frozenset[str]
     all: tuple[SubscriptAccess, ...]
-    """With those of `where exists`, last."""
+    """With those of `where exists`, last, and with two for each in a dependent variable."""
 
     def with_clauses_of(self, statement: p.Statement) -> Accesses:
         """The accesses of a statement of which those at hand are, but for its `where`."""
@@ -127,37 +142,99 @@ def accesses_of(statement: p.Statement) -> Accesses:
     ) -> tuple[SubscriptAccess, ...]:
         first = len(everything)
         for axis, subscript in enumerate(subscripts):
-            names, boundable = p.index_names(subscript), frozenset(_outside_remainders(subscript))
+            names, boundable = _names(subscript)
             everything.append(
                 SubscriptAccess(first + axis, tensor, axis, subscript, span, read, names, boundable)
             )
         return tuple(everything[first:])
 
-    written = accesses(statement.target, statement.subscripts, _target_span(statement), None)
-    for node, conditions in _evaluated(statement.rhs, ()):
-        match node:
-            case p.Read():
-                found = accesses(node.tensor, node.subscripts, node.span, node)
-                guards = tuple(_conjuncts(conditions))
-                said = tuple(_comparisons(subscript, guards) for subscript in node.subscripts)
-                reads.append(GuardedRead(node, found, guards, said))
-            case p.Binary(op=("/" | "%"), dtype=dtype) if dtype.is_integer:
-                guards = tuple(_conjuncts(conditions))
-                divisions.append(Division(node, guards, _comparisons(node.right, guards)))
+    def add(expr: p.Expr, before: tuple[Guard, ...]) -> None:
+        for node, conditions in _evaluated(expr, before):
+            match node:
+                case p.Read():
+                    found = accesses(node.tensor, node.subscripts, node.span, node)
+                    guards = tuple(_conjuncts(conditions))
+                    said = tuple(_comparisons(subscript, guards) for subscript in node.subscripts)
+                    reads.append(GuardedRead(node, found, guards, said))
+                case p.Binary(op=("/" | "%"), dtype=dtype) if dtype.is_integer:
+                    guards = tuple(_conjuncts(conditions))
+                    divisions.append(Division(node, guards, _comparisons(node.right, guards)))
+
+    place = _target_span(statement)
+    written = tuple(
+        access
+        for target in statement.targets
+        for access in accesses(target, statement.subscripts, place, None)
+    )
+    for clause in statement.where:
+        upstream = domain_guards(statement, set(clause.depends_on))
+        for bound in (clause.begin, clause.end) if clause.kind != p.SIZES else ():
+            add(bound, upstream)
+    domain = domain_guards(statement)
+    for test in statement.conditions:
+        add(test, domain)
+        domain = (*domain, (test, True))
+    for subscript in statement.subscripts:
+        add(subscript, domain)
+    for value in statement.values:
+        add(value, domain)
     for node in (n for read in statement.exists for n in p.walk(read)):
         if isinstance(node, p.Read):
             accesses(node.tensor, node.subscripts, node.span, node)
     tensors, sizes = _needed(statement)
-    return Accesses(written, tuple(reads), tuple(divisions), tensors, sizes, tuple(everything))
+    guards = tuple(_conjuncts(domain))
+    return Accesses(
+        written,
+        guards,
+        tuple(_comparisons(access.subscript, guards) for access in written),
+        tuple(reads),
+        tuple(divisions),
+        tensors,
+        sizes,
+        _in_rounds(statement, everything),
+    )
+
+
+def _in_rounds(statement: p.Statement, found: list[SubscriptAccess]) -> tuple[SubscriptAccess, ...]:
+    """The accesses as they bound ranges: those in dependent variables at the ends of these."""
+    open_ = dependent(statement).keys()
+    if not open_:
+        return tuple(found)
+    result: list[SubscriptAccess] = []
+    number = len(found)
+    for access in found:
+        if not open_ & set(access.variables):
+            result.append(access)
+            continue
+        for side in (LOW, HIGH):
+            subscript = ends_of(access.subscript, statement, side)
+            if subscript is not None:
+                names, boundable = _names(subscript)
+                result.append(
+                    replace(
+                        access,
+                        number=number,
+                        subscript=subscript,
+                        variables=names,
+                        boundable=boundable,
+                        side=side,
+                        is_bare_in_text=access.is_bare,
+                    )
+                )
+                number += 1
+    return tuple(result)
+
+
+def _names(subscript: p.Expr) -> tuple[tuple[str, ...], frozenset[str]]:
+    return p.index_names(subscript), frozenset(_outside_remainders(subscript))
 
 
 def _needed(statement: p.Statement) -> tuple[frozenset[str], frozenset[str]]:
-    """The tensors other than the target whose shapes a statement needs, and the sizes."""
-    bounds = (bound for clause in statement.where for bound in (clause.begin, clause.end))
-    nodes = [n for expr in (statement.rhs, *statement.exists, *bounds) for n in p.walk(expr)]
+    """The tensors other than the targets whose shapes a statement needs, and the sizes."""
+    nodes = [n for expr in statement.expressions for n in p.walk(expr)]
     tensors = {n.tensor for n in nodes if isinstance(n, p.Read | p.Extent)}
     sizes = {n.name for n in nodes if isinstance(n, p.Size)}
-    return frozenset(tensors - {statement.target}), frozenset(sizes)
+    return frozenset(tensors - {*statement.targets}), frozenset(sizes)
 
 
 def _evaluated(

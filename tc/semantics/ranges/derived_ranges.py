@@ -103,6 +103,8 @@ class _Derivation:
 
     def derived(self) -> DerivedRanges:
         program = self.program
+        if not all(statement.is_plain for statement in program.statements):
+            raise NoDerivation
         self._add_declared()
         fix_in_order(
             program.statements, lambda s: s.target not in self.shapes, self._is_ready, self._fix

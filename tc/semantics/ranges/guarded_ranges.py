@@ -90,7 +90,7 @@ def wider_ranges(context: ShapingContext) -> tuple[WrittenRange, ...]:
     """The ranges of as few variables as give a statement the ranges that it would have if reads
     counted only where they are made; where these are none, if that were so for those variables
     alone that have no range otherwise. Empty where there are none such either."""
-    guards = usable_guards(context)
+    guards = usable_guards(context) if context.statement.is_plain else {}
     if not guards or not context.accesses.tensors <= context.known.shapes.keys():
         return ()
     return _written(context, guards, False) or _written(context, guards, True)

@@ -9,13 +9,25 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tc import sets
-from tc.affine.intervals import Box
+from tc.affine.intervals import Box, is_empty
 from tc.errors import RangeError
 from tc.semantics import affine
-from tc.semantics.program import Index, Range
+from tc.semantics.affine import Guard
+from tc.semantics.faults import twice
+from tc.semantics.program import (
+    Binary,
+    Expr,
+    Index,
+    Range,
+    Read,
+    Statement,
+    children,
+    with_children,
+)
 from tc.semantics.ranges.accesses import GuardedRead
 from tc.semantics.ranges.preconditions import is_exact, is_usable
 from tc.semantics.ranges.rounds import ShapingContext
@@ -27,28 +39,81 @@ _OTHER = "'"  # the second instance of a pair has primed variables
 
 
 def check_in_place(context: ShapingContext, ranges: Mapping[str, Range]) -> None:
-    """Raises RangeError for the first read of the statement's own target that P1 forbids.
+    """Raises RangeError for the first read of one of the statement's own targets that P1 and S6
+    forbid, and where a plain `=` writes one element twice (S2).
 
     A statement of at most one instance may read anything.
     """
     statement, known = context.statement, context.known
-    own = [r for r in context.accesses.reads if r.read.tensor == statement.target]
+    _check_once(context, ranges)
+    own = [r for r in context.accesses.reads if r.read.tensor in statement.targets]
     if not own or math.prod(r.extent for r in ranges.values()) <= 1:
         return
     space = affine.box_of(ranges, statement.variables)
     for read in own:
         if _is_pointwise(context, read, ranges):
             continue
-        subscripts = read.read.subscripts
+        subscripts = (*read.read.subscripts, *statement.subscripts)
         if not all(is_exact(s, known, space) for s in subscripts):
             raise _error(context, read, _not_affine(context, read))
         try:
-            pair = _conflict(context, read, space)
+            pair = _conflict(context, read.guards, read.read.subscripts, space)
         except sets.TooComplex:
             raise _error(context, read, "is too complex to show that no other instance writes "
                          "what it reads") from None  # fmt: skip
         if pair is not None:
             raise _error(context, read, _described(context, read, *pair))
+
+
+def is_written_once(context: ShapingContext, ranges: Mapping[str, Range]) -> bool:
+    """Whether no two instances of a plain `=` can write one element (S2); always of a reduction,
+    whose instances may meet."""
+    statement = context.statement
+    if statement.op != "=" or _are_all_bare(statement):
+        return True
+    if math.prod(r.extent for r in ranges.values()) <= 1:
+        return True
+    try:
+        return _meeting(context, ranges) is None
+    except sets.TooComplex:
+        return False
+
+
+def _are_all_bare(statement: Statement) -> bool:
+    """Whether each variable stands alone in a dimension of its own, as in a plain left side."""
+    bare = {s.name for s in statement.subscripts if isinstance(s, Index)}
+    return bare.issuperset(statement.variables)
+
+
+def _meeting(
+    context: ShapingContext, ranges: Mapping[str, Range]
+) -> tuple[dict[str, int], dict[str, int]] | None:
+    """Two instances that may write one element, by the dimensions that are affine."""
+    statement, known = context.statement, context.known
+    space = affine.box_of(ranges, statement.variables)
+    exact = tuple(s if is_exact(s, known, space) else None for s in statement.subscripts)
+    return _conflict(context, context.accesses.guards, exact, space)
+
+
+def _check_once(context: ShapingContext, ranges: Mapping[str, Range]) -> None:
+    """Raise where a plain `=` certainly writes one element twice (S2)."""
+    statement, known = context.statement, context.known
+    if statement.op != "=" or _are_all_bare(statement):
+        return
+    space = affine.box_of(ranges, statement.variables)
+    if is_empty(space) or not all(is_exact(s, known, space) for s in statement.subscripts):
+        return
+    if not all(is_usable(guard, known, space) for guard in context.accesses.guards):
+        return  # the instances that meet may not exist
+    try:
+        pair = _meeting(context, ranges)
+    except sets.TooComplex:
+        return
+    if pair is not None:
+        first, second = pair
+        at = context.known.at(first)
+        place = ", ".join(str(evaluate(s, at)) for s in statement.subscripts)
+        raise twice(statement, f"{_name(context)}({place})", first, second)
 
 
 def _not_affine(context: ShapingContext, read: GuardedRead) -> str:
@@ -63,21 +128,40 @@ def _not_affine(context: ShapingContext, read: GuardedRead) -> str:
 
 
 def _is_pointwise(context: ShapingContext, read: GuardedRead, ranges: Mapping[str, Range]) -> bool:
-    """Whether each instance reads exactly the element that only it writes."""
+    """Whether each instance reads exactly the element that only it writes: at the place of the left
+    side word for word, where no other instance writes (P1, S6)."""
     statement = context.statement
-    return (
-        all(ranges[name].extent <= 1 for name in statement.reduction)
-        and read.read.subscripts == statement.subscripts
-        and all(isinstance(s, Index) for s in statement.subscripts)
-    )
+    if any(ranges[name].extent > 1 for name in statement.reduction):
+        return False
+    own, place = read.read.subscripts, statement.subscripts
+    if len(own) != len(place) or any(map(_differ, own, place)):
+        return False
+    return statement.op == "=" or statement.has_plain_places
+
+
+def _differ(left: Expr, right: Expr) -> bool:
+    """Whether two expressions are not the same, word for word."""
+    return _form(left) != _form(right)
+
+
+def _form(expr: Expr) -> Expr:
+    """The expression without the numbers of its reads and divisions."""
+    if isinstance(expr, Read | Binary):
+        expr = replace(expr, site=-1)
+    return with_children(expr, tuple(map(_form, children(expr))))
 
 
 def _conflict(
-    context: ShapingContext, read: GuardedRead, space: Box[str]
+    context: ShapingContext,
+    guards: tuple[Guard, ...],
+    place: Sequence[Expr | None],
+    space: Box[str],
 ) -> tuple[dict[str, int], dict[str, int]] | None:
-    """Two different instances of which the first reads what the second writes."""
+    """Two different instances of which the first, where some guards hold, touches at `place` (None:
+    any) what the second writes."""
     statement, known = context.statement, context.known
-    guards = tuple(g for g in read.guards if is_usable(g, known, space))
+    usable = tuple(g for g in guards if is_usable(g, known, space))
+    exists = tuple(g for g in context.accesses.guards if is_usable(g, known, space))
     names = tuple(space)
     others = tuple(name + _OTHER for name in names)
     with sets.bounded():
@@ -85,11 +169,14 @@ def _conflict(
         here = {name: pairs.variable(name) for name in names}
         there = {name: pairs.variable(name + _OTHER) for name in names}
         same = pairs.box({**space, **{n + _OTHER: b for n, b in space.items()}})
-        same = same.intersect(affine.points_of_guards(guards, known, pairs, here))
-        for subscript, written in zip(read.read.subscripts, statement.subscripts, strict=True):
-            place = affine.function_of(subscript, known, pairs, here)
+        same = same.intersect(affine.points_of_guards(usable, known, pairs, here))
+        same = same.intersect(affine.points_of_guards(exists, known, pairs, there))
+        for subscript, written in zip(place, statement.subscripts, strict=True):
+            if subscript is None:
+                continue
+            touched = affine.function_of(subscript, known, pairs, here)
             own = affine.function_of(written, known, pairs, there)
-            same = same.intersect(sets.compare("==", place, own))
+            same = same.intersect(sets.compare("==", touched, own))
         for name in names:
             differ = same.intersect(sets.compare("!=", here[name], there[name]))
             point = sets.point(differ, pairs)
@@ -104,7 +191,8 @@ def _described(
 ) -> str:
     known = context.known.at(first)
     indices = ", ".join(str(evaluate(s, known)) for s in read.read.subscripts)
-    place = f"{_name(context)}({indices})" if indices else _name(context)
+    name = read.read.tensor.rpartition(".")[2]
+    place = f"{name}({indices})" if indices else name
 
     def listed(point: dict[str, int]) -> str:
         return ", ".join(f"{name} = {value}" for name, value in point.items())
@@ -118,7 +206,7 @@ def _described(
 def _error(context: ShapingContext, read: GuardedRead, what: str) -> RangeError:
     """The error for a read that P1 forbids. That `a(i,j) = a(j,i)` is meant to read what `a` held
     is plain; of `a(i) = a(i-1)` it is not, which may be meant as a recurrence."""
-    name, statement = _name(context), context.statement
+    name, statement = read.read.tensor.rpartition(".")[2], context.statement
     rank = len(read.read.subscripts)
     at = read.read.span
     old = unused(f"{name}_old", at)
@@ -130,15 +218,32 @@ def _error(context: ShapingContext, read: GuardedRead, what: str) -> RangeError:
             repair=f"{copy}, before this statement, and read {old} here",
             edits=(before(statement.span, copy), Edit(first, old)),
         )
+    running = "for a running sum: o(i) +=! x(j) where j in 0:i + 1; "
     return error(
-        idiom=f"a statement reads all before it writes any, so that there are no recurrences; to "
-        f"read what '{name}' held: {copy}, before this statement, and {old} here",
+        idiom="a statement reads all before it writes any, so that there are no recurrences; "
+        f"{running if _is_shifted(context, read) else ''}to read what '{name}' held: {copy}, "
+        f"before this statement, and {old} here",
     )
 
 
+def _is_shifted(context: ShapingContext, read: GuardedRead) -> bool:
+    """Whether the read is that of a neighbour, as in a recurrence: the place of the left side but
+    for constants."""
+    statement, known = context.statement, context.known
+    if statement.reduction:
+        return False
+    pairs = zip(read.read.subscripts, statement.subscripts, strict=True)
+    forms = [(affine.linear_form(s, known), affine.linear_form(w, known)) for s, w in pairs]
+    return all(s is not None and w is not None and s.terms == w.terms for s, w in forms)
+
+
 def _is_transposed(context: ShapingContext, read: GuardedRead) -> bool:
-    """Whether the subscripts of a read are those of the left side in another order."""
+    """Whether the subscripts of a read are those of the left side, or variables in another order."""
     statement = context.statement
+    if not any(map(_differ, read.read.subscripts, statement.subscripts)):
+        return not statement.reduction and bool(statement.subscripts)
+    if not statement.has_plain_places:
+        return False
     own = [s.name for s in read.read.subscripts if isinstance(s, Index)]
     left = [s.name for s in statement.subscripts if isinstance(s, Index)]
     return not statement.reduction and len(own) == len(left) and sorted(own) == sorted(left)

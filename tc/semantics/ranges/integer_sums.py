@@ -83,6 +83,8 @@ def interval_of(expr: p.Expr, known: KnownSizes, box: Box[str]) -> IndexInterval
         case p.Call(function=function, dtype=dtype) if function in BIT_FUNCTIONS:
             clean = _are_clean(p.children(expr), known, box)
             return IndexInterval(0, dtype.bits, clean)
+        case p.Check():
+            return IndexInterval(0, 0, True)
         case p.Call() | p.Convert() | p.Bits():
             return _anything(expr.dtype)
 

@@ -8,13 +8,15 @@ is proven by interval arithmetic or by a guard that says the same, or else check
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from tc import sets
 from tc.affine.intervals import Box, is_empty
 from tc.semantics import affine
 from tc.semantics.affine import Guard, linear_form
 from tc.semantics.program import Expr, Precondition
-from tc.semantics.ranges.accesses import Comparison, Division, GuardedRead, SubscriptAccess
+from tc.semantics.ranges.accesses import Comparison, Division, SubscriptAccess
+from tc.semantics.ranges.dependent_ranges import HIGH, LOW, dependent, ends_of
 from tc.semantics.ranges.integer_sums import interval_of
 from tc.semantics.ranges.rounds import RangeFixpoint, ShapingContext
 from tc.semantics.size_values import KnownSizes, evaluate
@@ -31,64 +33,108 @@ class LeavesTensor(Exception):
         self.is_guarded = is_guarded
 
 
-def check_accesses(
-    context: ShapingContext, rounds: RangeFixpoint
-) -> tuple[tuple[Precondition, ...], frozenset[int]]:
-    """The preconditions of a statement, and the sites to check at run time.
+@dataclass(frozen=True, slots=True)
+class CheckedAccesses:
+    """The preconditions of a statement; the sites of reads and divisions, and the dimensions of
+    the place that it writes (S5), to check at run time."""
+
+    preconditions: tuple[Precondition, ...]
+    checked: frozenset[int]
+    checked_axes: frozenset[int]
+
+
+def check_accesses(context: ShapingContext, rounds: RangeFixpoint) -> CheckedAccesses:
+    """What holds of the accesses of a statement, and what only running shows.
 
     Raises LeavesTensor where a precondition fails.
     """
     statement, found = context.statement, context.accesses
     space = affine.box_of(rounds.ranges, statement.variables)
-    preconditions = []
-    written = affine.box_of(rounds.ranges, statement.outer) if statement.init else space
-    for access in found.written:
-        if access.number not in rounds.used:
-            preconditions.append(_precondition(context, access))
-            if not is_empty(written):
-                _check(context, access, (), written)
+    preconditions: list[Precondition] = []
+    axes: set[int] = set()
+    for access, said in zip(found.written, found.comparisons, strict=True):
+        if access.is_bare and statement.init:  # the whole range is written
+            if access.number not in rounds.used:
+                preconditions.append(_precondition(context, access))
+                written = affine.box_of(rounds.ranges, statement.outer)
+                if not is_empty(written):
+                    _check(context, access, (), written)
+            continue
+        before, is_proven = _check_access(context, rounds, access, said, found.guards, space)
+        preconditions += before
+        if not is_proven:
+            axes.add(access.axis)
     checked = set()
     for read in found.reads:
-        before, is_proven = _check_read(context, rounds, read, space)
-        preconditions += before
+        is_proven = True
+        for access, said in zip(read.accesses, read.comparisons, strict=True):
+            before, is_safe = _check_access(
+                context, rounds, access, said, read.guards, space, is_late=read.read.late
+            )
+            preconditions += before
+            is_proven = is_proven and is_safe
         if not is_proven:
             checked.add(read.read.site)
     for division in found.divisions:
         if not is_empty(space) and not _is_nonzero(context.known, division, space):
             checked.add(division.node.site)
-    return tuple(dict.fromkeys(preconditions)), frozenset(checked)
+    return CheckedAccesses(tuple(dict.fromkeys(preconditions)), frozenset(checked), frozenset(axes))
 
 
 def _precondition(context: ShapingContext, access: SubscriptAccess) -> Precondition:
     return Precondition(context.statement.name, access.text, span=access.span)
 
 
-def _check_read(
-    context: ShapingContext, rounds: RangeFixpoint, read: GuardedRead, space: Box[str]
+def _check_access(
+    context: ShapingContext,
+    rounds: RangeFixpoint,
+    access: SubscriptAccess,
+    said: tuple[Comparison, ...],
+    guards: tuple[Guard, ...],
+    space: Box[str],
+    *,
+    is_late: bool = False,
 ) -> tuple[list[Precondition], bool]:
-    """The preconditions of a read, and whether nothing is left to check at run time."""
+    """The preconditions of a subscript, and whether nothing is left to check at run time."""
     known, has_no_points = context.known, is_empty(space)
-    guards = read.guards
+    is_used = access.number in rounds.used
+    if context.extent(access) is None:  # of a target whose shape is left out of account
+        return [], True
+    if is_used and (access.is_bare or has_no_points):
+        return [], True
+    form = linear_form(access.subscript, known, exact=True)
+    if is_used and form is not None:
+        return [], True
+    exact = form is not None or is_exact(access.subscript, known, space)
+    if (is_used and exact) or _is_guarded(access, said, known, space):
+        return [], True
+    if form is not None and _ends_stay(context, access, rounds):
+        return [], True
+    usable = tuple(g for g in guards if is_usable(g, known, space))
     preconditions = []
-    is_proven = True
-    for access, said in zip(read.accesses, read.comparisons, strict=True):
-        is_used = access.number in rounds.used
-        if is_used and (access.is_bare or has_no_points):
-            continue
-        form = linear_form(access.subscript, known, exact=True)
-        if is_used and form is not None:
-            continue
-        exact = form is not None or is_exact(access.subscript, known, space)
-        if (is_used and exact) or _is_guarded(access, said, known, space):
-            continue
-        usable = tuple(g for g in guards if is_usable(g, known, space))
-        if exact and len(usable) == len(guards) and not read.read.late and not is_used:
-            preconditions.append(_precondition(context, access))
-            if has_no_points or _check(context, access, usable, space):
-                continue
-        if not has_no_points and not _is_proven(access, exact, usable, known, space):
-            is_proven = False
-    return preconditions, is_proven
+    if exact and len(usable) == len(guards) and not is_late and not is_used:
+        preconditions.append(_precondition(context, access))
+        if has_no_points or _check(context, access, usable, space):
+            return preconditions, True
+    return preconditions, has_no_points or _is_proven(access, exact, usable, known, space)
+
+
+def _ends_stay(context: ShapingContext, access: SubscriptAccess, rounds: RangeFixpoint) -> bool:
+    """Whether an access in dependent variables is in bounds at the ends of their ranges (W2)."""
+    known, extent = context.known, context.extent(access)
+    if extent is None or not dependent(context.statement).keys() & set(access.variables):
+        return False
+    values = []
+    for side in (LOW, HIGH):
+        subscript = ends_of(access.subscript, context.statement, side)
+        form = None if subscript is None else linear_form(subscript, known, exact=True)
+        if form is None:
+            return False
+        box = affine.box_of(rounds.ranges, tuple(form.terms))
+        if is_empty(box):
+            return True
+        values.append(form.interval(box)[side == HIGH])
+    return values[0] >= 0 and values[1] < extent
 
 
 def is_exact(expr: Expr, known: KnownSizes, space: Box[str]) -> bool:

@@ -16,6 +16,7 @@ from tc.semantics import program as p
 from tc.semantics.affine import Guard, linear_form
 from tc.semantics.program import Expr, ProgramWarning, Range, index_names
 from tc.semantics.ranges.accesses import SubscriptAccess
+from tc.semantics.ranges.dependent_ranges import dependent
 from tc.semantics.ranges.guarded_ranges import (
     WrittenRange,
     cut_ranges,
@@ -426,6 +427,7 @@ def unresolved(context: ShapingContext, rounds: RangeFixpoint) -> RangeError:
     """Variables that no access bounds (G5)."""
     statement = context.statement
     names = [v for v in statement.variables if v not in rounds.ranges]
+    names = [v for v in names if v not in dependent(statement)] or names
     span = statement.variable_spans.get(names[0], statement.span)
     empty = _empty_that_leaves_open(context, rounds, names)
     nothing = f"no access mentions {'it' if len(names) == 1 else 'them'}"
@@ -440,6 +442,14 @@ def unresolved(context: ShapingContext, rounds: RangeFixpoint) -> RangeError:
         return error(
             f"{cause}; {listed(list(products))} {are}, since names may begin with digits",
             edits=within(statement.span, respelled(statement.span, products)),
+        )
+    by_data = next((c for c in statement.where if c.kind == p.DATA and c.variable in names), None)
+    if by_data is not None:
+        return error(
+            f"{cause}; the box of '{by_data.variable}', of which '{by_data.span.line}' is a part "
+            "for each row, follows from its other accesses",
+            idiom=f"where ..., exists x({by_data.variable}), of a tensor x with an element for "
+            f"each {by_data.variable}",
         )
     takes = "it takes" if len(names) == 1 else "they take"
     suggested = _suggested(context, rounds)
@@ -646,3 +656,56 @@ def _place_outside(
     with contextlib.suppress(sets.TooComplex):
         found = affine.first_outside(access.subscript, extent, context.known, access.variables, box)
     return _place(context, access, found or {v: b for v, (b, _) in box.items()})
+
+
+def no_shape(context: ShapingContext) -> RangeError:
+    """The error for a target of which a place that data decide gives no size (S4)."""
+    statement = context.statement
+    sized = {(clause.target, clause.axis) for clause in statement.sizes}
+    name, axis = next(
+        (target, axis)
+        for target in statement.targets
+        for axis, subscript in enumerate(statement.subscripts)
+        if target not in context.known.shapes
+        and (target, axis) not in sized
+        and not affine.is_affine(subscript, context.known)
+    )
+    dtype = context.tensors[name].dtype
+    place = statement.subscripts[axis].span
+    rank = len(statement.subscripts)
+    sizes = ", ".join("N" for _ in range(rank))
+    return RangeError(
+        f"nothing gives the size of dimension {axis} of '{name}': the data in '{place.line}' "
+        "decide where the statement writes",
+        rule="S4",
+        span=place,
+        idiom=f"where {name}.{axis} = N, in this statement; or -> ({dtype}({sizes}) {name}), a "
+        f"declared return; or another statement that writes all of '{name}'",
+    )
+
+
+def below_zero(context: ShapingContext, axis: int, least: int) -> RangeError:
+    """The error for an affine place below 0 (S4)."""
+    statement = context.statement
+    place = statement.subscripts[axis].span
+    return RangeError(
+        f"the place '{place.line}' is as low as {least}, and '{statement.target}' has no elements "
+        "below 0",
+        rule="S4",
+        span=place,
+        repair=f"add {-least} to it, or start the ranges of its variables later, with a 'where'",
+    )
+
+
+def other_size(context: ShapingContext, clause: p.SizeClause, extent: int) -> RangeError:
+    """The error for a size clause that contradicts what gives the size otherwise (S4)."""
+    value = evaluate(clause.value, context.known)
+    fixed = context.fixed_by.get(clause.target)
+    return RangeError(
+        f"'{clause.span.line}' is {value} here, and dimension {clause.axis} of "
+        f"'{clause.target}' has size {extent}",
+        rule="S4",
+        span=clause.span,
+        repair="remove the clause, or give both one size",
+        notes=((fixed, "the size is fixed here"),) if fixed is not None else (),
+    )

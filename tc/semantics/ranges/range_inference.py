@@ -14,14 +14,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tc import sets
+from tc.affine.intervals import Box, is_empty
 from tc.errors import InputError, RangeError
+from tc.semantics import affine
 from tc.semantics import program as p
 from tc.semantics.ranges.accesses import Accesses, accesses_of
 from tc.semantics.ranges.guarded_ranges import without_own_shape
-from tc.semantics.ranges.inplace import check_in_place
-from tc.semantics.ranges.integer_sums import integer_warnings
+from tc.semantics.ranges.inplace import check_in_place, is_written_once
+from tc.semantics.ranges.integer_sums import integer_warnings, interval_of
 from tc.semantics.ranges.preconditions import LeavesTensor, check_accesses
-from tc.semantics.ranges.range_errors import cut_warnings, no_range, outside, unresolved
+from tc.semantics.ranges.range_errors import (
+    below_zero,
+    cut_warnings,
+    no_range,
+    no_shape,
+    other_size,
+    outside,
+    unresolved,
+)
 from tc.semantics.ranges.rounds import NoRange, RangeFixpoint, ShapingContext, resolve
 from tc.semantics.ranges.symbolic import Symbols, in_symbols
 from tc.semantics.size_values import (
@@ -93,7 +104,7 @@ class RangeInference:
     def before(self, count: int) -> RangeInference:
         """The inference of the first statements alone, without the tensors that others write."""
         statements = self.program.statements[:count]
-        kept = {*self.program.inputs, *(s.target for s in statements)}
+        kept = {*self.program.inputs, *(name for s in statements for name in s.targets)}
         tensors = {n: tensor for n, tensor in self.program.tensors.items() if n in kept}
         program = replace(self.program, statements=statements, tensors=tensors)
         return RangeInference(program, self.accesses)
@@ -113,13 +124,24 @@ class RangeInference:
         for context, rounds in self._resolved(shaping):
             statement = context.statement
             ranges = {name: rounds.ranges[name] for name in statement.variables}
+            _check_sizes(context, shaping)
             try:
-                before, checked = check_accesses(context, rounds)
+                found = check_accesses(context, rounds)
             except LeavesTensor as failure:
                 raise outside(context, failure, ranges) from None
             check_in_place(context, ranges)
-            statements.append(p.ShapedStatement(statement, ranges, checked))
-            preconditions += before
+            statements.append(
+                p.ShapedStatement(
+                    statement,
+                    ranges,
+                    found.checked,
+                    None,
+                    found.checked_axes,
+                    frozenset(c.variable for c in statement.where if c.kind == p.DATA),
+                    not is_written_once(context, ranges),
+                )
+            )
+            preconditions += found.preconditions
             if warns:
                 fixes_shape = statement.name in shaping.rounds
                 own = without_own_shape(context) if fixes_shape else context
@@ -226,14 +248,15 @@ def _fix_shapes(shaping: Shaping, accesses: Mapping[str, Accesses]) -> Shaping:
             rounds = resolve(_situation(shaping, statement, accesses[statement.name]))
         except (NoRange, RangeError):
             return False  # another statement may fix the shape, and this one fit it
-        if any(name not in rounds.ranges for name in statement.outer):
+        found = _with_shapes(shaping, statement, rounds, accesses)
+        if found is None:
             return False
-        shaping = _with_shape(shaping, statement, rounds)
+        shaping = found
         return True
 
     fix_in_order(
         shaping.program.statements,
-        lambda s: s.target not in shaping.known.shapes,
+        lambda s: any(target not in shaping.known.shapes for target in s.targets),
         lambda s: _is_ready(accesses[s.name], shaping.known),
         fix,
     )
@@ -246,23 +269,154 @@ def _is_ready(accesses: Accesses, known: KnownSizes) -> bool:
     return accesses.tensors <= known.shapes.keys() and accesses.sizes <= known.sizes.keys()
 
 
-def _with_shape(shaping: Shaping, statement: p.Statement, rounds: RangeFixpoint) -> Shaping:
-    """The shaping after a statement has fixed the shape of its target (G4)."""
-    tensor = shaping.program.tensors[statement.target]
-    ranges = [rounds.ranges[name] for name in statement.outer]
-    shape = tuple(r.end for r in ranges)
-    rounds = replace(rounds, used=rounds.used | set(range(tensor.rank)))  # it writes what it fixed
-    check_shape(tensor, shape, statement.span)
-    known = replace(shaping.known, shapes={**shaping.known.shapes, tensor.name: shape})
+def _with_shapes(
+    shaping: Shaping,
+    statement: p.Statement,
+    rounds: RangeFixpoint,
+    accesses: Mapping[str, Accesses],
+) -> Shaping | None:
+    """The shaping after a statement has fixed the shapes of its targets (G4, S4); None where it
+    does not tell them."""
+    context = _situation(shaping, statement, accesses[statement.name])
+    axes = range(len(statement.subscripts))
+    open_ = [target for target in statement.targets if target not in shaping.known.shapes]
+    found = {t: [_end_of(context, rounds.ranges, t, axis) for axis in axes] for t in open_}
+    if any(end is None for ends in found.values() for end in ends):
+        return None
+    known, symbolic, fixed_by = shaping.known, dict(shaping.symbolic), dict(shaping.fixed_by)
+    for target, ends in found.items():
+        tensor = shaping.program.tensors[target]
+        dims = [end for end in ends if end is not None]
+        dims = [_greatest(shaping, target, axis, dim, statement) for axis, dim in enumerate(dims)]
+        shape = tuple(dim.end for dim in dims)
+        check_shape(tensor, shape, statement.span)
+        known = replace(known, shapes={**known.shapes, target: shape})
+        symbolic[target] = tuple(dim.symbolic for dim in dims)
+        fixed_by[target] = statement.span
+    sized = {(clause.target, clause.axis) for clause in statement.sizes}
+    inside = {
+        access.number
+        for access in context.accesses.written
+        if access.tensor in open_ and (access.tensor, access.axis) not in sized
+    }
+    rounds = replace(rounds, used=rounds.used | inside)  # it writes what it fixed
     return _with_declared(
         Shaping(
             shaping.program,
             resolve_sizes(shaping.program, known),
-            {**shaping.symbolic, tensor.name: tuple(r.symbolic_end for r in ranges)},
-            {**shaping.fixed_by, tensor.name: statement.span},
+            symbolic,
+            fixed_by,
             {**shaping.rounds, statement.name: rounds},
         )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionEnd:
+    """Where a statement lets a dimension of its target end; `is_given`: by a `where` of size
+    expressions, a constant place or a size clause, and not by what it reads (S8)."""
+
+    end: int
+    symbolic: p.Expr | None
+    is_given: bool
+
+
+def _end_of(
+    context: ShapingContext, ranges: Mapping[str, p.Range], target: str, axis: int
+) -> DimensionEnd | None:
+    """Where a dimension of a target ends (G4, S4); None where the statement does not tell."""
+    statement, known, subscript = (
+        context.statement,
+        context.known,
+        context.statement.subscripts[axis],
+    )
+    for clause in statement.sizes:
+        if (clause.target, clause.axis) == (target, axis):
+            size = evaluate(clause.value, known)
+            return None if size is None else DimensionEnd(size, clause.value, True)
+    if isinstance(subscript, p.Index):
+        found = ranges.get(subscript.name)
+        clause_of = statement.clause_of(subscript.name)
+        is_given = clause_of is not None and clause_of.kind == p.SIZES
+        if found is None:
+            return None
+        return DimensionEnd(found.end, found.symbolic_end, is_given)
+    names = p.index_names(subscript)
+    if not affine.is_affine(subscript, known) or any(name not in ranges for name in names):
+        return None
+    box = affine.box_of(ranges, names)
+    if is_empty(box):
+        return DimensionEnd(0, None, False)
+    low, high = _extremes(context, subscript, box)
+    if low < 0:
+        raise below_zero(context, axis, low)
+    return DimensionEnd(high + 1, None, not names)
+
+
+def _extremes(context: ShapingContext, subscript: p.Expr, box: Box[str]) -> tuple[int, int]:
+    """The least and the greatest value of an affine expression over a box."""
+    form = affine.linear_form(subscript, context.known)
+    if form is not None:
+        return form.interval(box)
+    try:
+        with sets.bounded():
+            space, function = affine.function_on(subscript, context.known, tuple(box), box)
+            points = space.box(box)
+            return sets.smallest_value(points, function), sets.largest_value(points, function)
+    except sets.TooComplex:
+        found = interval_of(subscript, context.known, box)
+        return found.low, found.high
+
+
+def _greatest(
+    shaping: Shaping, target: str, axis: int, found: DimensionEnd, fixing: p.Statement
+) -> DimensionEnd:
+    """The greatest end that any statement gives a dimension, where the one that fixes the shape
+    gives it, and does not infer it (S8)."""
+    if not found.is_given:
+        return found
+    for statement in shaping.program.statements:
+        if statement is not fixing and target in statement.targets:
+            other = _given_end(shaping, statement, target, axis)
+            if other is not None and other.end > found.end:
+                found = other
+    return found
+
+
+def _given_end(
+    shaping: Shaping, statement: p.Statement, target: str, axis: int
+) -> DimensionEnd | None:
+    """The end that a statement gives a dimension of its target by size expressions alone."""
+    subscript = statement.subscripts[axis]
+    own = (clause for clause in statement.sizes if (clause.target, clause.axis) == (target, axis))
+    exprs = [(clause.value, 0) for clause in own]
+    if not exprs and isinstance(subscript, p.Index):
+        clause_of = statement.clause_of(subscript.name)
+        if clause_of is not None and clause_of.kind == p.SIZES:
+            exprs = [(clause_of.end, 0)]
+    elif not exprs and not p.index_names(subscript):
+        exprs = [(subscript, 1)]
+    for expr, more in exprs:
+        value = evaluate(expr, shaping.known)
+        if value is not None:
+            return DimensionEnd(value + more, None if more else expr, True)
+    return None
+
+
+def _check_sizes(context: ShapingContext, shaping: Shaping) -> None:
+    """Raise for a size clause that says another size than the targets have (S4)."""
+    statement = context.statement
+    for clause in statement.sizes:
+        value, target = evaluate(clause.value, context.known), clause.target
+        extent = context.known.shapes[target][clause.axis]
+        others = (
+            _given_end(shaping, other, target, clause.axis)
+            for other in shaping.program.statements
+            if other is not statement and target in other.targets
+        )
+        is_greatest = extent in [other.end for other in others if other is not None]
+        if value is None or value > extent or (value < extent and not is_greatest):
+            raise other_size(context, clause, extent)
 
 
 def _with_declared(shaping: Shaping) -> Shaping:
@@ -290,7 +444,8 @@ def _stuck(shaping: Shaping, accesses: Mapping[str, Accesses]) -> RangeError:
     """The error of the statement to blame for a shape that nothing fixes: first one that has a
     wrong range, then one that waits for nothing, and mentions its open variables on the right."""
     candidates: list[tuple[int, int, RangeError]] = []
-    open_ = [s for s in shaping.program.statements if s.target not in shaping.known.shapes]
+    known = shaping.known.shapes
+    open_ = [s for s in shaping.program.statements if any(t not in known for t in s.targets)]
     for position, statement in enumerate(open_):
         found = accesses[statement.name]
         context = _situation(shaping, statement, found)
@@ -301,6 +456,8 @@ def _stuck(shaping: Shaping, accesses: Mapping[str, Accesses]) -> RangeError:
         except RangeError as error:
             return error
         names = {name for name in statement.outer if name not in rounds.ranges}
+        if not names:
+            return no_shape(context)
         mentioned = any(names & set(a.variables) for r in found.reads for a in r.accesses)
         rank = 2 * (not _is_ready(found, shaping.known)) + (not mentioned)
         candidates.append((rank, position, unresolved(context, rounds)))

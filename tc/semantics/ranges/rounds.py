@@ -8,7 +8,7 @@ decides the rest exactly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tc import sets
 from tc.affine.forms import LinearForm
@@ -18,6 +18,7 @@ from tc.extents.sizes import at_hint
 from tc.semantics import affine
 from tc.semantics import program as p
 from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
+from tc.semantics.ranges.dependent_ranges import LOW, dependent, hull
 from tc.semantics.ranges.symbolic import Symbols, bounds_inside, in_symbols, least, to_text
 from tc.semantics.size_values import MAX_OFFSET, KnownSizes, evaluate, why_unknown
 from tc.source import Span
@@ -41,10 +42,19 @@ class ShapingContext:
     tensors: Mapping[str, p.Tensor]
 
     def extent(self, access: SubscriptAccess) -> int | None:
-        """The extent below which an access must stay; None where the shape is not known."""
-        return self.known.extent(access.tensor, access.axis)
+        """The extent below which an access must stay; None where the shape is not known. A size
+        clause says that of a target (S4)."""
+        found = self.known.extent(access.tensor, access.axis)
+        clause = self._clause(access) if found is None else None
+        return found if clause is None else evaluate(clause.value, self.known)
+
+    def _clause(self, access: SubscriptAccess) -> p.SizeClause | None:
+        own = (c for c in self.statement.sizes if access.read is None and c.axis == access.axis)
+        return next((clause for clause in own if clause.target == access.tensor), None)
 
     def symbolic_extent(self, access: SubscriptAccess) -> p.Expr:
+        if access.tensor not in self.known.shapes and (clause := self._clause(access)):
+            return clause.value
         return self.symbols.extent(access.tensor, access.axis)
 
 
@@ -92,13 +102,14 @@ def resolve(context: ShapingContext, start: RangeFixpoint | None = None) -> Rang
     if statement.where:
         ranges = where_ranges(context, rounds.ranges)
         rounds = RangeFixpoint(ranges, rounds.used, rounds.warnings, rounds.count)
-    given = {clause.variable for clause in statement.where}
+    given = {clause.variable for clause in statement.where if clause.kind != p.DATA}
     while len(rounds.ranges) < len(statement.variables):
         bounds = bounds_of_round(context, rounds.ranges)
         bounds = {name: found for name, found in bounds.items() if name not in given}
         if not bounds:
             break
         rounds = _intersect(context, rounds, bounds)
+        rounds = replace(rounds, ranges=_with_hulls(context, rounds.ranges))
     return rounds
 
 
@@ -108,11 +119,47 @@ def where_ranges(
     """The ranges of `start`, and of the statement's `where` as far as their bounds are known."""
     ranges = dict(start or {})
     for clause in context.statement.where:
-        if clause.variable not in ranges:
+        if clause.variable not in ranges and clause.kind == p.SIZES:
             found = _where_range(context, clause)
             if found is not None:
                 ranges[clause.variable] = found
-    return ranges
+    return _with_hulls(context, ranges)
+
+
+def _with_hulls(context: ShapingContext, ranges: Mapping[str, p.Range]) -> dict[str, p.Range]:
+    """The ranges, with the hulls of those that depend on variables which have one (W2)."""
+    found = dict(ranges)
+    for name, clause in dependent(context.statement).items():
+        if name not in found and all(other in found for other in clause.depends_on):
+            found[name] = _hull(context, clause, found)
+    return found
+
+
+def _hull(context: ShapingContext, clause: p.WhereRange, ranges: Mapping[str, p.Range]) -> p.Range:
+    known, name = context.known, clause.variable
+    for bound in (clause.begin, clause.end):
+        if not affine.is_affine(bound, known):
+            why = why_unknown(bound, known)
+            if affine.has_too_many_pieces(bound, known):
+                why = f"it has more than {affine.MAX_PIECES} of / % min max ?: and conditions"
+            raise RangeError(
+                f"the bound '{bound.span.line}' of '{name}' is not affine at these sizes: {why}",
+                rule="W2",
+                span=clause.span,
+                repair="write bounds that are sums of index variables and sizes, the former "
+                "times constants",
+            )
+    try:
+        begin, end = hull(clause, context.statement, ranges, known) or (0, 0)
+    except sets.TooComplex:
+        raise RangeError(
+            f"the range of '{name}' is too complex to tell where it begins and ends",
+            rule="W2",
+            span=clause.span,
+            repair=f"where {name} in 0:N, of the whole range, with a condition",
+        ) from None
+    _check_ends(context, clause, begin, end)
+    return p.Range(begin, end, None, None, (clause.span,), 0)
 
 
 def bounds_of_round(
@@ -177,6 +224,15 @@ def _bound_of(
     if is_empty(box):
         return None
     form = affine.linear_form(access.subscript, known)
+    if access.side:
+        if form is not None:
+            return _bound_of_side(access, form, variable, extent, box)
+        if not affine.is_affine(access.subscript, known):
+            return None
+        try:
+            return _exact_bound_of_side(access, variable, known, extent, box)
+        except sets.TooComplex:
+            return None
     if form is not None:
         return _linear_bound(access, form, variable, extent, box)
     if not affine.is_affine(access.subscript, known):
@@ -205,6 +261,44 @@ def _linear_bound(
     if factor == 0:
         return Bound(access, 0) if high == extent else None
     return Bound(access, (extent - 1 - high) // factor + 1)
+
+
+def _bound_of_side(
+    access: SubscriptAccess, form: LinearForm, variable: str, extent: int, box: Box[str]
+) -> Bound | None:
+    """The bound by an end of a dependent range: the least subscript is not below 0, the greatest
+    below the extent (W2)."""
+    low, high = form.without(variable).interval(box)
+    factor = form.terms.get(variable, 0)
+    if access.side == LOW:
+        if low < 0:
+            return Bound(access, 0, INFEASIBLE)
+        return Bound(access, low // -factor + 1) if factor < 0 else None
+    if factor > 0:
+        if high > extent:
+            return Bound(access, 0, NEGATIVE)
+        return Bound(access, (extent - 1 - high) // factor + 1)
+    if high < extent:
+        return None
+    return Bound(access, 0, "" if high == extent else NEGATIVE)
+
+
+def _exact_bound_of_side(
+    access: SubscriptAccess, variable: str, known: KnownSizes, extent: int, box: Box[str]
+) -> Bound | None:
+    rising = {**box, variable: (0, None)}
+    with sets.bounded():
+        space, subscript = affine.function_on(access.subscript, known, access.variables, rising)
+        limit = space.constant(0 if access.side == LOW else extent)
+        beyond = sets.compare("<" if access.side == LOW else ">=", subscript, limit)
+        end = sets.smallest(beyond, space, variable)
+        if end is None or end > 0:
+            return None if end is None else Bound(access, end)
+        if access.side == LOW:
+            return Bound(access, 0, INFEASIBLE)
+        first = space.fix(space.everything(), variable, 0)
+        high = sets.largest_value(first, subscript)
+    return Bound(access, 0, NEGATIVE if high > extent else "")
 
 
 def _exact_bound(
@@ -266,16 +360,7 @@ def _where_range(context: ShapingContext, clause: p.WhereRange) -> p.Range | Non
             "write the lesser bound first; for a falling index, T(N - 1 - i) reads from the end",
             "G5",
         )
-    if begin < 0 and name in context.statement.outer:
-        raise refused(
-            f"'{name}' is on the left side, and its range {begin}:{end} starts below 0, where "
-            f"{context.statement.target} has no elements",
-            f"let '{name}' start at 0, and write {name} - {-begin} for {name} on the right",
-        )
-    if end > MAX_OFFSET or begin < -MAX_OFFSET:
-        raise refused(
-            f"the range of '{name}' is {begin}:{end}, beyond 2**62", "write bounds below 2**62"
-        )
+    _check_ends(context, clause, begin, end)
     symbols = context.symbols.at(clause.span)
 
     def simplified(bound: p.Expr, value: int) -> p.Expr:
@@ -284,6 +369,27 @@ def _where_range(context: ShapingContext, clause: p.WhereRange) -> p.Range | Non
 
     first, last = simplified(clause.begin, begin), simplified(clause.end, end)
     return p.Range(begin, end, first, last, (clause.span,), 0)
+
+
+def _check_ends(context: ShapingContext, clause: p.WhereRange, begin: int, end: int) -> None:
+    """Raise for a range that leads out of every tensor."""
+    name = clause.variable
+    bare = (s.name for s in context.statement.subscripts if isinstance(s, p.Index))
+    if begin < 0 and name in bare:
+        raise RangeError(
+            f"'{name}' is on the left side, and its range {begin}:{end} starts below 0, where "
+            f"{context.statement.target} has no elements",
+            rule="G8",
+            span=clause.span,
+            repair=f"let '{name}' start at 0, and write {name} - {-begin} for {name} on the right",
+        )
+    if end > MAX_OFFSET or begin < -MAX_OFFSET:
+        raise RangeError(
+            f"the range of '{name}' is {begin}:{end}, beyond 2**62",
+            rule="G8",
+            span=clause.span,
+            repair="write bounds below 2**62",
+        )
 
 
 def _waits(expr: p.Expr, known: KnownSizes) -> bool:

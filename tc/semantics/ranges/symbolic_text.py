@@ -66,4 +66,6 @@ def _text(expr: p.Expr, least: int, gap: str) -> str:
             text = f"{dtype}({inside(operand)})"
         case p.Bits(operand=operand, dtype=dtype):
             text = f"{name_of_bits(dtype)}({inside(operand)})"
+        case p.Check(tests=tests):
+            text = f"check({', '.join(map(inside, tests))})"
     return bracketed((text, binding), least)

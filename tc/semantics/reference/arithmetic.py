@@ -16,6 +16,7 @@ from tc.affine.intervals import COMPARISONS
 from tc.builtins import FUNCTIONS, identity
 from tc.builtins.operators import SHIFTS, UFUNCS, shifted_arrays
 from tc.dtypes import BOOL, Array, DType, as_array, rounded
+from tc.semantics.reference.folds import Fold
 from tc.semantics.reference.instance_blocks import Pick
 
 V = TypeVar("V")  # a value over a block, and a whole tensor: arrays and what belongs to them
@@ -58,17 +59,34 @@ class Arithmetic(Protocol[V, A]):
     def start(self, op: str, value: V | None, shape: Sequence[int], dtype: DType, /) -> A:
         """A reduction that begins at a value, or at the operator's identity (None)."""
 
-    def accumulate(self, reduction: A, term: V, shape: Sequence[int], /) -> A:
-        """Takes in the terms of a block: axes of the block (`shape`) that the reduction lacks are
-        reduced, and along axes where the term has length 1 the term is repeated."""
+    def accumulate(self, reduction: A, term: V, fold: Fold, /) -> A:
+        """Takes in the terms of a block."""
 
-    def redistribute(
-        self, reduction: A, factors: Iterable[V], term: V, shape: Sequence[int], /
-    ) -> A:
+    def redistribute(self, reduction: A, factors: Iterable[V], term: V, fold: Fold, /) -> A:
         """Notes that the block's terms, just taken in, may be computed through other products of
         these factors, and other sums (R5)."""
 
     def finish(self, reduction: A, /) -> V: ...
+
+    def copied(self, value: V, /) -> V:
+        """The value in memory of its own."""
+
+    def unsure(self, value: V, /) -> Array | None:
+        """Where other implementations may have another value; None where none may."""
+
+    def unknown(self, value: V, where: Array | None = None, /) -> V:
+        """The value, of which nothing is known to others (where a mask holds, if one is given)."""
+
+    def assign(self, tensor: V, place: tuple[Array, ...], picked: Array, value: V, /) -> V:
+        """The tensor with the values of a block, of which a mask of its shape picks some, stored at
+        the places of these, one array for each dimension; its arrays are written to in place."""
+
+    def rivals(self, op: str, term: V, best: V, /) -> V | None:
+        """How many elements (0 or 1 for each) may be the least or greatest as `best` is; None where
+        no rounding can change which is."""
+
+    def chosen(self, term: V, best: V, rivals: Array | None, /) -> V:
+        """Whether a term is `best`, both NaN included; `rivals` counts the terms that may be."""
 
 
 LOGICAL: Mapping[str, np.ufunc] = {
@@ -135,29 +153,46 @@ class Plain:
         return op, np.full(shape, identity(op, dtype), dtype.numpy) if value is None else value
 
     def accumulate(
-        self, reduction: tuple[str, Array], term: Array, shape: Sequence[int]
+        self, reduction: tuple[str, Array], term: Array, fold: Fold
     ) -> tuple[str, Array]:
         op, total = reduction
-        return op, UFUNCS[op](total, reduce_block(op, term, shape, total.ndim))
+        return op, fold.into(op, total, term)
 
     def redistribute(
         self,
         reduction: tuple[str, Array],
         _factors: Iterable[Array],
         _term: Array,
-        _shape: Sequence[int],
+        _fold: Fold,
     ) -> tuple[str, Array]:
         return reduction
 
     def finish(self, reduction: tuple[str, Array]) -> Array:
         return reduction[1]
 
+    def copied(self, value: Array) -> Array:
+        return np.array(value)
+
+    def unsure(self, _value: Array) -> None:
+        return None
+
+    def unknown(self, value: Array, _where: Array | None = None) -> Array:
+        return value
+
+    def assign(self, tensor: Array, place: tuple[Array, ...], picked: Array, value: Array) -> Array:
+        values = np.broadcast_to(value, picked.shape)[picked]
+        if values.size:
+            tensor[place] = values if place else values[-1]
+        return tensor
+
+    def rivals(self, _op: str, _term: Array, _best: Array) -> None:
+        return None
+
+    def chosen(self, term: Array, best: Array, _rivals: Array | None) -> Array:
+        same = np.asarray(term == best)
+        if term.dtype.kind == "f":
+            same = same | (np.isnan(term) & np.isnan(best))
+        return same
+
 
 PLAIN = Plain()
-
-
-def reduce_block(op: str, term: Array, shape: Sequence[int], kept: int) -> Array:
-    """A block's terms reduced over all axes after the first `kept`, in the terms' own type."""
-    spread = np.broadcast_to(term, tuple(shape))
-    axes = tuple(range(kept, len(shape)))
-    return np.asarray(UFUNCS[op].reduce(spread, axis=axes, dtype=term.dtype))

@@ -9,9 +9,10 @@ import numpy as np
 from tc.dtypes import Array
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference import uncertain, uncertain_operators, uncertain_reductions
+from tc.semantics.reference.arithmetic import PLAIN
 from tc.semantics.reference.instance_blocks import Pick
 from tc.semantics.reference.interpreter import MEMORY_LIMIT_BYTES, execute
-from tc.semantics.reference.uncertain import ZERO, Uncertain, grid_of, joined
+from tc.semantics.reference.uncertain import BOOLEAN, ZERO, Uncertain, grid_of, joined, widened
 
 
 def error_bound(
@@ -102,6 +103,46 @@ class Bounded:
     accumulate = staticmethod(uncertain_reductions.accumulate)
     redistribute = staticmethod(uncertain_reductions.redistribute)
     finish = staticmethod(uncertain_reductions.finish)
+
+    def copied(self, value: Uncertain) -> Uncertain:
+        error = ZERO if value.is_exact else np.array(value.error)
+        return Uncertain(np.array(value.value), error, value.grid)
+
+    def unsure(self, value: Uncertain) -> Array | None:
+        if value.is_exact or not (unsure := value.may_differ).any():
+            return None
+        return np.asarray(unsure)
+
+    def unknown(self, value: Uncertain, where: Array | None = None) -> Uncertain:
+        error = np.full(value.value.shape, np.inf)
+        if where is not None:
+            error = np.where(where, error, value.error)
+        return Uncertain(value.value, error)
+
+    def assign(
+        self, tensor: Uncertain, place: tuple[Array, ...], picked: Array, value: Uncertain
+    ) -> Uncertain:
+        PLAIN.assign(tensor.value, place, picked, value.value)
+        error = tensor.error
+        if not (tensor.is_exact and value.is_exact):
+            if tensor.is_exact:
+                error = np.zeros(tensor.value.shape)
+            PLAIN.assign(error, place, picked, value.error)
+        return Uncertain(tensor.value, error, joined(tensor.grid, value.grid))
+
+    def rivals(self, op: str, term: Uncertain, best: Uncertain) -> Uncertain | None:
+        if term.is_exact and best.is_exact:
+            return None
+        sign = 1.0 if op == "max" else -1.0
+        reach = sign * widened(term.value) + term.error
+        least = sign * widened(best.value) - best.error
+        may_be = (reach >= least) | np.isnan(reach) | np.isnan(least)
+        return Uncertain(may_be.astype(np.int64), ZERO, None)
+
+    def chosen(self, term: Uncertain, best: Uncertain, rivals: Array | None) -> Uncertain:
+        value = PLAIN.chosen(term.value, best.value, None)
+        error = ZERO if rivals is None else np.where(rivals > 1, 1.0, 0.0)
+        return Uncertain(value, error, BOOLEAN)
 
 
 class BoundedOfTf32(Bounded):

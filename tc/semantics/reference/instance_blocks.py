@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,23 @@ ARITHMETIC_SHARE = 6
 same blocks with this much more room per value, so that both see the same partial sums."""
 
 _VALUE_BYTES = 8  # of any value, whatever its type: masks and narrow types then have room to spare
+
+
+class Block(Protocol):
+    """Instances of a statement that are evaluated at once, with the axes of their arrays."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def values(self, variable: str) -> Array:
+        """The values of an index variable, of length 1 along the axes that it does not have."""
+
+    def point(self, position: Sequence[int]) -> dict[str, int]:
+        """The values of the variables at a position counted from the block's corner."""
+
+    def strided(self, forms: Sequence[LinearForm], shape: Sequence[int]) -> Pick | None:
+        """What the block reads through affine subscripts, as a view; None where there is none that
+        stays in the tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +83,16 @@ class InstanceBlock:
             for variable, begin, step in zip(self.variables, self.begins, position, strict=True)
         }
 
+    def values(self, variable: str) -> Array:
+        axis = self.axis(variable)
+        begin, extent = self.begins[axis], self.shape[axis]
+        shape = [1] * len(self.shape)
+        shape[axis] = extent
+        return np.arange(begin, begin + extent).reshape(shape)
+
+    def strided(self, forms: Sequence[LinearForm], shape: Sequence[int]) -> Pick | None:
+        return strided_pick(forms, shape, self)
+
     def __add__(self, inner: InstanceBlock) -> InstanceBlock:
         """The box over the variables of both."""
         return InstanceBlock(
@@ -89,7 +116,7 @@ def choose_extents(
     """
     statement, ranges = shaped.statement, shaped.ranges
     budget = max(1, min(WORKING_SET_BYTES, memory_limit // ARITHMETIC_SHARE))
-    peak, _ = _peak(statement.rhs, frozenset())
+    peak = peak_memory((statement.rhs,))
     costs = peak + Counter({frozenset(statement.outer): 4 * _VALUE_BYTES})
     extents = {v: ranges[v].extent for v in statement.variables}
     order = target_variables(shaped) + statement.reduction
@@ -117,6 +144,18 @@ def tiles(
             min(step, r.end - begin) for r, step, begin in zip(ranges, steps, corner, strict=True)
         )
         yield InstanceBlock(variables, corner, shape)
+
+
+def peak_memory(exprs: Sequence[p.Expr]) -> Counter[frozenset[str]]:
+    """The bytes that evaluating expressions one after the other takes at most, each held to the
+    end: by the variables that arrays of them spread over."""
+    held: Counter[frozenset[str]] = Counter()
+    peak: Counter[frozenset[str]] = Counter()
+    for expr in exprs:
+        own, spread = _peak(expr, frozenset())
+        peak |= held + own
+        held[spread] += _VALUE_BYTES
+    return peak
 
 
 def _peak(expr: p.Expr, guards: frozenset[str]) -> tuple[Counter[frozenset[str]], frozenset[str]]:

@@ -23,7 +23,8 @@ import numpy as np
 from tc.builtins.operators import BITWISE
 from tc.dtypes import FLOAT32, Array, DType
 from tc.semantics.reference import uncertain
-from tc.semantics.reference.arithmetic import PLAIN, reduce_block
+from tc.semantics.reference.arithmetic import PLAIN
+from tc.semantics.reference.folds import BoxFold, Fold
 from tc.semantics.reference.uncertain import (
     SLACK,
     ZERO,
@@ -83,84 +84,82 @@ def start(op: str, value: Uncertain | None, shape: Sequence[int], dtype: DType) 
     )
     if op == "*":
         begun = replace(begun, magnitude=np.ones(()))
-    return begun if value is None else accumulate(begun, value, shape)
+    return begun if value is None else accumulate(begun, value, BoxFold(tuple(shape), len(shape)))
 
 
-def accumulate(reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> Reduction:
+def accumulate(reduction: Reduction, term: Uncertain, fold: Fold) -> Reduction:
     """Takes in the terms of a block, as `Arithmetic.accumulate` does."""
     op, dtype = reduction.op, reduction.dtype
-    kept = reduction.total.ndim
-    _, total = PLAIN.accumulate((op, reduction.total), term.value, shape)
-    count = math.prod(shape[kept:])
+    _, total = PLAIN.accumulate((op, reduction.total), term.value, fold)
+    count = fold.count
     grid = _grid(reduction, term, count)
     reduction = replace(reduction, total=total, count=reduction.count + count, grid=grid)
     if not dtype.is_float and term.is_exact:
         return reduction
 
-    def reduced(how: str, array: Array) -> Array:
-        return reduce_block(how, array, shape, kept)
-
     if op in BITWISE:
         unsure = np.where(term.error > 0, np.inf, 0.0)
-        return replace(reduction, error=np.maximum(reduction.error, reduced("max", unsure)))
+        return replace(reduction, error=fold.into("max", reduction.error, unsure))
     if op in ("min", "max"):
         if not term.is_exact:
-            error = np.maximum(reduction.error, reduced("max", term.error))
+            error = fold.into("max", reduction.error, term.error)
             reduction = replace(reduction, error=error)
-        return _with_specials(reduction, term, shape)
+        return _with_specials(reduction, term, fold)
     finite = np.abs(widened(term.value))
+    is_finite = np.isfinite(finite)
     if op == "+":
         error = reduction.error
         if not term.is_exact:
-            error = error + reduced("+", term.error)
-        magnitude = reduced("+", finite)
-        if not np.isfinite(magnitude).all():
-            reduction = _with_specials(reduction, term, shape)
-            magnitude = reduced("+", np.where(np.isfinite(finite), finite, 0.0))
-        return replace(reduction, error=error, magnitude=reduction.magnitude + magnitude)
-    reduction = _with_specials(reduction, term, shape)
-    finite = np.where(np.isfinite(finite), finite, 1.0)
+            error = fold.into("+", error, term.error)
+        if not is_finite.all():
+            reduction = _with_specials(reduction, term, fold)
+            finite = np.where(is_finite, finite, 0.0)
+        magnitude = fold.into("+", reduction.magnitude, finite)
+        return replace(reduction, error=error, magnitude=magnitude)
+    reduction = _with_specials(reduction, term, fold)
+    finite = np.where(is_finite, finite, 1.0)
     error = reduction.error
     if not term.is_exact:
-        error = np.maximum(error, reduced("max", term.error))
+        error = fold.into("max", error, term.error)
     ratio = term.error / np.where(finite == 0, 1.0, finite)
     reach = finite + term.error
+    grown = np.where(finite == 0, 0.0, np.log1p(ratio))
     return replace(
         reduction,
         error=error,
-        magnitude=reduction.magnitude * reduced("*", reach),
-        relative=reduction.relative + reduced("+", np.where(finite == 0, 0.0, np.log1p(ratio))),
-        greatest=reduction.greatest * reduced("*", np.maximum(reach, 1.0)),
+        magnitude=fold.into("*", reduction.magnitude, reach),
+        relative=fold.into("+", reduction.relative, grown),
+        greatest=fold.into("*", reduction.greatest, np.maximum(reach, 1.0)),
     )
 
 
 def redistribute_of_tf32(
-    reduction: Reduction, factors: Iterable[Uncertain], term: Uncertain, shape: Sequence[int]
+    reduction: Reduction, factors: Iterable[Uncertain], term: Uncertain, fold: Fold
 ) -> Reduction:
     """As `redistribute`, where factors of float32, and what is stored apart, may be rounded to
     tf32."""
     if reduction.dtype != FLOAT32:
-        return redistribute(reduction, factors, term, shape)
+        return redistribute(reduction, factors, term, fold)
     rounded = map(uncertain.as_factor_of_tf32, factors)
-    return _redistributed(reduction, rounded, term, shape, uncertain.TF32_STEP)
+    return _redistributed(reduction, rounded, term, fold, uncertain.TF32_STEP)
 
 
 def redistribute(
-    reduction: Reduction, factors: Iterable[Uncertain], term: Uncertain, shape: Sequence[int]
+    reduction: Reduction, factors: Iterable[Uncertain], term: Uncertain, fold: Fold
 ) -> Reduction:
     """Takes in the terms of a block: what is stored apart are products of some of `factors`."""
-    return _redistributed(reduction, factors, term, shape, tiny(reduction.dtype))
+    return _redistributed(reduction, factors, term, fold, tiny(reduction.dtype))
 
 
 def _redistributed(
     reduction: Reduction,
     factors: Iterable[Uncertain],
     term: Uncertain,
-    shape: Sequence[int],
+    fold: Fold,
     step: float,
 ) -> Reduction:
     """The reduction, where a product that underflows loses a `step` at most."""
-    kept, dtype, products = reduction.total.ndim, reduction.dtype, reduction.products
+    dtype, products = reduction.dtype, reduction.products
     reach, least, count = np.ones(()), np.ones(()), 0
     is_zero = np.zeros((), np.bool_)
     for factor in factors:
@@ -176,14 +175,11 @@ def _redistributed(
     lost = np.where(loses, count * step * reach, 0.0)
     felt = np.where(np.abs(widened(term.value)) >= smallest, lost, 0.0)
 
-    def total(array: Array) -> Array:
-        return reduce_block("+", array, shape, kept)
-
     products = Products(
-        products.count + math.prod(shape[kept:]),
-        products.reach + total(reach),
-        products.lost + (total(lost) if loses.any() else 0.0),
-        products.felt + (total(felt) if loses.any() else 0.0),
+        products.count + fold.count,
+        fold.into("+", products.reach, reach),
+        fold.into("+", products.lost, lost) if loses.any() else products.lost,
+        fold.into("+", products.felt, felt) if loses.any() else products.felt,
     )
     return replace(reduction, products=products)
 
@@ -252,7 +248,7 @@ def _grid(reduction: Reduction, term: Uncertain, count: int) -> DyadicGrid | Non
     return uncertain.exact_grid(grid, reduction.dtype)
 
 
-def _with_specials(reduction: Reduction, term: Uncertain, shape: Sequence[int]) -> Reduction:
+def _with_specials(reduction: Reduction, term: Uncertain, fold: Fold) -> Reduction:
     """Notes the NaNs and infinities that every implementation meets."""
     if term.value.dtype.kind != "f" or np.isfinite(term.value).all():
         return reduction
@@ -260,10 +256,7 @@ def _with_specials(reduction: Reduction, term: Uncertain, shape: Sequence[int]) 
     bits = np.where(np.isnan(term.value) & certain, np.int8(_NAN), np.int8(0))
     bits |= np.where((term.value == np.inf) & certain, np.int8(_PLUS), np.int8(0))
     bits |= np.where((term.value == -np.inf) & certain, np.int8(_MINUS), np.int8(0))
-    kept = reduction.total.ndim
-    axes = tuple(range(kept, len(shape)))
-    met = np.bitwise_or.reduce(np.broadcast_to(bits, tuple(shape)), axis=axes)
-    return replace(reduction, specials=reduction.specials | met)
+    return replace(reduction, specials=fold.into("|", reduction.specials, bits))
 
 
 def _sum_error(reduction: Reduction) -> Array:

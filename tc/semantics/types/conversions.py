@@ -29,7 +29,7 @@ from tc.dtypes import (
     promote,
     wrap,
 )
-from tc.errors import CheckError
+from tc.errors import CheckError, InternalError
 from tc.semantics import program as p
 from tc.semantics.resolved import is_use
 from tc.semantics.suggest import one_line
@@ -414,6 +414,8 @@ def lower(expr: p.Expr, mode: Mode, cx: LoweringContext) -> p.Expr:
             return p.Logical(op, tuple(parts), span=span)
         case p.Convert():
             return _cast(expr, mode, cx)
+        case p.Check():
+            raise InternalError("a text has no checks")
 
 
 def condition(expr: p.Expr, mode: Mode, cx: LoweringContext) -> p.Expr:

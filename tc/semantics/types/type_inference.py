@@ -142,12 +142,14 @@ def infer_types(flat: r.Flat) -> Types:
     """
     tensors: dict[str, Type | None] = {t.name: t.declared for t in flat.tensors.values()}
     open_tensors = [name for name, dtype in tensors.items() if dtype is None]
+    definitions = [d for statement in flat.statements for d in statement.definitions]
+    statement_of = [s for s, each in enumerate(flat.statements) for _ in each.definitions]
     defining = {
-        name: [s for s, statement in enumerate(flat.statements) if statement.target == name]
+        name: [d for d, definition in enumerate(definitions) if definition.target == name]
         for name in open_tensors
     }
     nodes: list[Memo] = [{} for _ in flat.statements]
-    terms: list[Type | None] = [None] * len(flat.statements)
+    terms: list[Type | None] = [None] * len(definitions)
     stale = set(range(len(flat.statements)))
     readers = _readers(flat.statements, open_tensors)
     settled: dict[str, DType] = {}
@@ -157,24 +159,26 @@ def infer_types(flat: r.Flat) -> Types:
         while stale:
             budget -= 1
             affected: dict[str, None] = {}
-            for s in sorted(stale):
+            for s in stale:
                 nodes[s] = {}
-                statement = flat.statements[s]
-                terms[s] = term_type(statement.op, type_of(statement.rhs, tensors, nodes[s]))
-                affected[statement.target] = None
+            for d, definition in enumerate(definitions):
+                if (s := statement_of[d]) in stale:
+                    found = type_of(definition.rhs, tensors, nodes[s])
+                    terms[d] = term_type(definition.op, found)
+                    affected[definition.target] = None
             stale = set()
             for name in affected:
                 if name not in defining:
                     continue
-                joined = _join([settled.get(name), *(terms[s] for s in defining[name])])
-                if any(flat.statements[s].op != "=" for s in defining[name]) and joined is not None:
+                joined = _join([settled.get(name), *(terms[d] for d in defining[name])])
+                if any(definitions[d].op != "=" for d in defining[name]) and joined is not None:
                     joined = joined if joined == BOOL else arithmetic(joined)
                 if budget < 0:
                     joined = _join([tensors[name], joined])
                 if joined is not None and joined != tensors[name]:
                     tensors[name] = joined
                     stale |= readers[name]
-        seed = _seed(first_defined, defining, flat.statements, tensors)
+        seed = _seed(first_defined, defining, definitions, tensors, flat.statements)
         if seed is None:
             break
         name, dtype, is_final = seed
@@ -280,8 +284,9 @@ def _readers(statements: Sequence[r.FlatStatement], names: Iterable[str]) -> dic
 def _seed(
     names: Sequence[str],
     defining: Mapping[str, Sequence[int]],
-    statements: Sequence[r.FlatStatement],
+    definitions: Sequence[r.Definition],
     tensors: Mapping[str, Type | None],
+    statements: Sequence[r.FlatStatement],
 ) -> tuple[str, Type, bool] | None:
     """The next tensor to decide when no other type follows, its type, and whether the type is
     final.
@@ -291,19 +296,19 @@ def _seed(
     """
     for name in names:
         if tensors[name] is None:
-            own = [statements[s] for s in defining[name]]
+            own = [definitions[d] for d in defining[name]]
             guess = _join(
-                term_type(s.op, _type_without_unknown(s.rhs, tensors, {}, {})) for s in own
+                term_type(d.op, _type_without_unknown(d.rhs, tensors, {}, {})) for d in own
             )
             if guess is not None:
                 return name, guess, False
     for name in names:
         if tensors[name] is None:
-            raise _undecided(statements[defining[name][0]])
+            raise _undecided(name, statements)
     for name in names:
         found = tensors[name]
         if isinstance(found, Weak):
-            return name, _alone(found, [statements[s].rhs for s in defining[name]]), True
+            return name, _alone(found, [definitions[d].rhs for d in defining[name]]), True
     return None
 
 
@@ -329,8 +334,10 @@ def _alone(weak: Weak, values: Iterable[p.Expr]) -> DType:
     return INT32 if all(fits(literal, INT32) for literal in literals) else INT64
 
 
-def _undecided(statement: r.FlatStatement) -> CheckError:
-    name = statement.target_text
+def _undecided(tensor: str, statements: Sequence[r.FlatStatement]) -> CheckError:
+    statement, name = next(
+        (s, d.target_text) for s in statements for d in s.definitions if d.target == tensor
+    )
     rank = len(statement.subscripts)
     dims = f"({', '.join('NMKLPQ'[:rank])})" if rank else ""
     return CheckError(

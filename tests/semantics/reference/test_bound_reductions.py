@@ -11,6 +11,7 @@ import pytest
 from tc.builtins import BUILTINS
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT8, INT32, INT64, DType
 from tc.semantics.reference.error_bound import Bounded
+from tc.semantics.reference.folds import BoxFold
 from tc.semantics.reference.uncertain import ZERO, Uncertain, grid_of
 from tests.support.bounds import assert_within
 
@@ -25,7 +26,7 @@ def reduced(op: str, terms: Uncertain, dtype: DType, blocks: int = 3) -> Uncerta
         for part in np.array_split(np.arange(terms.value.size), min(blocks, terms.value.size)):
             error = terms.error if terms.is_exact else terms.error[part]
             block = Uncertain(terms.value[part], error, terms.grid)
-            reduction = BOUNDED.accumulate(reduction, block, (part.size,))
+            reduction = BOUNDED.accumulate(reduction, block, BoxFold((part.size,), 0))
         return BOUNDED.finish(reduction)
 
 

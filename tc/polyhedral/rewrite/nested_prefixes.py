@@ -1,0 +1,73 @@
+"""Reductions over prefixes in several dimensions, one dimension after the other: the integral image
+`o(h,w) +=! x(a,b) where a in 0:h+1, b in 0:w+1` is sums along rows, of which columns are summed."""
+
+from __future__ import annotations
+
+from tc.builtins import identity
+from tc.polyhedral.rewrite.rewriting import Rewriting
+from tc.semantics import program as p
+from tc.semantics.bounded_sums import prefixes
+from tc.semantics.size_values import KnownSizes
+
+
+def sum_by_dimensions(shaped: p.ShapedProgram) -> p.ShapedProgram:
+    """The program with reductions over several prefixes in steps, each over one; the very same
+    where there is none.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
+    >>> from tc.source import Source
+    >>> text = "o(h,w) +=! a <= h && b <= w ? x(a,b) : 0.0 where h in 0:H, w in 0:W"
+    >>> source = Source(f"def f(float(H,W) x) -> (o) {{ {text} }}")
+    >>> shaped = infer_ranges(check(parse(source)), {"x": (5, 6)}, {})
+    >>> for statement in sum_by_dimensions(shaped).program.statements: print(statement.text)
+    o.p0(w, a) +=! b <= w ? x(a, b) : 0.0
+    o(h, w) +=! a <= h ? o.p0(w, a) : 0.0
+    """
+    rewriting = Rewriting(shaped, "summed")
+    known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
+
+    def in_steps(old: p.ShapedStatement) -> list[p.ShapedStatement] | None:
+        made: list[p.ShapedStatement] = []
+        while (step := _step(old, rewriting, known)) is not None:
+            made.append(step[0])
+            old = step[1]
+        return [*made, old] if made else None
+
+    return rewriting.program(in_steps)
+
+
+def _step(
+    old: p.ShapedStatement, rewriting: Rewriting, known: KnownSizes
+) -> tuple[p.ShapedStatement, p.ShapedStatement] | None:
+    """A statement that sums along one prefix of several, and what is left of the old one."""
+    statement, rhs = old.statement, old.statement.rhs
+    if old.checked or old.is_empty or not isinstance(rhs, p.Select):
+        return None
+    found = prefixes(statement, known)
+    if len({*found.values()}) < 2:
+        return None
+    outer, reduced = list(found.items())[-1]
+    tests = p.conjuncts(rhs.condition)
+    own = [test for test in tests if {outer, reduced} & set(p.index_names(test))]
+    rest = [test for test in tests if test not in own]
+    if any(not set(p.index_names(test)) <= {outer, reduced} for test in own) or not rest:
+        return None
+    neutral = p.Literal(identity(statement.op, rhs.dtype), rhs.dtype, span=rhs.span)
+    part = p.Select(_all(own), rhs.then, neutral, rhs.dtype, span=rhs.span)
+    names = p.index_names(part)
+    kept = tuple(v for v in statement.variables if v in names and v != reduced)
+    if any(old.ranges[v].begin < 0 for v in kept):
+        return None
+    made, read = rewriting.store(old, part, kept, (reduced,), name="prefix", kind="p")
+    left = p.Select(_all(rest), read, neutral, rhs.dtype, span=rhs.span)
+    variables = [v for v in statement.variables if v != reduced]
+    return made, rewriting.remaining(old, left, variables)
+
+
+def _all(tests: list[p.Expr]) -> p.Expr:
+    result = tests[0]
+    for test in tests[1:]:
+        result = p.Logical("&&", (result, test), span=test.span)
+    return result

@@ -1,0 +1,104 @@
+"""Reductions whose terms say between which bounds a variable runs: `begin <= j && j < end ? x : 0`,
+as ranges are that use other index variables (W2) or data (W3).
+
+Read literally, all values of the variable are gone through for each element. A processor goes
+through those between the bounds alone, and where each element has the terms of the one before and
+one more, through each term once (X3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from tc.builtins import identity
+from tc.builtins.operators import MIRRORED
+from tc.semantics import program as p
+from tc.semantics.affine import linear_form
+from tc.semantics.size_values import KnownSizes
+
+_ORDER = ("<", "<=", ">", ">=")
+
+
+class Bound(NamedTuple):
+    """A comparison `variable op other` that a term other than the identity is conditional on."""
+
+    variable: str
+    op: str
+    other: p.Expr
+
+
+def data_bounded(statement: p.Statement) -> frozenset[str]:
+    """The reduction variables that data bound from both sides.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.source import Source
+    >>> text = "def f(int64(M) row, float(E) v) -> (y) {"
+    >>> text += " y(r) +=! row(r) <= e && e < row(r + 1) ? v(e) : 0.0 where r in 0:M - 1 }"
+    >>> sorted(data_bounded(check(parse(Source(text))).statements[0]))
+    ['e']
+    """
+    of_data = [b for b in _bounds(statement) if _reads(b.other)]
+    below = {b.variable for b in of_data if b.op in (">", ">=")}
+    return frozenset(b.variable for b in of_data if b.op in ("<", "<=") and b.variable in below)
+
+
+def prefixes(statement: p.Statement, known: KnownSizes) -> Mapping[str, str]:
+    """The variables of a left side of which each value has the terms of the value before, or
+    behind, and one more; with the variable that is reduced.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.source import Source
+    >>> text = "def f(float(N) x) -> (o) { o(i) +=! j <= i ? x(j) : 0.0 where i in 0:N }"
+    >>> prefixes(check(parse(Source(text))).statements[0], KnownSizes({"N": 9}, {}, {}))
+    {'i': 'j'}
+    """
+    if not isinstance(statement.rhs, p.Select):
+        return {}
+    found: dict[str, str] = {}
+    own = [b for b in _bounds(statement) if not _reads(b.other)]
+    for bound in own:
+        form = linear_form(bound.other, known)
+        if form is None or list(form.terms.values()) != [1]:
+            continue
+        (outer,) = form.terms
+        others = [b for b in own if b is not bound and outer in p.index_names(b.other)]
+        inside = [test for test in p.conjuncts(statement.rhs.condition) if not _is_bound(test)]
+        is_free = outer not in {
+            *p.index_names(statement.rhs.then),
+            *(name for test in inside for name in p.index_names(test)),
+        }
+        if outer in statement.outer and is_free and not others:
+            found[outer] = bound.variable
+    return found
+
+
+def _bounds(statement: p.Statement) -> Iterator[Bound]:
+    rhs = statement.rhs
+    if statement.op == "=" or not isinstance(rhs, p.Select):
+        return
+    if not isinstance(rhs.otherwise, p.Literal):
+        return
+    if repr(rhs.otherwise.value) != repr(identity(statement.op, rhs.dtype)):
+        return
+    reduced = set(statement.reduction)
+    for test in p.conjuncts(rhs.condition):
+        if not isinstance(test, p.Compare) or test.op not in _ORDER:
+            continue
+        sides = (test.op, test.left, test.right), (MIRRORED[test.op], test.right, test.left)
+        for op, one, other in sides:
+            if not isinstance(one, p.Index) or one.name not in reduced:
+                continue
+            if reduced.isdisjoint(p.index_names(other)):
+                yield Bound(one.name, op, other)
+
+
+def _is_bound(test: p.Expr) -> bool:
+    is_order = isinstance(test, p.Compare) and test.op in _ORDER
+    return is_order and any(isinstance(side, p.Index) for side in p.children(test))
+
+
+def _reads(expr: p.Expr) -> bool:
+    return any(isinstance(node, p.Read) and node.subscripts for node in p.walk(expr))
