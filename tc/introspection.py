@@ -60,7 +60,10 @@ def python_signature(signature: CallSignature) -> Signature:
     last = max((i for i, p in enumerate(signature.inputs) if p.name != spelled[i]), default=-1)
     parameters = [
         Parameter(
-            name, Parameter.POSITIONAL_ONLY if place <= last else by_name, annotation=parameter.text
+            name,
+            Parameter.POSITIONAL_ONLY if place <= last else by_name,
+            annotation=parameter.text,
+            default=Parameter.empty if parameter.default is None else parameter.default,
         )
         for place, (name, parameter) in enumerate(zip(spelled, signature.inputs, strict=True))
     ]

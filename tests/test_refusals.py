@@ -1,18 +1,23 @@
-"""Generated legal programs with one rule broken: refused by that rule, with the same words, by the
-interpreter and by every backend."""
+"""Generated legal programs with one rule broken, and the programs of errors/access, whose data
+break one: refused by that rule, with the same words, by the interpreter and by every backend."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
+from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tc
 from tests.fuzz.legal import Call, cases
 from tests.fuzz.mutations import MUTATIONS, Mutation
+from tests.test_errors import ERRORS
 
 PROGRAMS = 3
 SEARCHED = 400
@@ -54,3 +59,30 @@ def test_refused_by_the_rule_that_is_broken(mutation: Mutation) -> None:
                 lambda c=call, h=how: tc.compile(c.text, **h)(**c.args(), outputs=c.outputs)
             )
             assert found == expected, f"{name}\n{call.text}"
+
+
+# --- errors of the data, whole (G7, S2, S5, W3) -----------------------------------------------
+
+
+def inputs_of(text: str) -> dict[str, np.ndarray]:
+    """The inputs of the first line, `# inputs: x=[3,1] k=[0,2]`, in the types that are declared."""
+    header = text.split("\n", 1)[0].removeprefix("# inputs: ")
+    values = dict(item.split("=") for item in header.split())
+    floats = {name for name in values if re.search(rf"float\([^)]*\) {name}\b", text)}
+    return {
+        name: np.array(json.loads(value), np.float32 if name in floats else np.int32)
+        for name, value in values.items()
+    }
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("path", sorted((ERRORS / "access").glob("*.tc")), ids=lambda p: p.stem)
+def test_data_that_break_a_rule(path: Path, golden: Callable[[Path, str], None]) -> None:
+    text = path.read_text(encoding="utf-8")
+    inputs, entry = inputs_of(text), re.findall(r"def (\w+)", text)[-1]
+    expected = refusal(lambda: tc.interpret(text, inputs, entry=entry))
+    assert expected[0] == "AccessError"
+    golden(path.with_suffix(".txt"), expected[2])
+    for name, how in BACKENDS.items():
+        found = refusal(lambda h=how: tc.compile(text, entry=entry, **h)(**inputs))
+        assert found == expected, name

@@ -1,5 +1,5 @@
-"""The rules of the language by name: T text, Y types, N names, R reductions, G ranges, P in place,
-D gradients, C SaC's tensor comprehensions.
+"""The rules of the language by name: T text, E elements, Y types, N names, R reductions, G ranges,
+P in place, W instances, S places, V several targets, D gradients, C SaC's tensor comprehensions.
 
 Errors cite them; `tc explain G5` prints one, and the page spec/rules.md, made from here, has all.
 
@@ -9,7 +9,7 @@ Starting at the identity
 
 from __future__ import annotations
 
-from tc.rules import gradients, names, ranges, reductions, sac, text, types
+from tc.rules import domains, gradients, names, places, ranges, reductions, sac, text, types
 from tc.rules.rule import PAGES, Rule, filled
 
 __all__ = ["PAGES", "RULES", "Rule", "page"]
@@ -22,6 +22,8 @@ RULES = {
         names.RULES,
         reductions.RULES,
         ranges.RULES,
+        domains.RULES,
+        places.RULES,
         gradients.RULES,
         sac.RULES,
     )

@@ -10,7 +10,7 @@ RULES = rules_of(
 
 `tc.grad(src, wrt)` is the text of one def. It takes the inputs that it uses, saved outputs, and a
 cotangent `d_O` for each floating output, and returns `d_A` for each input in `wrt`, by default each
-floating one. No left side is computed, so nothing is scattered.
+floating one. No left side of the gradient is computed, so nothing is scattered.
 
 >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
 >>> print(tc.grad(mv, 'x'), end="")
@@ -247,6 +247,21 @@ def cube_jvp(float(N) x, float(N) t_x) -> (y, t_y) {
 >>> print(tc.batch(cube, {"x": 0}), end="")
 def cube_batch(float(B, N) x) -> (y) {
   y(b, i) = x(b, i) * x(b, i) * x(b, i)
+}
+
+# D20 Places and domains (gradients.md)
+
+Statements with conditions (W1), ranges that use index variables or data (W2, W3), computed places
+(S1) or several targets (V1) have no gradient, tangent or batch yet, and are refused. The same as a
+selection in a box has them.
+
+>>> tc.grad("def h(int(N) I, float(N) w) -> (h) { h(I(n)) +=! w(n) where h.0 = 5 }")
+Traceback (most recent call last):
+tc.errors.GradError: GradError [D20]: 'h(I(n)) +=! w(n) where h.0 = 5' has conditions...
+>>> box = "def h(int(N) I, float(N) w) -> (h) { h(p) +=! I(n) == p ? w(n) : 0 where p in 0:5 }"
+>>> print(tc.grad(box), end="")
+def h_grad(int(N) I, float(5) d_h) -> (float(N) d_w) {
+  d_w(n) +=! I(n) == p ? d_h(p) : 0
 }
 """
 )

@@ -21,9 +21,9 @@ f(o=array([ 6., 15.], dtype=float32), p=array([5., 7., 9.], dtype=float32))
 # N2 Declarations (statements.md)
 
 Inputs are never written and may have any strides; outputs are row-major. Each input, size and
-output is declared once, and the left side names each index variable once. An output that no
-statement defines is an error; so are two defs of one name, and any error in a def that is not
-called.
+output is declared once, and an index variable stands alone in one subscript of the left side at
+most; other subscripts there may be expressions (S1). An output that no statement defines is an
+error; so are two defs of one name, and any error in a def that is not called.
 
 >>> tc.compile("def f(float(N,N) A) -> (o) { o(i,i) = A(i,i) }")
 Traceback (most recent call last):

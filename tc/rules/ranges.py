@@ -34,10 +34,11 @@ array([3., 6., 9.], dtype=float32)
 # G3 The whole function (ranges.md)
 
 Shapes follow from all statements together. A statement waits until the shapes of all that it reads,
-other than its target, are known; one whose variables on the left occur neither on the right nor in
-a `where` waits until another one, or a declared return, fixes the shape of its tensor. The first
-statement in the text that can fix a shape does so; a later one that does not fit is an error that
-names it.
+other than its targets, are known; one whose variables on the left occur neither on the right nor in
+a `where`, or whose place data decide (S4), waits until another one, or a declared return, fixes the
+shape of its tensor. The first statement in the text that can fix a shape does so, but for
+dimensions that several statements give as slices (S8); a later one that does not fit is an error
+that names it.
 
 >>> A, x = np.ones((2, 3), np.float32), np.ones(3, np.float32)
 >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) = 1  C(i) += A(i,k) * x(k) }"
@@ -46,8 +47,9 @@ array([4., 4.], dtype=float32)
 
 # G4 Shapes (ranges.md)
 
-The size of a tensor's dimension is the end of the range of its index variable. Elements that no
-statement writes are 0 in a fresh tensor, and untouched in the caller's.
+The size of a tensor's dimension is the end of the range of its index variable, or, at a computed
+place, as S4 says. Elements that no instance writes are 0 in a fresh tensor, and untouched in the
+caller's.
 
 >>> a = np.float32([5, 6, 7, 8])
 >>> tc.interpret("def f(float(N) a) -> (o) { o(i) = a(i) where i in 2:4 }", [a])
@@ -92,10 +94,11 @@ tc.errors.AccessError: AccessError [G7]: S0, Z(i) = X(I(i)), at i = 1, reads X(3
 
 # G8 where (ranges.md)
 
-`where k in a:b` is half open. Its bounds are size expressions: integers, sizes, `T.k` of tensors
-defined before, integer scalar inputs, arithmetic, `min` and `max`; neither reads of tensors nor
-index variables, as ranges are boxes. Variables of a `where` are resolved before the first round. A
-reduction variable may start below 0.
+`where k in a:b` is half open. Where its bounds are size expressions (integers, sizes, `T.k` of
+tensors defined before, integer scalar inputs, arithmetic, `min` and `max`), `k` is resolved before
+the first round, and may start below 0 as a reduction variable. Bounds may also use other index
+variables (W2) and read tensors of integers (W3). A `where` has conditions (W1), bindings (T5) and
+sizes of the target (S4), too, separated by commas.
 
 >>> a = np.arange(5, dtype=np.float32)
 >>> blur = "def blur(float(N) a) -> (o) { o(i) +=! a(i+k) where k in -1:2, i in 1:N-1 }"
@@ -117,11 +120,12 @@ array([1., 3., 6., 5.], dtype=float32)
 # P1 What a statement may read of its own target (in_place.md)
 
 A statement reads its whole right side before it writes. It is accepted when no element that it
-reads from its own target is written by another of its instances, which is decided exactly for the
-ranges at hand; otherwise it is refused with two instances that collide. So there are no
-recurrences. A read of the target at a place that data decide is refused, and whatever the sizes so
-are a subscript that reads the target, and a read of it under `op=!` with reduction variables. A
-statement with one instance, or none, is accepted.
+reads from a target of its own is written by another of its instances, which is decided exactly for
+the ranges at hand; otherwise it is refused with two instances that collide. So there are no
+recurrences. A read of the target at a place that data decide is refused, unless it is that of the
+left side (S6), and whatever the sizes so are a subscript that reads the target, a `where` that
+reads it (W5), and a read of it under `op=!` that starts at the identity (R2). A statement with one
+instance, or none, is accepted.
 
 >>> x = np.float32([[1, 2], [3, 4]])
 >>> tc.interpret("def t(float(N,N) x) -> (a) { a(i,j) = x(i,j)  a(i,j) = a(j,i) }", [x])

@@ -8,7 +8,8 @@ RULES = rules_of(
     """
 # R1 What reduces (statements.md)
 
-A variable on the right, or only in the `where`, but not on the left is a reduction variable. Its
+A variable on the right, or only in the `where`, but not on the left is a reduction variable. On the
+left is what occurs in a subscript there, also in an expression or through a binding (S1). The
 statement needs one of the operators `+=! *=! min=! max=!`, or the same without `!` to continue from
 what the tensor holds.
 
@@ -23,7 +24,9 @@ array([ 6., 15.], dtype=float32)
 
 `op=!` first stores the identity of its operator over the range of the variables on the left: 0, 1,
 the largest or the smallest value of the type (infinities for floats), true or false, for `&=` all
-bits. It does so also where the reduction has no terms. Without a reduction variable it means `=`.
+bits. It does so also where the reduction has no terms, and in every element of a dimension with a
+computed place (S3). Without a reduction variable it means `=`, at a plain place where all instances
+exist: with a condition or a dependent range (W1 to W3) it is a reduction.
 
 >>> none = np.zeros((2, 0), np.float32)
 >>> tc.interpret("def f(float(N,M) A) -> (hi) { hi(i) max=! A(i,j) }", [none])

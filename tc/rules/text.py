@@ -1,4 +1,4 @@
-"""Rules T: the text of a program."""
+"""Rules T and E: the text of a program, and what a text may leave out or name."""
 
 from __future__ import annotations
 
@@ -52,9 +52,11 @@ tc.errors.InputError: InputError [T4]: size N is 3 in dimension 0 of x, but 4 in
 
 # T5 Bindings, exists, annotations (text.md)
 
-`where x = exp` names an expression for the bindings behind it and for the right side. `where exists
-T(i,j)` takes part in range inference and reads nothing. `<=> name(args)` after a statement is kept
-by the printer and means nothing.
+`where x = exp` names an expression for the bindings behind it, the right side, the subscripts on
+the left, conditions and bounds. `where exists T(i,j)` takes part in range inference and reads
+nothing. `<=> name(args)` after a statement is kept by the printer and means nothing. The clauses of
+a `where` are bindings, ranges (G8), conditions (W1), sizes of the target, `o.0 = exp` (S4), and
+`exists`, separated by commas.
 
 >>> a = np.float32([1, 2, 3])
 >>> tc.interpret("def f(float(N) a) -> (o) { o(i) = s * s where s = a(i) + 1 }", [a])
@@ -70,5 +72,25 @@ The text is checked for all types of the bounds, and for `float` where there is 
 >>> twice = tc.compile("def twice<T: half | float>(T(N) x) -> (T(N) y) { y(i) = T(2) * x(i) }")
 >>> twice(np.float16([1, 2])), twice(np.float32([1, 2]))
 (array([2., 4.], dtype=float16), array([2., 4.], dtype=float32))
+
+# E4 Infinity, NaN and pi (text.md)
+
+`inf()`, `nan()` and `pi()` are weak floating values, as literals are (Y1): they take the type of
+what they meet.
+
+>>> x = np.float64([1, 2])
+>>> tc.interpret("def f(double(N) x) -> (o) { o(i) = x(i) < 2 ? x(i) * pi() : -inf() }", [x])
+array([3.14159265,       -inf])
+
+# E5 Defaults (text.md)
+
+A parameter of rank 0 may have a default, a literal with a sign. A call may leave it out, from the
+right or where the others are given by name; so may a call of one def by another.
+
+>>> leaky = tc.compile("def f(float(N) x, float s = 0.5) -> (y) { y(i) = max(x(i), s * x(i)) }")
+>>> leaky(np.float32([-2, 4]))
+array([-1.,  4.], dtype=float32)
+>>> leaky(np.float32([-2, 4]), s=0.25)
+array([-0.5,  4. ], dtype=float32)
 """
 )

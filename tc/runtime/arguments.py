@@ -43,6 +43,7 @@ class Parameter:
     numpy: np.dtype[Any]
     static: bool
     span: Span
+    default: int | float | bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def signature_of(program: Program) -> Signature:
         dtype = tensor.dtype
         dims = ", ".join(map(_dim_text, tensor.shape or ()))
         text = f"{dtype}({dims}) {name}" if dims else f"{dtype} {name}"
-        known = (tensor.rank, dtype, dtype.numpy, static, tensor.span)
+        known = (tensor.rank, dtype, dtype.numpy, static, tensor.span, tensor.default)
         return Parameter(program.name, name, text, dims, *known)
 
     return Signature(
@@ -148,7 +149,8 @@ def bind_call(
     for parameter in parameters[: len(inputs)]:
         if parameter.name in named:
             raise given_twice(parameter, signature.call_text())
-    missing = [p for p in parameters[len(inputs) :] if p.name not in named]
+    left = [p for p in parameters[len(inputs) :] if p.name not in named]
+    missing = [p for p in left if p.default is None]
     if missing:
         raise InputError(
             f"{signature.name} takes {counted(len(parameters), 'input')}{_names(parameters)}, "
@@ -157,7 +159,8 @@ def bind_call(
             span=missing[0].span,
             repair=signature.call_text(),
         )
-    return (*inputs, *(named[name] for name in order[len(inputs) :]))
+    values = {**{p.name: p.default for p in left}, **named}
+    return (*inputs, *(values[name] for name in order[len(inputs) :]))
 
 
 def is_collection(signature: Signature, value: object) -> bool:

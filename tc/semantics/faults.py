@@ -6,12 +6,14 @@ it was found.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from tc.dtypes import BOOL
 from tc.errors import AccessError, Facts, RangeError
 from tc.semantics.affine import MAX_PIECES, pieces
 from tc.semantics.program import Binary, Call, Expr, Read, Statement, walk
+from tc.semantics.suggest import unused
 
 
 def read_error(
@@ -70,7 +72,7 @@ def write_error(
     """A place outside of the target of a statement, at one of its instances (S5)."""
     axis = next((a for a, s in enumerate(place) if not 0 <= s < shape[a]), 0)
     subscript = statement.subscripts[axis].span.line
-    name = target.rpartition(".")[2]
+    name = written_name(statement, target)
     return AccessError(
         f"{_instance(statement, indices)} writes {name}({', '.join(map(str, place))}), but {name} "
         f"has shape ({', '.join(map(str, shape))}){_axis(axis, len(shape), shape)}",
@@ -86,10 +88,13 @@ def twice(
     statement: Statement, place: str, first: Mapping[str, int], second: Mapping[str, int]
 ) -> RangeError:
     """A place that is affine, and that two instances of a plain `=` write (S2)."""
+    shown = f"{written_name(statement, statement.target)}({place})"
     return RangeError(
-        f"{_both(statement, place, first, second)}", rule="S2", span=statement.span,
+        _both(statement, shown, first, second),
+        rule="S2",
+        span=statement.span,
         idiom=_choices(statement),
-    )  # fmt: skip
+    )
 
 
 def twice_error(
@@ -99,7 +104,7 @@ def twice_error(
     second: Mapping[str, int],
 ) -> AccessError:
     """A place that data decide, and that two instances of a plain `=` write (S2)."""
-    name = statement.target.rpartition(".")[2]
+    name = written_name(statement, statement.target)
     shown = f"{name}({', '.join(map(str, place))})"
     return AccessError(
         _both(statement, shown, first, second),
@@ -108,6 +113,17 @@ def twice_error(
         idiom=_choices(statement),
         facts=Facts("twice", tuple(second.items()), tuple(place)),
     )
+
+
+def written_name(statement: Statement, target: str) -> str:
+    """A target as the text of its statement names it, which may be that of a def that is called."""
+    depth, names = 0, []
+    for part in re.findall(r"[()]|\w+", statement.span.line):
+        depth += {"(": 1, ")": -1}.get(part, 0)
+        if depth == 0 and part != ")":
+            names.append(part)
+    position = statement.targets.index(target)
+    return names[position] if position < len(names) else target.rpartition(".")[2]
 
 
 def _both(
@@ -121,12 +137,14 @@ def _both(
 
 def _choices(statement: Statement) -> str:
     """The ways to say which of several values counts."""
-    name = statement.target.rpartition(".")[2]
     left = f"({', '.join(s.span.line for s in statement.subscripts)})"
-    value, index = statement.rhs.span.line, statement.outer[0] if statement.outer else "0"
+    names = [written_name(statement, target) for target in statement.targets]
+    targets = ", ".join(name + left for name in names)
+    values = ", ".join(value.span.line for value in statement.values)
+    at, index = unused("at", statement.span), statement.outer[0] if statement.outer else "0"
     return (
-        f"{name}{left} +=! {value}, for the sum of all; at{left}, {name}{left} min=! {index}, "
-        f"{value}, for the first of them"
+        f"{targets} +=! {values}, for the sum of all; {at}{left}, {targets} min=! {index}, "
+        f"{values}, for the first of them"
     )
 
 
@@ -152,7 +170,9 @@ def range_error(
         f"{why}",
         rule="W3",
         span=clause.span,
-        repair=f"correct the data in '{clause.span.line}'",
+        repair=f"correct the data in '{clause.span.line}'"
+        if any(isinstance(n, Read) for bound in (clause.begin, clause.end) for n in walk(bound))
+        else f"end it where its accesses do: min({clause.end.span.line}, {box[1]}), here",
         facts=Facts("range", tuple(indices.items()), ends),
     )  # fmt: skip
 

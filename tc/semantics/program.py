@@ -299,6 +299,7 @@ class Tensor:
     role: str  # "input", "output" or "temporary"
     shape: tuple[Expr, ...] | None
     span: Span = field(compare=False, repr=False)
+    default: int | float | bool | None = None  # of an input of rank 0 that calls may leave out (E5)
 
 
 @dataclass(frozen=True, slots=True)

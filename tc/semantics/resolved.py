@@ -77,6 +77,7 @@ class FlatTensor:
     declared_at: Span | None
     shape: tuple[Expr, ...] | None
     span: Span
+    default: int | float | bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

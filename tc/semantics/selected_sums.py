@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from tc.builtins import identity
 from tc.semantics import program as p
 
 MIN_SELECTED_EXTENT = 8
@@ -19,8 +20,8 @@ WARNED_COMPARISONS = 1 << 22
 
 
 def selected_variables(statement: p.Statement) -> Mapping[str, frozenset[str]]:
-    """The variables of a left side for which a term of a sum is 0 but at one value, each with the
-    variables that this value depends on.
+    """The variables of a left side for which a term of a reduction is the identity but at one
+    value, each with the variables that this value depends on.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -31,7 +32,7 @@ def selected_variables(statement: p.Statement) -> Mapping[str, frozenset[str]]:
     >>> {name: sorted(of) for name, of in found.items()}
     {'x': ['b', 'n']}
     """
-    if statement.op != "+":
+    if statement.op == "=":
         return {}
     found: dict[str, frozenset[str]] = {}
     for one, other in _equalities(statement):
@@ -41,10 +42,25 @@ def selected_variables(statement: p.Statement) -> Mapping[str, frozenset[str]]:
     return found
 
 
+def is_selected_by_data(statement: p.Statement) -> bool:
+    """Whether data say to which element a term of a reduction belongs."""
+    if statement.op == "=":
+        return False
+    return any(
+        isinstance(one, p.Index)
+        and one.name in statement.outer
+        and any(isinstance(node, p.Read) for node in p.walk(other))
+        for one, other in _equalities(statement)
+    )
+
+
 def _equalities(statement: p.Statement) -> Iterator[tuple[p.Expr, p.Expr]]:
-    """The sides, in both orders, of the equalities that a term other than 0 is conditional on."""
+    """The sides, in both orders, of the equalities that a term other than the identity is
+    conditional on."""
     rhs = statement.rhs
-    if not isinstance(rhs, p.Select) or not p.is_zero(rhs.otherwise):
+    if not isinstance(rhs, p.Select) or not isinstance(rhs.otherwise, p.Literal):
+        return
+    if repr(float(rhs.otherwise.value)) != repr(float(identity(statement.op, rhs.dtype))):
         return
     for test in p.conjuncts(rhs.condition):
         if isinstance(test, p.Compare) and test.op == "==":

@@ -21,36 +21,7 @@ ROWS = [
     Row("o(i,j) = A(i,k) * B(k,j)", "A @ B", "o(i,j) +=! A(i,k) * B(k,j)"),
     Row("o(i) = A(i,k) * v(k)", "A @ v", "o(i) +=! A(i,k) * v(k)"),
     Row("o(i) = x(i+k) * w(k)", 'np.convolve(x, w[::-1], "valid")', "o(i) +=! x(i+k) * w(k)"),
-    Row("o(i+1) = x(i)", "np.append(0, x)", "o(i) = x(i - 1) where i in 1:N + 1"),
-    Row("o(i-1) = x(i)", "x[1:]", "o(i) = x(i + 1)"),
-    Row(
-        "o(i+2) = x(i) * n(i)",
-        "np.append([0, 0], x*n)",
-        "o(i) = x(i - 2) * n(i - 2) where i in 2:N + 2",
-    ),
-    Row(
-        "o(2*i) = x(i)",
-        "np.stack([x, 0*x], 1).ravel()",
-        "o(i) = i % 2 == 0 ? x(i / 2) : 0 where i in 0:2 * N",
-    ),
-    Row(
-        "o(2*i+1) = x(i)",
-        "np.stack([0*x, x], 1).ravel()",
-        "o(i) = i % 2 == 1 ? x(i / 2) : 0 where i in 0:2 * N",
-    ),
-    Row(
-        "o(2*i) = x(i) o(2*i+1) = y(i)",
-        "np.stack([x, y], 1).ravel()",
-        "o(i) = i % 2 == 0 ? x(i / 2) : 0 where i in 0:2 * N",
-    ),
-    Row(
-        "o(i+k) +=! x(i) * w(k)",
-        "np.convolve(x, w)",
-        "o(i) +=! pad(x(i - k) * w(k), 0) where i in 0:N + L - 1",
-    ),
-    Row("o(0) = x(0)", "x[:1]", "o(i) = x(0) where i in 0:1"),
-    Row("o(0) +=! x(i)", "[x.sum()]", "o(j) +=! x(i) where j in 0:1"),
-    Row("o(i,0) = x(i)", "x[:, None]", "o(i, j) = x(i) where j in 0:1"),
+    Row("o(i-1) = x(i)", "x[1:]", "leave out what lies there: where i in 1:N"),
     Row("o(i) == x(i)", "x", "="),
     Row("o(i) := x(i)", "x", "="),
     Row("o(i) <- x(i)", "x", "="),
@@ -71,15 +42,15 @@ ROWS = [
     Row("o(i) max = A(i,j)", "A.max(1)", "max="),
     Row("o +!= x(i)", "x.sum()", "+=!"),
     Row("o(i) = x(i)\n}", "x", "delete '}'"),
-    Row("o(i) = pi * x(i)", "np.pi*x", "3.14159265358979"),
-    Row("o(i) = PI * x(i)", "np.pi*x", "3.14159265358979"),
-    Row("o(i) = M_PI * x(i)", "np.pi*x", "3.14159265358979"),
-    Row("o(i) = math.pi * x(i)", "np.pi*x", "3.14159265358979"),
-    Row("o(i) = np.pi * x(i)", "np.pi*x", "3.14159265358979"),
-    Row("o(i) = π * x(i)", "np.pi*x", "3.14159265358979"),
-    Row("o(i) = x(i) > 0 ? inf : 0", "np.where(x > 0, np.inf, 0)", "(1.0 / 0.0)"),
-    Row("o(i) = x(i) > 0 ? -inf : 0", "np.where(x > 0, -np.inf, 0)", "(1.0 / 0.0)"),
-    Row("o(i) = x(i) > 0 ? -np.inf : 0", "np.where(x > 0, -np.inf, 0)", "(1.0 / 0.0)"),
+    Row("o(i) = pi * x(i)", "np.pi*x", "pi()"),
+    Row("o(i) = PI * x(i)", "np.pi*x", "pi()"),
+    Row("o(i) = M_PI * x(i)", "np.pi*x", "pi()"),
+    Row("o(i) = math.pi * x(i)", "np.pi*x", "pi()"),
+    Row("o(i) = np.pi * x(i)", "np.pi*x", "pi()"),
+    Row("o(i) = π * x(i)", "np.pi*x", "pi()"),
+    Row("o(i) = x(i) > 0 ? inf : 0", "np.where(x > 0, np.inf, 0)", "inf()"),
+    Row("o(i) = x(i) > 0 ? -inf : 0", "np.where(x > 0, -np.inf, 0)", "inf()"),
+    Row("o(i) = x(i) > 0 ? -np.inf : 0", "np.where(x > 0, -np.inf, 0)", "inf()"),
     Row("o(i) = x(i) > 0 ? True : False", "x > 0", "bool(1)"),
     Row("o(i) = x(i) * 1_000", "x*1000", "1000"),
     Row("o(i) = x(i) * 1d0", "x", "1e0"),
@@ -100,26 +71,25 @@ ROWS = [
     Row(
         "h(n(i)) += 1 o(i) = h(i)",
         None,
-        "there is no scatter: each element says of what it is made; with the number "
-        "of elements for 10, this is",
+        "where h.0 = N, in this statement; or another statement that writes all of 'h'",
     ),
     Row(
         "o(n(i)) += x(i)",
         None,
-        "there is no scatter: each element says of what it is made; with the number "
-        "of elements for 10, this is",
+        "where o.0 = N, in this statement; or -> (float32(N) o), a declared return; or "
+        "another statement that writes all of 'o'",
     ),
     Row(
         "o(n(i)) = x(i)",
         None,
-        "C(i) = A(i - 1) where i in 1:N, for C(i + 1) = A(i): the right side says "
-        "where an element comes from",
+        "where o.0 = N, in this statement; or -> (float32(N) o), a declared return; or "
+        "another statement that writes all of 'o'",
     ),
     Row(
         "o(i*j) = A(i,j)",
         None,
-        "C(i) = A(i - 1) where i in 1:N, for C(i + 1) = A(i): the right side says "
-        "where an element comes from",
+        "where o.0 = N, in this statement; or -> (float32(N) o), a declared return; or "
+        "another statement that writes all of 'o'",
     ),
     Row(
         "o(i) = o(i-1) + x(i)",
@@ -130,9 +100,9 @@ ROWS = [
     Row(
         "o(i) = x(i) o(i) = o(i-1) + x(i) where i in 1:N",
         None,
-        "a statement reads all before it writes any, so that there are no "
-        "recurrences; to read what 'o' held: o_old(i) = o(i), before this "
-        "statement, and o_old here",
+        "a statement reads all before it writes any, so that there are no recurrences; for a "
+        "running sum: o(i) +=! x(j) where j in 0:i + 1; to read what 'o' held: o_old(i) = "
+        "o(i), before this statement, and o_old here",
     ),
     Row(
         "o(i) = x(i) o(i) = o(n(i))",
@@ -192,8 +162,13 @@ ROWS = [
         None,
         "bits(x(i)), for its bits; x(i) != 0, for a condition",
     ),
-    Row("o(i,i) = x(i)", None, "o(i, j) = i == j ? x(i) : 0 where j in 0:N, for a diagonal"),
-    Row("o(N) = x(N)", None, "o(i) = A(i), for every element; with where i in N:N + 1, for one"),
+    Row(
+        "o(i,i) = x(i)",
+        None,
+        "o(i, i + 0) = x(i), for a diagonal alone; o(i, j) = i == j ? x(i) : 0 where j in "
+        "0:N, for zeros beside it",
+    ),
+    Row("o(N) = x(N)", None, "o(i) = A(i), for every element; o(N + 0) = ..., for that one"),
     Row("x(i) = 0 o(i) = x(i)", None, "write to another name, and return that"),
     Row("float t\nt(i) = x(i) o(i) = t(i)", None, "t = float(...)"),
     Row(
@@ -202,7 +177,7 @@ ROWS = [
         "(n(i) - n(i) == 0 ? 0 : n(i) / (n(i) - n(i))), with what the quotient is "
         "to be there for the 0",
     ),
-    Row("o(i) = x(i) * 1e999", None, "(1.0 / 0.0), for infinity"),
+    Row("o(i) = x(i) * 1e999", None, "inf(), for infinity"),
     Row(
         "t(n1) +=! A(n1,j) o(n1,j) = A(n1,j) / t",
         "A / A.sum(1)[:, None]",
@@ -216,4 +191,119 @@ ROWS = [
     Row("o(i) = x(i) * 0x1p3", "x*8", "8.0"),
     Row("o(i) = x(i) * 1e", None, "2, 2.0, 1e5 or 0x1F, for a number"),
     Row("o(i) = x(i) < FLT_MAX ? 1 : 0", "x < 1e30", "3.4028235e38"),
+    Row("o(i-2) = x(i) * y(i)", "(x*y)[2:]", "leave out what lies there: where i in 2:N"),
+    Row(
+        "o(2*i-1) = x(i)",
+        "np.stack([0*x[1:], x[1:]], 1).ravel()",
+        "leave out what lies there: where i in 1:N",
+    ),
+    Row("o(p(i)) +=! x(i) where o.0 = 4", "np.bincount(p.astype(int), x, 4)", "int32(p(i))"),
+    Row("o(n(i)) = x(i) where o.0: 6", "x[np.argsort(n)]", "o.0 = 6"),
+    Row("o(n(i)) = x(i) where o.0 = 6.0", "x[np.argsort(n)]", "6"),
+    Row("o(n(i)) = x(i) where h.0 = 6", "x[np.argsort(n)]", "o.0 = 6"),
+    Row("o(n(i)) = x(i) where o.0 in 0:6", "x[np.argsort(n)]", "o.0 = 6"),
+    Row("o[n(i)] = x(i) where o.0 = 6", "x[np.argsort(n)]", "o(n(i))"),
+    Row("o[n[i]] = x[i] where o.0 = 6", "x[np.argsort(n)]", "o(n(i))"),
+    Row("o(n(i)) -= x(i) where o.0 = 6", "-x[np.argsort(n)]", "o(n(i)) += -(x(i))"),
+    Row("o(i) = x(i), t(i) = y(i)", "x", "delete ','"),
+    Row("t(i), o max=! A(i,j), j", "A.argmax(1)", "o(i)"),
+    Row(
+        "o(i) = x(i) o(n(i)) += o(n(i))",
+        "2*x",
+        "o_old(i) = o(i), before this statement, and read o_old here",
+    ),
+    Row("o(i) = n(i) & 1 == 0", "n % 2 == 0", "(n(i) & 1) == 0"),
+    Row(
+        "o(n(i)) +=! 1",
+        None,
+        "where o.0 = N, in this statement; or -> (int32(N) o), a declared return; or another "
+        "statement that writes all of 'o'",
+    ),
+    Row(
+        "o(n(i), j) +=! A(i,j)",
+        None,
+        "where o.0 = N, in this statement; or -> (float32(N, M) o), a declared return; or "
+        "another statement that writes all of 'o'",
+    ),
+    Row(
+        "o(d) = x(i) where d = n(i)",
+        None,
+        "where o.0 = N, in this statement; or -> (float32(N) o), a declared return; or "
+        "another statement that writes all of 'o'",
+    ),
+    Row("o(n(i)) = x(i) where x.0 = 6", None, "x.0 == 6, for a condition"),
+    Row("o(n(i)) = x(i) where o.1 = 6", None, "dimensions are counted from 0: o.0"),
+    Row("o(n(i)) = x(i) where o.size = 6", None, "o.0, for the size of the first dimension"),
+    Row("o(n(i)) = x(i) where o.0 = n(0)", None, "o.0 = N, with a size of a parameter"),
+    Row("o(n(i)) = x(i) where o.0 = i", None, "o.0 = N, with a size of a parameter"),
+    Row(
+        "o(n) = x",
+        None,
+        "another name for the index variable, such as i; or n(i), for the place that 'n' holds",
+    ),
+    Row(
+        "o(i/2) = x(i)",
+        None,
+        "o(i/2) +=! x(i), for the sum of all; at(i/2), o(i/2) min=! i, x(i), for the first of them",
+    ),
+    Row(
+        "o(i%3) = x(i)",
+        None,
+        "o(i%3) +=! x(i), for the sum of all; at(i%3), o(i%3) min=! i, x(i), for the first of them",
+    ),
+    Row(
+        "o(i+k) = x(i) * w(k)",
+        None,
+        "o(i+k) +=! x(i) * w(k), for the sum of all; at(i+k), o(i+k) min=! i, x(i) * w(k), "
+        "for the first of them",
+    ),
+    Row(
+        "o(i-k) +=! x(i) * w(k)",
+        None,
+        "add 1 to it, or start the ranges of its variables later, with a 'where'",
+    ),
+    Row(
+        "o(0) = x(i)",
+        None,
+        "+=! sums, *=! multiplies, min=! and max=! give the extremes, such as",
+    ),
+    Row("o(-1) = x(0)", None, "N - 1, with the size of 'o' for N, which counts from the end"),
+    Row("o(n2) = x(0)", None, "o(i) = A(i), for every element; o(n2 + 0) = ..., for that one"),
+    Row(
+        "o(1:3) = x(i)",
+        None,
+        "o(i) = x(i) where i in 0:3, for o(0:3); o(i, j) = x(i, j), for o(i, :)",
+    ),
+    Row(
+        "o(i+shift) = x(i)",
+        None,
+        "int shift, among the parameters, if 'shift' is a number that is given; where shift "
+        "in 0:2, for several values",
+    ),
+    Row("t(i), o(i) = x(i)", None, "m(n), at(n) max=! x(n, d), d"),
+    Row("t(i), o(j) +=! A(i,j), 1", None, "o(i); or a statement of its own for 'o'"),
+    Row(
+        "o(i), o(i) = x(i), y(i)",
+        None,
+        "another name for one of them, or a statement of its own for each",
+    ),
+    Row(
+        "o(i) = x(i) o(i+1) = o(i) where i in 0:N - 1",
+        None,
+        "a statement reads all before it writes any, so that there are no recurrences; for a "
+        "running sum: o(i) +=! x(j) where j in 0:i + 1; to read what 'o' held: o_old(i) = "
+        "o(i), before this statement, and o_old here",
+    ),
+    Row(
+        "o(i) = x(i) o(n(i)) = o(i)",
+        None,
+        "a statement reads all before it writes any, so that there are no recurrences; to "
+        "read what 'o' held: o_old(i) = o(i), before this statement, and o_old here",
+    ),
+    Row(
+        "o(i) = x(i) o(2*i) = o(i) where i in 0:3",
+        None,
+        "a statement reads all before it writes any, so that there are no recurrences; to "
+        "read what 'o' held: o_old(i) = o(i), before this statement, and o_old here",
+    ),
 ]

@@ -59,6 +59,11 @@ def keys(below: int, count: int = 23) -> Values:
     return Values(usual, edges)
 
 
+def filled(values: Values, usual: Any) -> Values:
+    """With a usual value that leaves no target empty: a maximum of nothing is infinite."""
+    return Values(usual, {**values.edges, "an empty target": values.usual})
+
+
 LENGTHS = Values(
     [3, 0, 5, 1, 0, 7, 0],
     {
@@ -554,8 +559,8 @@ PLACES: tuple[Place, ...] = (
     Place("weighted_bins", LENGTH, _binned, _weighted_bins),
     Place("scatter_add", keys(7), _scattered, _scatter_add, lambda rng: {"o": floats(rng, 7)}),
     Place("scatter_rows", keys(5), _scattered_rows, _scatter_rows),
-    Place("scatter_extremes", keys(6), _scattered, _scatter_extremes),
-    Place("scatter_argmax", keys(6), _repeated_values, _scatter_argmax),
+    Place("scatter_extremes", filled(keys(6), [*range(6)] * 4), _scattered, _scatter_extremes),
+    Place("scatter_argmax", filled(keys(6), [*range(6)] * 4), _repeated_values, _scatter_argmax),
     Place("segment_sum", keys(7), _segments, _segment_sum),
     Place("embedding_backward", WORDS, _embedded, _embedding_backward),
     Place(
@@ -575,7 +580,7 @@ PLACES: tuple[Place, ...] = (
     Place("triangles", SQUARE, _adjacent, _triangles),
     Place(
         "segment_max",
-        LENGTHS,
+        filled(LENGTHS, [3, 1, 5, 2, 7]),
         lambda rng, lengths: {"row": starts(lengths), "x": floats(rng, sum(lengths))},
         _segment_max,
     ),

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 import tc
 from tc.options import PRESETS
 from tests.support.opencl import MISSING, REASON, on_pocl
+from tests.support.places import PLACES
 from tests.support.programs import CASES, Case
 from tests.test_programs import fresh
 from tests.verbs import calls, derivatives, texts
@@ -65,7 +66,7 @@ VERBS = (
     Verb("dynamic sizes", calls.with_dynamic_sizes, every=9),
     Verb("strided inputs", calls.strided, every=12),
     Verb("broadcast inputs", calls.broadcast, every=9),
-    Verb("outputs=", calls.with_outputs, every=6),
+    Verb("outputs=", calls.with_outputs, every=4),
     Verb("pickled", calls.pickled, every=11),
     Verb("from disk", calls.from_disk, every=9),
     Verb("torch", calls.in_torch, every=9, needs=("torch",)),
@@ -114,14 +115,35 @@ _NO_OUTPUTS = Hole(
     "R4: C begins with values, and arrays of jax are never written to",
 )
 
+_HELD = Hole(
+    tc.InputError, "what is written to outputs= has no gradients", "R4: C begins with values"
+)
+_PLACES_OF_INTEGERS = (
+    "count_keys", "one_hot", "bigrams", "triangles", "offsets", "pairs_in_range", "argmin_last",
+    "odd_places", "counting_sort",
+)  # fmt: skip
+_PLACES = Hole(
+    tc.GradError,
+    r"\[D(20|4)\]",
+    "D20: no statement with a computed place, a condition, a dependent range or several targets has"
+    " a derivative or a batch yet",
+)
+_SAME_ROWS = Hole(
+    tc.AccessError, "writes each element once", "S2: equal rows of places are no permutation"
+)
+
 HOLES: dict[tuple[str, str], Hole] = {
+    **{(p.name, v): _PLACES for p in PLACES for v in (*_DERIVED, *_IN_FRAMEWORKS, "batch")},
+    **{(program, "grad in torch"): _IN_TORCH for program in _PLACES_OF_INTEGERS},
+    **{(program, "grad in jax"): _IN_JAX for program in _PLACES_OF_INTEGERS},
+    **{(p.name, "grad in torch"): _HELD for p in PLACES if p.outputs},
+    **{(p.name, verb): _NO_OUTPUTS for p in PLACES if p.outputs for verb in ("jax", "grad in jax")},
+    ("permute_rows", "broadcast inputs"): _SAME_ROWS,
     **{(program, verb): _INTEGERS for program in _WITHOUT for verb in _DERIVED},
     **{(program, "grad in torch"): _IN_TORCH for program in _WITHOUT},
     **{(program, "grad in jax"): _IN_JAX for program in _WITHOUT},
     **{("float_bits", verb): _IN_DOUBLE for verb in (*_DERIVED, *_IN_FRAMEWORKS, "batch")},
-    ("sgemm", "grad in torch"): Hole(
-        tc.InputError, "what is written to outputs= has no gradients", "R4: C begins with values"
-    ),
+    ("sgemm", "grad in torch"): _HELD,
     ("sgemm", "jax"): _NO_OUTPUTS,
     ("sgemm", "grad in jax"): _NO_OUTPUTS,
 }

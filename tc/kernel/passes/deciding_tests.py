@@ -6,18 +6,20 @@ A pass that copies a loop asks for which iterations each of the loop's tests is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import TypeGuard
 
 from tc.affine.intervals import Interval, around
+from tc.builtins import identity
 from tc.kernel import ir
 from tc.kernel.intervals import loop_interval
 from tc.kernel.passes.unroll import unrolled_size
 from tc.kernel.rebuild import Scope, Stmts, map_each, map_expressions, map_operands, substitute
 from tc.kernel.walk import conjuncts, declared, names_in
+
+REDUCED = ("+", "*", "&", "|", "^")
 
 
 def is_decided_before(
@@ -120,9 +122,10 @@ def _is_neutral(op: str, term: ir.Expr, *, once: bool = False) -> bool:
     """Whether it is all the same how often a constant is added, or whatever else, to a number;
     with `once`, also whether it ever is."""
     match term:
-        case ir.Const(value=value):
-            neutral = (("+", 0), ("*", 1), ("max", -math.inf), ("min", math.inf))
-            return (op, value) in neutral or (not once and op in ("min", "max"))
+        case ir.Const(value=value, dtype=dtype):
+            is_extreme = op in ("min", "max")
+            is_neutral = (is_extreme or op in REDUCED) and value == identity(op, dtype)
+            return is_neutral or (not once and is_extreme)
         case ir.Select(then=then, otherwise=otherwise):
             return then == otherwise and _is_neutral(op, then, once=once)
         case _:

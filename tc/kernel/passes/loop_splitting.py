@@ -213,14 +213,14 @@ def skip_guarded_terms(kernel: ir.Kernel) -> ir.Kernel:
     local = frozenset(b.name for b in kernel.buffers if b.role == "register")
     buffers = {b.name: b for b in kernel.buffers}
     scope = Scope(assigned(kernel))
-    terms = _GuardedTerms(LocalNames(kernel), scope, positive & local, positive, buffers)
+    terms = _GuardedTerms(LocalNames(kernel), scope, local, positive, buffers)
     return map_regions(kernel, lambda region: scope.map(region, terms.statement))
 
 
 @dataclass
 class _GuardedTerms:
-    """`positive` are the arrays of which no element is ever -0, and `local` those of them that a
-    block has for itself; `deciding` is what the bounds of loops depend on."""
+    """`positive` are the arrays of which no element is ever -0, and `local` those that a block has
+    for itself; `deciding` is what the bounds of loops depend on."""
 
     names: LocalNames
     scope: Scope
@@ -284,7 +284,7 @@ class _GuardedTerms:
             return None
         stores = [s for s in ir.statements(loop.body) if isinstance(s, ir.Store)]
         written = {s.buffer for s in stores}
-        if not written <= self.positive:
+        if not all(map(self._may_be_left_out, stores)):
             return None
         local = {name for stmt in ir.statements(loop.body) for name in declared(stmt)}
         inside = {**bounds, loop.var: loop_interval(loop.begin, loop.end, bounds)}
@@ -309,8 +309,8 @@ class _GuardedTerms:
         """The loop over those iterations alone for which tests hold that ask for nothing else."""
         if not is_plain(loop):
             return loop
-        stores = (s for s in ir.statements(loop.body) if isinstance(s, ir.Store))
-        if not all(s.buffer in self.local for s in stores):
+        stores = [s for s in ir.statements(loop.body) if isinstance(s, ir.Store)]
+        if not all(s.buffer in self.local and self._may_be_left_out(s) for s in stores):
             return loop
         for test in deciding_tests(loop.body):
             if loop.var not in names_in(test) or not is_decided_before(test, loop, self.scope):
@@ -319,6 +319,12 @@ class _GuardedTerms:
             if found is not None and adds_nothing(settled(loop.body, test, FALSE)):
                 loop = _within(loop, found.certain, test)
         return loop
+
+    def _may_be_left_out(self, store: ir.Store) -> bool:
+        """Whether a store that combines an element with what is neutral changes no bit of it: a sum
+        of floats makes 0 of -0."""
+        is_sum = isinstance(store.value, ir.Binary) and store.value.op == "+"
+        return not is_sum or not store.value.dtype.is_float or store.buffer in self.positive
 
     def _can_read(self, expr: ir.Expr, written: set[str], bounds: Bounds) -> bool:
         """Whether it is no read, or one that nothing in the loop changes, at a place that certainly
@@ -343,7 +349,7 @@ class _GuardedTerms:
                 ) as store,
             ) if (
                 set_ == used == name
-                and buffer in self.local
+                and buffer in self.local & self.positive
                 and _reads(tuple(inside), name) == 0
                 and old == ir.Load(buffer, store.indices, old.dtype)
             ):

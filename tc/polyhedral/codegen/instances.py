@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import reduce
 
 from tc.affine.forms import Form, LinearForm
-from tc.affine.intervals import surely
+from tc.affine.intervals import closed, surely
 from tc.extents.sizes import as_integer
 from tc.kernel import ir
 from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
@@ -192,6 +192,13 @@ def _sites_of_places(expr: p.Expr) -> Iterator[int]:
             yield from (inner.site for inner in p.walk(subscript) if isinstance(inner, p.Read))
 
 
+def _guarding(expr: p.Expr) -> Iterator[str]:
+    """The variables of the conditions in an expression."""
+    for node in p.walk(expr):
+        if isinstance(node, p.Select | p.Logical):
+            yield from p.index_names(p.children(node)[0])
+
+
 class _Reader:
     """Lowers the reads of an instance: from promoted buffers where there are any, else from
     memory at clamped and masked places."""
@@ -206,6 +213,7 @@ class _Reader:
         self.gathers = {a.site: a for a in statement.gathers}
         source = state.kernel.scop.shaped.program.statements[statement.position]
         self.places = frozenset(_sites_of_places(source.rhs))
+        self.guarding = frozenset(_guarding(source.rhs))
         self.values = {v: d.base for v, d in state.positions[statement.name].items()}
         self.clamped = {v: self._clamp(v) for v in self.values}
 
@@ -221,11 +229,28 @@ class _Reader:
         return value if surely(low, ">=", begin) else binary("max", value, integer(begin))
 
     def mask(self, read: p.Read) -> Expr | None:
-        """The condition that the lanes of a read are in the domain, None if they all are."""
+        """The condition that the lanes of a read are in the domain, None if they all are. Where
+        guards alone keep a read in its tensor, this goes for their variables, too: beyond the
+        domain they may hold where the text has no instance."""
         used = {e.name for s in read.subscripts for e in p.walk(s) if isinstance(e, p.Index)}
         lanes = [v for v in self.tails if v in used and self.tails[v].lane]
+        if self._relies_on_guards(read):
+            lanes += [v for v in self.tails if v in self.guarding and v not in used]
         tests = [t for v in lanes for t in _tests(v, self.statement, self.state)]
         return reduce(logical_and, tests) if tests else None
+
+    def _relies_on_guards(self, read: p.Read) -> bool:
+        """Whether a read may leave its tensor in the box of the statement."""
+        access = self.accesses.get(read.site)
+        if access is None or not access.guarded:
+            return False
+        space = closed(self.statement.ranges)
+        shape = self.state.kernel.scop.shape(read.tensor)
+        for form, extent in zip(access.subscripts, shape, strict=True):
+            low, high = (-1, 0) if form is None else form.interval(space)
+            if not (surely(low, ">=", 0) and surely(high, "<", extent)):
+                return True
+        return False
 
     def adds_nothing(self, variable: str) -> bool:
         """Whether the term of a sum is 0 past the range of a variable, read where it is."""

@@ -18,7 +18,7 @@ selected. What may fail at run time is checked by statements before (S2, S5, W3)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
@@ -139,6 +139,9 @@ class _Boxes:
             self._choose()
         else:
             values = self._separate(statement.values)
+            if self.each.checked and not self._is_plain_place and not self._is_ragged:
+                # instances are gone through for all places, and checked for none
+                values = [self._stored(value) or value for value in values]
             for position, value in enumerate(values):
                 into, init = statement.targets[position], statement.init
                 continues = statement.continues_of(position)
@@ -189,6 +192,11 @@ class _Boxes:
             position = self._number(self.statement.targets.index(target))
             check = p.Check("write", tuple(tests), (position, *place), span=self.span)
             self._add_check(check, self.domain)
+
+    @property
+    def _is_ragged(self) -> bool:
+        """Whether data decide between which values a variable runs."""
+        return any(clause.kind == p.DATA for clause in self.statement.where)
 
     def _is_needed_elsewhere(self, variable: str) -> bool:
         """Whether a variable of the left side decides more than one bare dimension."""
@@ -246,12 +254,15 @@ class _Boxes:
         op: str,
         init: bool,
         continues: str,
+        without: Container[str] = (),
     ) -> None:
+        """A statement at a place, over all variables of the old one but those `without` which."""
         for old, new in place.moved.items():
             value = substituted(value, old, new)
         value = self._renewed(value)
         ranges = {**self.each.ranges, **place.ranges}
-        rest = [v for v in self.statement.variables if v not in place.moved]
+        variables = (v for v in self.statement.variables if v not in without)
+        rest = [v for v in variables if v not in place.moved]
         reduced = tuple(v for v in rest if v not in place.variables)
         self._add(name, target, place.variables, reduced, op, init, value, ranges, continues)
 
@@ -490,7 +501,7 @@ class _Boxes:
             if shape not in writers:
                 writers[shape] = self._writers(target, is_first=not writers)
             place, last, counted = writers[shape]
-            found = self._read(last, place.variables)
+            found = self._read(last, self._deciding(place))
             indices = {**self._instance(found, counted), **place.moved}
             for variable, index in indices.items():
                 value = substituted(value, variable, index)
@@ -537,25 +548,42 @@ class _Boxes:
             stride *= size
         return result
 
+    def _deciding(self, place: _Place) -> tuple[str, ...]:
+        """The variables of a plain left side on which it depends which instance writes an element,
+        but for the values of bare variables."""
+        bare = {s.name for s in self.statement.subscripts if isinstance(s, p.Index)}
+        return tuple(v for v in place.variables if v not in bare or self._is_needed_elsewhere(v))
+
     def _numbers(self, op: str, number: p.Expr, place: _Place, target: str) -> str:
         """The least or greatest number of an instance that writes each element; NONE, or the
         greatest that there is, where none does."""
         kind = "last" if op == "max" else "first"
-        shape = self.made.shapes[target]
+        deciding = self._deciding(place)
+        extents = zip(place.variables, self.made.shapes[target], strict=True)
+        shape = tuple(extent for variable, extent in extents if variable in deciding)
         tensor = self.made.temporary(f"{target}.{kind}", INT64, shape, self.span)
         guard = self._guard(place)
         assert guard is not None
         value = self._select(guard, number, self._identity(op, INT64))
-        self._add_placed(f"{self.statement.name}.{tensor}", tensor, place, value, op, True, "")
+        own = replace(place, variables=deciding)
+        spread = {v for v in place.variables if v not in deciding}
+        name = f"{self.statement.name}.{tensor}"
+        self._add_placed(name, tensor, own, value, op, True, "", spread)
         return tensor
 
     def _check_once(self, first: str, last: str, place: _Place, counted: Sequence[str]) -> None:
         """A statement that checks that no element is written twice (S2); it tells the place, and
         the values of all variables in the first and in the last instance."""
-        low, high = self._read(first, place.variables), self._read(last, place.variables)
+        deciding = self._deciding(place)
+        low, high = self._read(first, deciding), self._read(last, deciding)
         none = self._compare("==", high, self._number(NONE))
         once = p.Logical("||", (none, self._compare("==", low, high)), span=self.span)
-        own = {v: p.Index(v, span=self.span) for v in place.variables}
+        own: dict[str, p.Expr] = {
+            v: p.Index(v, span=self.span)
+            if v in deciding
+            else self._number(self.each.ranges[v].begin)
+            for v in place.variables
+        }
         told: list[p.Expr] = [*own.values()]
         for number in (low, high):
             values = {**own, **place.moved, **self._instance(number, counted)}

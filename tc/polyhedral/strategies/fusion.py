@@ -15,6 +15,9 @@ from tc.polyhedral.rewrite.transposed_operands import is_transposed
 from tc.polyhedral.rewrite.zero_factors import is_of_zeros
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
+from tc.semantics.bounded_sums import data_bounded, prefixes
+from tc.semantics.selected_sums import is_selected_by_data
+from tc.semantics.size_values import KnownSizes
 from tc.wording import closest
 
 
@@ -31,6 +34,8 @@ def worthwhile(
     over the few elements, and would stand around the many parts, which are for threads. Nor do the
     few terms that are 0 with the sums that start from what they add (`zero_factors`). Nor do
     copies of one half of a symmetric tensor to the other with anything (`symmetric_sums`). Nor do
+    rows whose ends data say, prefixes, and terms that go where data say, with anything but their
+    own start: their loops stay in the order of their terms. Nor do
     products that have nothing to do with each other, but happen to have equal sizes: each has a
     tile, packed operands and an order of loops that suit it. Nor do statements of as many
     instances, none of which touches what another writes, and of which one would go along the lines
@@ -60,6 +65,9 @@ def worthwhile(
             return False
         names = (*first.statements, *second.statements)
         if any(map(is_mirrored, names)):
+            return False
+        targets = {scop.statement(name).write.tensor for name in names}
+        if len(targets) > 1 and any(is_serial(scop, name) for name in names):
             return False
         is_launch = bool(whole_products) and not first.outer
         if is_launch and any(has_tile(n) and has_more(n, columns) for n in names):
@@ -95,6 +103,20 @@ def worthwhile(
         return total <= most_bytes
 
     return accept
+
+
+def is_serial(scop: Scop, name: str) -> bool:
+    """Whether a statement is a reduction over rows whose ends data say (X6), or prefixes (X3), or
+    adds terms where data say (X2)."""
+    own = scop.statement(name)
+    if own.kind != "update" or not own.reduction:
+        return False
+    shaped = scop.shaped
+    statement = shaped.program.statements[own.position]
+    known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
+    if data_bounded(statement) or is_selected_by_data(statement):
+        return True
+    return bool(prefixes(statement, known))
 
 
 def kept_apart(scop: Scop, names: Collection[str], otherwise: Accept | None) -> Accept:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tc.dtypes import INT64, SPELLINGS, DType
+from tc.dtypes import BOOL, INT64, SPELLINGS, DType, fits
 from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics import program as p
@@ -113,7 +113,14 @@ class Builder:
             shape = shape_of(param.type, "")
             declared = SPELLINGS[param.type.spelling]
             self.tensors[name] = FlatTensor(
-                name, len(shape), "input", declared, param.span, shape, param.name.span
+                name,
+                len(shape),
+                "input",
+                declared,
+                param.span,
+                shape,
+                param.name.span,
+                default_of(param),
             )
             self.shaped.add(name)
         names = {name: name for name in signature.params}
@@ -180,6 +187,29 @@ class Builder:
         self.touched.setdefault(tensor, span)
         self.written.setdefault(tensor, span)
         self.shaped.add(tensor)
+
+
+def default_of(param: ast.Param) -> int | float | bool | None:
+    """The value that a call may leave out (E5); CheckError where the type does not hold it."""
+    expr = param.default
+    if expr is None:
+        return None
+    sign = -1 if isinstance(expr, ast.Unary) and expr.op == "-" else 1
+    number = expr.operand if isinstance(expr, ast.Unary) else expr
+    assert isinstance(number, ast.Number)
+    value, dtype = sign * number.value, SPELLINGS[param.type.spelling]
+    if dtype == BOOL and value in (0, 1) and isinstance(value, int):
+        return bool(value)
+    is_whole = isinstance(value, int)
+    if dtype == BOOL or (not is_whole and not dtype.is_float) or not fits(value, dtype):
+        raise CheckError(
+            f"the default {value} of '{param.name.text}' does not fit {dtype}",
+            rule="Y1",
+            span=expr.span,
+            paste=f"{int(value)}" if not dtype.is_float and fits(int(value), dtype) else None,
+            repair="declare a type that holds it, such as double",
+        )
+    return float(value) if dtype.is_float else value
 
 
 def declared(

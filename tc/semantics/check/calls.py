@@ -12,7 +12,7 @@ from tc.errors import CheckError
 from tc.frontend import ast
 from tc.semantics import program as p
 from tc.semantics import suggest
-from tc.semantics.check.builder import Builder, CallFrame, Seen, declared
+from tc.semantics.check.builder import Builder, CallFrame, Seen, declared, default_of
 from tc.semantics.check.declarations import CONCAT, MAX_JOINED, DefSignature
 from tc.semantics.check.statements import resolve_statement
 from tc.semantics.resolved import OPEN, Argument, Flat, FlatStatement, FlatTensor
@@ -83,7 +83,9 @@ def call_targets(
 
 def check_counts(call: ast.CallStatement, callee: DefSignature) -> None:
     name = callee.name
-    if len(call.args) != len(callee.params):
+    needed = [param for param in callee.params.values() if param.default is None]
+    last = max((k for k, param in enumerate(callee.params.values()) if param in needed), default=-1)
+    if not last < len(call.args) <= len(callee.params):
         wanted = ", ".join(suggest.one_line(param.span) for param in callee.params.values())
         raise CheckError(
             f"'{name}' takes {counted(len(callee.params), 'argument')} and is given "
@@ -336,7 +338,8 @@ def _add_call(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> No
     builder.inlinings[callee.name] += 1
     count = builder.inlinings[callee.name]
     prefix = f"{callee.name}." if count == 1 else f"{callee.name}#{count}."
-    params = zip(callee.params.items(), args, call.args, strict=True)
+    left_out = list(callee.params.values())[len(args) :]
+    params = zip(callee.params.items(), args, call.args, strict=False)
     for (name, param), tensor, written in params:
         check_rank(callee, param, written, builder.tensors[tensor])
         builder.arguments.append(
@@ -352,6 +355,7 @@ def _add_call(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> No
                 frame.calls,
             )
         )
+    args += [_left_out(builder, param, prefix, call, frame) for param in left_out]
     tensors = dict(zip(callee.params, args, strict=True))
     given = f", and '{frame.signature.name}' calls it in '{one_line(call.span)}'"
     builder.add_sizes(callee, tensors, prefix, given)
@@ -366,6 +370,26 @@ def _add_call(builder: Builder, call: ast.CallStatement, frame: CallFrame) -> No
     except CheckError as error:
         # the callee is right on its own, so what is wrong is wrong in this call
         raise with_calls(error, (call.span,)) from None
+
+
+def _left_out(
+    builder: Builder, param: ast.Param, prefix: str, call: ast.CallStatement, frame: CallFrame
+) -> str:
+    """A temporary with the default of a parameter that a call leaves out (E5)."""
+    name, value = f"{prefix}{param.name.text}", default_of(param)
+    assert value is not None
+    dtype = SPELLINGS[param.type.spelling]
+    builder.tensors[name] = FlatTensor(name, 0, "temporary", dtype, param.span, (), call.span)
+    rhs = p.Convert(p.Literal(value, OPEN, span=call.span), dtype, written=True, span=call.span)
+    none: frozenset[str] = frozenset()
+    builder.statements.append(
+        FlatStatement(
+            name, param.name.text, (), (), {}, "=", False, "", rhs, (), (), none,
+            call.span, frame.calls,
+        )
+    )  # fmt: skip
+    builder.note_write(name, call.span)
+    return name
 
 
 def _check_outputs(builder: Builder, signature: DefSignature) -> None:

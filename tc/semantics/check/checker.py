@@ -121,7 +121,9 @@ def _program(name: str, span: Span, flat: Flat) -> p.Program:
     )
     found = (flat.tensors[name] for name in (*flat.inputs, *flat.outputs, *flat.temporaries))
     tensors = {
-        t.name: p.Tensor(t.name, types.tensors[t.name], t.rank, t.role, t.shape, span=t.span)
+        t.name: p.Tensor(
+            t.name, types.tensors[t.name], t.rank, t.role, t.shape, span=t.span, default=t.default
+        )
         for t in found
     }
     static: set[str] = set()

@@ -10,14 +10,22 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
+from tc.dtypes import SPELLINGS
 from tc.errors import CheckError
 from tc.frontend import ast
-from tc.frontend.repairs import intersection
 from tc.semantics import program as p
 from tc.semantics import resolved as r
 from tc.semantics.check.builder import BindingValue, CallFrame, Findings, NameScope, Seen
-from tc.semantics.check.declarations import DefSignature, as_inputs
+from tc.semantics.check.declarations import DefSignature
 from tc.semantics.check.name_errors import check_loose
+from tc.semantics.check.range_clauses import (
+    check_integer,
+    check_integers,
+    check_order,
+    kind_of_name,
+    resolve_range,
+    walk_of,
+)
 from tc.semantics.check.resolve import (
     check_height,
     height_in,
@@ -39,7 +47,7 @@ def resolve_bindings(statement: ast.Comprehension, scope: NameScope) -> dict[str
         if not isinstance(clause, ast.Binding):
             continue
         name = clause.name.text
-        taken = _kind(name, scope.frame.signature)
+        taken = kind_of_name(name, scope.frame.signature)
         if name in bindings:
             taken = "another binding"
         elif name in ranges:
@@ -61,12 +69,6 @@ def resolve_bindings(statement: ast.Comprehension, scope: NameScope) -> dict[str
     return bindings
 
 
-def _kind(name: str, signature: DefSignature) -> str | None:
-    if name in signature.sizes:
-        return "a size"
-    return "a tensor" if signature.is_tensor(name) else None
-
-
 def _renamed(statement: ast.Comprehension, clause: ast.Binding, taken: str) -> tuple[Edit, ...]:
     """The edits that give a binding another name wherever it is meant."""
     name = clause.name.text
@@ -75,176 +77,6 @@ def _renamed(statement: ast.Comprehension, clause: ast.Binding, taken: str) -> t
     fresh = unused(f"{name}_2", clause.span)
     meant = [n for n in ast.walk(statement.rhs) if isinstance(n, ast.Name) and n.text == name]
     return within(statement.span, tuple(Edit(n.span, fresh) for n in (*meant, clause.name)))
-
-
-def resolve_range(
-    clause: ast.RangeClause,
-    first: ast.RangeClause,
-    scope: NameScope,
-    tensors: Mapping[str, r.FlatTensor],
-    indices_used: Container[str],
-    findings: Findings,
-) -> r.FlatRange:
-    """A range clause, given the first one of its variable and the index variables of the rest of
-    the statement; there is no other range (G8). What its bounds read is added to `findings`."""
-    name = clause.variable.text
-    kind = _kind(name, scope.frame.signature) or ("a binding" if name in scope.bindings else None)
-    if kind:
-        raise CheckError(
-            f"a where clause gives the range of an index variable, and '{name}' is {kind}",
-            rule="G8",
-            span=clause.variable.span,
-            repair="name an index variable of the statement",
-        )
-    if first is not clause:
-        both = intersection(first, clause)
-        raise CheckError(
-            f"the where clause gives '{name}' two ranges",
-            rule="G8",
-            span=clause.span,
-            edits=_one_range(first.span, clause.span, both) if both else (),
-            repair=None if both else "give it one of them: they have no value in common",
-            notes=((first.span, "the first one is here"),),
-        )
-    begin, end = (
-        _bound(bound, name, scope, tensors, indices_used, findings)
-        for bound in (clause.begin, clause.end)
-    )
-    return r.FlatRange(name, begin, end, span=clause.span)
-
-
-def _one_range(first: Span, second: Span, text: str) -> tuple[Edit, ...]:
-    """The edits that replace two range clauses by the clause `text`."""
-    source = first.source
-    if source.text[first.end : second.start].strip() == ",":
-        return (Edit(first.to(second), text),)
-    before = source.text.rfind(",", first.end, second.start)
-    return (Edit(first, text), Edit(Span(source, before, second.end), ""))
-
-
-def _bound(
-    expr: ast.Expr,
-    variable: str,
-    scope: NameScope,
-    tensors: Mapping[str, r.FlatTensor],
-    indices_used: Container[str],
-    findings: Findings,
-) -> p.Expr:
-    """A bound of a range: an integer expression of sizes (G8), of other index variables of the
-    statement (W2) and of tensors (W3)."""
-    _check_comma(expr)
-    own = Findings()
-    bound = resolve(expr, scope, own)
-    for name, span in own.variables.items():
-        if name == variable:
-            other = "j" if variable == "i" else "i"
-            raise CheckError(
-                f"the range of '{variable}' uses '{variable}' itself",
-                rule="W2",
-                span=span,
-                idiom=f"where {variable} in 0:{other} + 1, with another index variable {other}; "
-                f"where {variable} % 2 == 0, for a condition",
-            )
-        if name not in indices_used:
-            _unknown_in_bound(name, span, variable, scope)
-    findings.take(own)
-    for node in walk_of(bound):
-        match node:
-            case p.Read(tensor=tensor):
-                _check_integer(node, tensors[tensor])
-            case p.Call() | p.Bits() | p.Select(padded=True):
-                _no_size_expression(
-                    node.span, "no other functions", "pass the value as an input: int n"
-                )
-            case p.Literal(value=float()):
-                _no_size_expression(node.span, "only whole numbers", _int_text(node.span), True)
-            case p.Convert(dtype=dtype) if not dtype.is_integer:
-                _no_size_expression(node.span, "only integers", "write an integer")
-            case _:
-                pass
-    return bound
-
-
-def _check_comma(bound: ast.Expr) -> None:
-    """Raise for `i in 0:3 && x(i) > 0`, whose range would end at a condition (T5)."""
-    first = bound
-    while isinstance(first, ast.Binary) and first.op == "&&":
-        bound, first = first, first.left
-    if not isinstance(bound, ast.Binary) or bound is first:
-        return
-    source, (start, end) = bound.span.source, (first.span.end, bound.right.span.start)
-    is_plain = source.text[start:end].strip() == "&&"
-    raise CheckError(
-        f"'{one_line(bound.span)}' is a condition, and no bound of a range; the clauses of a "
-        "'where' are separated by commas",
-        rule="T5",
-        span=bound.span,
-        edits=(Edit(Span(source, start, end), ", "),) if is_plain else (),
-        idiom=None if is_plain else "where i in 0:3, x(i) > 0",
-    )
-
-
-def walk_of(expr: p.Expr) -> Iterator[p.Expr]:
-    """The nodes of a bound outside of the subscripts of its reads."""
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, p.Read):
-            stack.extend(reversed(p.children(node)))
-
-
-def _int_text(span: Span) -> str | None:
-    """The text of a floating literal with a whole value as an integer: "2" for 2.0, None for
-    2.5."""
-    value = float(span.text.rstrip("fFlL"))
-    return str(int(value)) if value == int(value) else None
-
-
-def _check_integer(read: p.Read, tensor: r.FlatTensor) -> None:
-    """Raise for a read in a bound of a tensor that is declared with floats or conditions."""
-    if tensor.declared is None or tensor.declared.is_integer:
-        return
-    text = one_line(read.span)
-    raise CheckError(
-        f"'{text}' is {tensor.declared}, and the bounds of a range are integers",
-        rule="G8",
-        span=read.span,
-        repair=f"declare it as an integer: int {text}"
-        if not tensor.rank
-        else f"declare '{tensor.name}' with integers, such as int",
-        notes=((tensor.span, "it is declared here"),),
-    )
-
-
-def _unknown_in_bound(name: str, span: Span, variable: str, scope: NameScope) -> NoReturn:
-    signature = scope.frame.signature
-    known = [*signature.sizes, *(p for p, rank in signature.ranks.items() if rank == 0)]
-    product = number_written(name, known)
-    near = None if product else nearest(name, known)
-    raise CheckError(
-        f"'{name}' in the range of '{variable}' is neither a size, nor an integer input of "
-        f"'{signature.name}', nor another index variable of the statement"
-        + (f"; did you mean '{near}'?" if near else ""),
-        rule="G8",
-        span=span,
-        repair=None if near or product else f"declare it as an input: int {name}",
-        paste=product or near,
-        edits=(as_inputs(signature.definition, f"int {name}"),),
-    )
-
-
-def _no_size_expression(
-    span: Span, allowed: str, repair: str | None, pasted: bool = False
-) -> NoReturn:
-    raise CheckError(
-        f"'{one_line(span)}' may not stand in a bound of a range: sizes, T.0, integers, index "
-        f"variables, tensors of integers, + - * / %, min, max and choices may, and {allowed}",
-        rule="G8",
-        span=span,
-        repair=None if pasted and repair else repair or "write a whole number",
-        paste=repair if pasted else None,
-    )
 
 
 MAX_VARIABLES = 32
@@ -395,7 +227,7 @@ class _Clauses:
                     self.sizes.append(_size(clause, statement, scope, tensors))
         for name, span in self.domain.variables.items():
             self.findings.variables.setdefault(name, span)
-        _check_order(self.where)
+        check_order(self.where)
 
     @property
     def bounds(self) -> Iterator[p.Expr]:
@@ -416,29 +248,6 @@ def _is_scalar(node: p.Expr) -> bool:
     return isinstance(node, p.Read) and not node.subscripts
 
 
-def _check_order(where: Sequence[r.FlatRange]) -> None:
-    """Raise for ranges that use each other in a circle (W2)."""
-    uses = {
-        c.variable: {n.name for b in (c.begin, c.end) for n in p.walk(b) if isinstance(n, p.Index)}
-        for c in where
-    }
-    open_ = dict(uses)
-    while open_:
-        free = [name for name, needed in open_.items() if not needed & open_.keys()]
-        if not free:
-            clause = next(c for c in where if c.variable in open_)
-            others = sorted(uses[clause.variable] & open_.keys())
-            raise CheckError(
-                f"the ranges of {listed(sorted(open_))} use each other in a circle",
-                rule="W2",
-                span=clause.span,
-                idiom=f"where {clause.variable} in 0:N, {others[0]} in 0:{clause.variable} + 1, "
-                "with one range that uses no other index variable",
-            )
-        for name in free:
-            del open_[name]
-
-
 def _size(
     clause: ast.SizeClause,
     statement: ast.Comprehension,
@@ -448,12 +257,14 @@ def _size(
     """A size clause, which says the size of a dimension of a target by a size expression (S4)."""
     name, text = clause.tensor.text, f"{clause.tensor.text}.{clause.axis}"
     if name not in [target.text for target in statement.written]:
+        known, own = scope.frame.signature.is_tensor(name), statement.targets[0]
         raise CheckError(
             f"'{text} = ...' says the size of a target, and the statement writes "
             f"{listed([target.text for target in statement.written])}",
             rule="S4",
             span=clause.span,
-            repair=f"{text} == {one_line(clause.value.span)}, for a condition",
+            repair=f"{text} == {one_line(clause.value.span)}, for a condition" if known else None,
+            paste=None if known else f"{own.name.text}.{clause.axis} = {clause.value.span.line}",
         )
     rank = scope.frame.signature.ranks[name]
     if clause.axis >= rank:
@@ -476,6 +287,18 @@ def _size(
             span=shown,
             repair=f"{text} = N, with a size of a parameter",
         )
+    check_integers(value, "a size", "")
+    for read in findings.reads:
+        check_integer(read.span, tensors[read.tensor], "sizes")
+        if tensors[read.tensor].role != "input":
+            number = one_line(read.span)
+            raise CheckError(
+                f"'{number}' is computed by the program, and the size of a dimension follows from "
+                "sizes, T.0, integers and integer inputs of rank 0, which are known before it runs",
+                rule="S4",
+                span=read.span,
+                repair=f"pass it as an input: int {number}",
+            )
     return r.FlatSize(scope.frame.tensors[name], clause.axis, value, clause.span)
 
 
@@ -530,12 +353,15 @@ def _check_companions(statement: ast.Comprehension) -> None:
         seen.add(name)
         if (target.subscripts or ()) != (first.subscripts or ()):
             subscripts = ", ".join(statement.index_texts)
+            same = f"{name}({subscripts})" if subscripts else name
+            chooses = statement.op.startswith(("min", "max"))
             raise CheckError(
                 f"the targets of one statement have the same subscripts, and those of '{name}' "
                 f"are not those of '{first.name.text}'",
                 rule="V1",
                 span=target.span,
-                paste=f"{name}({subscripts})" if subscripts else name,
+                paste=same if chooses else None,
+                repair=None if chooses else f"{same}; or a statement of its own for '{name}'",
             )
 
 
@@ -577,11 +403,15 @@ def _check_name_on_left(
     if signature.ranks.get(index.text):
         new, edits = renamed_index(statement.span, index.text)
         place = signature.ranked_at[index.text]
+        said = f"another name for the index variable, such as {new}"
+        if _may_be_place(index.text, signature):  # of numpy's a[n] = ...
+            read = element(index.text, signature.ranks[index.text])
+            said, edits = f"{said}; or {read}, for the place that '{index.text}' holds", ()
         raise CheckError(
             cause,
             rule="N1",
             span=index.span,
-            repair=f"another name for the index variable, such as {new}",
+            repair=said,
             edits=edits,
             notes=((place, f"'{index.text}' has rank {signature.ranks[index.text]} here"),),
         )
@@ -591,6 +421,13 @@ def _check_name_on_left(
         span=index.span,
         idiom=f"o(i) = A(i), for every element; o({index.text} + 0) = ..., for that one",
     )
+
+
+def _may_be_place(name: str, signature: DefSignature) -> bool:
+    """Whether a name is that of a parameter of integers, which may hold places."""
+    param = signature.params.get(name)
+    dtype = None if param is None else SPELLINGS.get(param.type.spelling)
+    return dtype is not None and dtype.is_integer
 
 
 def _diagonal(statement: ast.Comprehension) -> str:

@@ -113,7 +113,7 @@ def _check_once(context: ShapingContext, ranges: Mapping[str, Range]) -> None:
         first, second = pair
         at = context.known.at(first)
         place = ", ".join(str(evaluate(s, at)) for s in statement.subscripts)
-        raise twice(statement, f"{_name(context)}({place})", first, second)
+        raise twice(statement, place, first, second)
 
 
 def _not_affine(context: ShapingContext, read: GuardedRead) -> str:
@@ -218,27 +218,34 @@ def _error(context: ShapingContext, read: GuardedRead, what: str) -> RangeError:
             repair=f"{copy}, before this statement, and read {old} here",
             edits=(before(statement.span, copy), Edit(first, old)),
         )
+    return error(idiom=no_recurrence(context, read.read))
+
+
+def no_recurrence(context: ShapingContext, read: Read) -> str:
+    """What is written in place of a read of the statement's own target."""
+    name, at = read.tensor.rpartition(".")[2], read.span
+    rank, old = len(read.subscripts), unused(f"{name}_old", at)
     running = "for a running sum: o(i) +=! x(j) where j in 0:i + 1; "
-    return error(
-        idiom="a statement reads all before it writes any, so that there are no recurrences; "
-        f"{running if _is_shifted(context, read) else ''}to read what '{name}' held: {copy}, "
-        f"before this statement, and {old} here",
+    return (
+        "a statement reads all before it writes any, so that there are no recurrences; "
+        f"{running if is_shifted(context, read) else ''}to read what '{name}' held: "
+        f"{element(old, rank)} = {element(name, rank)}, before this statement, and {old} here"
     )
 
 
-def _is_shifted(context: ShapingContext, read: GuardedRead) -> bool:
-    """Whether the read is that of a neighbour, as in a recurrence: the place of the left side but
+def is_shifted(context: ShapingContext, read: Read) -> bool:
+    """Whether a read is that of a neighbour, as in a recurrence: the place of the left side but
     for constants."""
     statement, known = context.statement, context.known
-    if statement.reduction:
+    if statement.reduction or read.tensor not in statement.targets or not read.subscripts:
         return False
-    pairs = zip(read.read.subscripts, statement.subscripts, strict=True)
+    pairs = zip(read.subscripts, statement.subscripts, strict=True)
     forms = [(affine.linear_form(s, known), affine.linear_form(w, known)) for s, w in pairs]
     return all(s is not None and w is not None and s.terms == w.terms for s, w in forms)
 
 
 def _is_transposed(context: ShapingContext, read: GuardedRead) -> bool:
-    """Whether the subscripts of a read are those of the left side, or variables in another order."""
+    """Whether a read is at the place of the left side, or has its variables in another order."""
     statement = context.statement
     if not any(map(_differ, read.read.subscripts, statement.subscripts)):
         return not statement.reduction and bool(statement.subscripts)
@@ -247,8 +254,3 @@ def _is_transposed(context: ShapingContext, read: GuardedRead) -> bool:
     own = [s.name for s in read.read.subscripts if isinstance(s, Index)]
     left = [s.name for s in statement.subscripts if isinstance(s, Index)]
     return not statement.reduction and len(own) == len(left) and sorted(own) == sorted(left)
-
-
-def _name(context: ShapingContext) -> str:
-    """The target as its def writes it."""
-    return context.statement.target.rpartition(".")[2]

@@ -106,7 +106,7 @@ def _check_access(
     if is_used and form is not None:
         return [], True
     exact = form is not None or is_exact(access.subscript, known, space)
-    if (is_used and exact) or _is_guarded(access, said, known, space):
+    if (is_used and exact) or _is_guarded(context, access, said, space):
         return [], True
     if form is not None and _ends_stay(context, access, rounds):
         return [], True
@@ -116,7 +116,7 @@ def _check_access(
         preconditions.append(_precondition(context, access))
         if has_no_points or _check(context, access, usable, space):
             return preconditions, True
-    return preconditions, has_no_points or _is_proven(access, exact, usable, known, space)
+    return preconditions, has_no_points or _is_proven(context, access, exact, usable, space)
 
 
 def _ends_stay(context: ShapingContext, access: SubscriptAccess, rounds: RangeFixpoint) -> bool:
@@ -175,14 +175,14 @@ def _check(
 
 
 def _is_proven(
+    context: ShapingContext,
     access: SubscriptAccess,
     exact: bool,
     guards: tuple[Guard, ...],
-    known: KnownSizes,
     space: Box[str],
 ) -> bool:
     """Whether a read that needs no precondition stays in bounds all the same."""
-    extent = known.extent(access.tensor, access.axis)
+    known, extent = context.known, context.extent(access)
     assert extent is not None
     if interval_of(access.subscript, known, space).within(0, extent):
         return True
@@ -206,10 +206,13 @@ def _stays_in_box(subscript: Expr, known: KnownSizes, space: Box[str], extent: i
 
 
 def _is_guarded(
-    access: SubscriptAccess, said: tuple[Comparison, ...], known: KnownSizes, space: Box[str]
+    context: ShapingContext,
+    access: SubscriptAccess,
+    said: tuple[Comparison, ...],
+    space: Box[str],
 ) -> bool:
     """Whether guards that compare the subscript itself keep it in bounds (`pad`, G9)."""
-    extent = known.extent(access.tensor, access.axis)
+    known, extent = context.known, context.extent(access)
     if extent is None or not said or is_empty(space):
         return False
     found = interval_of(access.subscript, known, space)

@@ -16,6 +16,12 @@ from tc.semantics import program as p
 from tc.semantics.affine import Guard, linear_form
 from tc.semantics.program import Expr, ProgramWarning, Range, index_names
 from tc.semantics.ranges.accesses import SubscriptAccess
+from tc.semantics.ranges.compared_ranges import (
+    ComparedRange,
+    compared_ranges,
+    number_given,
+    size_instead,
+)
 from tc.semantics.ranges.dependent_ranges import dependent
 from tc.semantics.ranges.guarded_ranges import (
     WrittenRange,
@@ -25,6 +31,7 @@ from tc.semantics.ranges.guarded_ranges import (
     usable_guards,
     wider_ranges,
 )
+from tc.semantics.ranges.inplace import is_shifted, no_recurrence
 from tc.semantics.ranges.polynomials import Symbols, to_poly
 from tc.semantics.ranges.preconditions import LeavesTensor
 from tc.semantics.ranges.rounds import (
@@ -43,18 +50,21 @@ from tc.wording import listed
 
 
 def written_where(
-    context: ShapingContext, ranges: Mapping[str, str]
+    context: ShapingContext, ranges: Mapping[str, str], instead: Mapping[str, Span] | None = None
 ) -> tuple[str, tuple[Edit, ...]]:
     """The whole `where` of a statement once it has these ranges (texts such as "1:N", by variable),
-    and the edits that give it them; no edits where the statement is one that has no `where`."""
+    and the edits that give it them; no edits where the statement is one that has no `where`.
+
+    `instead` are the places of conditions that become ranges, by variable.
+    """
     statement = context.statement
-    clauses = {clause.variable: clause for clause in statement.where}
+    clauses = {**{clause.variable: clause.span for clause in statement.where}, **(instead or {})}
     texts = {name: f"{name} in {bounds}" for name, bounds in ranges.items()}
     alone = f"where {', '.join(texts.values())}"
     if any(access.is_made for access in context.accesses.written):
         return alone, ()
     source, (start, end) = statement.span.source, _where_of(statement.span)
-    edits = [Edit(clauses[n].span, text) for n, text in texts.items() if n in clauses]
+    edits = [Edit(clauses[n], text) for n, text in texts.items() if n in clauses]
     new = ", ".join(text for name, text in texts.items() if name not in clauses)
     if start is None:
         edits.append(Edit(Span(source, end, end), f" where {new}"))
@@ -449,10 +459,11 @@ def unresolved(context: ShapingContext, rounds: RangeFixpoint) -> RangeError:
             f"{cause}; the box of '{by_data.variable}', of which '{by_data.span.line}' is a part "
             "for each row, follows from its other accesses",
             idiom=f"where ..., exists x({by_data.variable}), of a tensor x with an element for "
-            f"each {by_data.variable}",
+            f"each {by_data.variable}" + size_instead(statement, by_data.variable),
         )
     takes = "it takes" if len(names) == 1 else "they take"
-    suggested = _suggested(context, rounds)
+    tested = compared_ranges(statement, context.known)
+    suggested = _suggested(context, rounds, tested)
     if _is_of_caller(context, names):
         sizes = [unused(size, span) for size in ("N", "M", "K", "L", "P", "Q")[: len(names)]]
         suggested = {n: f"0:{size}" for n, size in zip(names, sizes, strict=False)}
@@ -460,7 +471,17 @@ def unresolved(context: ShapingContext, rounds: RangeFixpoint) -> RangeError:
         where, edits = written_where(context, suggested)
         repair = f"say which values {takes}: {inputs} as input, and {where}"
         return error(cause, repair=repair, edits=(*edits, *behind_parameters(span, inputs)))
-    where, edits = written_where(context, suggested)
+    instead = {n: tested[n].span for n in suggested if n in tested}
+    where, edits = written_where(context, suggested, instead)
+    if instead.keys() >= suggested.keys() and all(tested[n].has_end for n in suggested):
+        cause += "; conditions do not change ranges (W1)"
+        return error(cause, repair=f"say which values {takes}: {where}", edits=edits)
+    if alone := number_given(context, names):
+        return error(
+            cause,
+            idiom=f"int {alone}, among the parameters, if '{alone}' is a number that is given; "
+            f"{where}, for several values",
+        )
     repair = f"say which values {takes}, for example: {where}"
     return error(cause, repair=repair, example=edits)
 
@@ -533,19 +554,30 @@ def _empty_that_leaves_open(
     return None
 
 
-def _suggested(context: ShapingContext, rounds: RangeFixpoint) -> dict[str, str]:
-    """Ranges for as few open variables as settle the statement, reduction variables first."""
+def _suggested(
+    context: ShapingContext, rounds: RangeFixpoint, tested: Mapping[str, ComparedRange]
+) -> dict[str, str]:
+    """Ranges for as few open variables as settle the statement: those that conditions tell, then
+    reduction variables first."""
     statement = context.statement
     clauses: dict[str, str] = {}
     for _ in statement.variables:
-        names = [v for v in statement.variables if v not in rounds.ranges]
+        open_ = [v for v in statement.variables if v not in rounds.ranges]
+        names = [v for v in open_ if v not in dependent(statement)]
         if not names:
             break
-        name = next((v for v in names if v not in statement.outer), names[0])
-        end, text = _suggested_end(context, name, names)
-        clauses[name] = f"0:{text}"
+        name = next((v for v in names if v in tested), None) or next(
+            (v for v in names if v not in statement.outer), names[0]
+        )
+        if name in tested:
+            begin, end, clauses[name] = tested[name].begin, tested[name].end, tested[name].text
+        else:
+            begin, (end, text) = 0, _suggested_end(context, name, names)
+            clauses[name] = f"0:{text}"
         number = context.symbols.number
-        given = RangeFixpoint({**rounds.ranges, name: Range(0, end, number(0), number(end))})
+        given = RangeFixpoint(
+            {**rounds.ranges, name: Range(begin, end, number(begin), number(end))}
+        )
         try:
             rounds = resolve(context, given)
         except NoRange:
@@ -583,22 +615,29 @@ def outside(
     widest = {} if failure.is_guarded else widest_ranges(context, access, ranges)
     repair = idiom = None
     edits: tuple[Edit, ...] = ()
-    if extent == 1 and access.is_bare and access.at_zero is not None:
+    padded = f"; pad({access.text}, 0), for 0 there" if access.read is not None else ""
+    if access.read is not None and is_shifted(context, access.read):
+        idiom = no_recurrence(context, access.read)
+    elif extent == 1 and access.is_bare and access.at_zero is not None:
         repair = f"{access.at_zero} for {access.text}, which takes that element for all"
     elif widest:
         where, edits = written_where(context, widest)
         repair = f"let the index stay in bounds: {where}"
+    elif access.read is None and value is not None and value >= extent and size.isdecimal():
+        repair = f"give dimension {access.axis} of {access.tensor} at least the size {value + 1}"
     elif value == extent and not access.variables and _names_size(access, size):
-        idiom = f"{size}-1, for the last element; pad({access.text}, 0), for 0 there"
+        idiom = f"{size}-1, for the last element{padded}"
     elif access.read is None and (whole := whole_shape(context, ranges)) is not None:
         repair, edits = whole
     elif value is not None and value >= extent:
         repair = f"give dimension {access.axis} of {access.tensor} at least the size {value + 1}"
     elif value is not None and not access.variables and -extent <= value:
-        idiom = f"{size}-{-value}, which counts from the end; pad({access.text}, 0), for 0 there"
+        idiom = f"{size}-{-value}, which counts from the end{padded}"
+    elif access.read is None:
+        repair = "start the ranges of its variables later, with a 'where'"
     else:
         repair = f"pad the read: pad({access.text}, 0)"
-        edits = (Edit(access.span, f"pad({access.text}, 0)"),) if access.read else ()
+        edits = (Edit(access.span, f"pad({access.text}, 0)"),)
     return RangeError(
         _place(context, access, point),
         rule="G3" if access.read is None else "G6",
@@ -656,56 +695,3 @@ def _place_outside(
     with contextlib.suppress(sets.TooComplex):
         found = affine.first_outside(access.subscript, extent, context.known, access.variables, box)
     return _place(context, access, found or {v: b for v, (b, _) in box.items()})
-
-
-def no_shape(context: ShapingContext) -> RangeError:
-    """The error for a target of which a place that data decide gives no size (S4)."""
-    statement = context.statement
-    sized = {(clause.target, clause.axis) for clause in statement.sizes}
-    name, axis = next(
-        (target, axis)
-        for target in statement.targets
-        for axis, subscript in enumerate(statement.subscripts)
-        if target not in context.known.shapes
-        and (target, axis) not in sized
-        and not affine.is_affine(subscript, context.known)
-    )
-    dtype = context.tensors[name].dtype
-    place = statement.subscripts[axis].span
-    rank = len(statement.subscripts)
-    sizes = ", ".join("N" for _ in range(rank))
-    return RangeError(
-        f"nothing gives the size of dimension {axis} of '{name}': the data in '{place.line}' "
-        "decide where the statement writes",
-        rule="S4",
-        span=place,
-        idiom=f"where {name}.{axis} = N, in this statement; or -> ({dtype}({sizes}) {name}), a "
-        f"declared return; or another statement that writes all of '{name}'",
-    )
-
-
-def below_zero(context: ShapingContext, axis: int, least: int) -> RangeError:
-    """The error for an affine place below 0 (S4)."""
-    statement = context.statement
-    place = statement.subscripts[axis].span
-    return RangeError(
-        f"the place '{place.line}' is as low as {least}, and '{statement.target}' has no elements "
-        "below 0",
-        rule="S4",
-        span=place,
-        repair=f"add {-least} to it, or start the ranges of its variables later, with a 'where'",
-    )
-
-
-def other_size(context: ShapingContext, clause: p.SizeClause, extent: int) -> RangeError:
-    """The error for a size clause that contradicts what gives the size otherwise (S4)."""
-    value = evaluate(clause.value, context.known)
-    fixed = context.fixed_by.get(clause.target)
-    return RangeError(
-        f"'{clause.span.line}' is {value} here, and dimension {clause.axis} of "
-        f"'{clause.target}' has size {extent}",
-        rule="S4",
-        span=clause.span,
-        repair="remove the clause, or give both one size",
-        notes=((fixed, "the size is fixed here"),) if fixed is not None else (),
-    )

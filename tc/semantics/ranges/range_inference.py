@@ -23,16 +23,9 @@ from tc.semantics.ranges.accesses import Accesses, accesses_of
 from tc.semantics.ranges.guarded_ranges import without_own_shape
 from tc.semantics.ranges.inplace import check_in_place, is_written_once
 from tc.semantics.ranges.integer_sums import integer_warnings, interval_of
+from tc.semantics.ranges.place_errors import below_zero, no_shape, other_size
 from tc.semantics.ranges.preconditions import LeavesTensor, check_accesses
-from tc.semantics.ranges.range_errors import (
-    below_zero,
-    cut_warnings,
-    no_range,
-    no_shape,
-    other_size,
-    outside,
-    unresolved,
-)
+from tc.semantics.ranges.range_errors import cut_warnings, no_range, outside, unresolved
 from tc.semantics.ranges.rounds import NoRange, RangeFixpoint, ShapingContext, resolve
 from tc.semantics.ranges.symbolic import Symbols, in_symbols
 from tc.semantics.size_values import (

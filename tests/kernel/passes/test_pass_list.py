@@ -55,6 +55,7 @@ PERMUTED = "def t(float(N,C,H,W) A) -> (O) { O(n,h,w,c) = A(n,c,h,w) }"
 NARROW = "def n(bfloat16(N,M) a) -> (o) { o(i,j) = 2 * a(i,j) }"
 SCALED = "def s(float(N,M) a, float(M) b) -> (o) { o(i,j) = a(i,j) * b(j) }"
 POOLED = "def m(float(N,H,W) I) -> (O) { O(n,h,w) max=! I(n,2*h+i,2*w+j) where i in 0:2, j in 0:2 }"
+PREFIX = "def p(float(N) x) -> (o) { o(i) +=! x(j) where j in 0:i+1 }"
 LOWER = "def l(float(N,N) A, float(N,M) B) -> (C) { C(i,j) +=! k <= i ? A(i,k) * B(k,j) : 0 }"
 SPREAD = """def spread(float(N,F,H,W) Y, float(F,C,KH,KW) K) -> (X) {
   X(n,c,x,y) +=! pad(Y(n,f,x-i,y-j) * K(f,c,i,j), 0) where x in 0:H+KH-1, y in 0:W+KW-1
@@ -180,6 +181,11 @@ def has_tests_at_ends(kernel: Kernel) -> bool:
     return calls_of(kernel, "fma") > 6 * operations(kernel, "*")
 
 
+def adds_each_term_once(kernel: Kernel) -> bool:
+    """There is no loop over the terms of each element."""
+    return sum(isinstance(stmt, For) for stmt in every_statement(kernel)) == 1
+
+
 def has_no_marks(kernel: Kernel) -> bool:
     return not marks(kernel)
 
@@ -285,6 +291,7 @@ TABLE_OF_PASSES = (
     Row("loop splitting", LOWER, {"A": (96, 96), "B": (96, 64)}, AVX2, adds_without_conditions),
     Row("loop splitting", LOWER, {"A": (61, 61), "B": (61, 45)}, AVX2, fuses_products_under_guards),
     Row("loop splitting", SPREAD, SPREAD_SIZES, WIDE, has_tests_at_ends),
+    Row("prefix sums", PREFIX, {"x": (1000,)}, AVX2, adds_each_term_once),
     Row("vectorization", MM, SMALL, WIDE, computes_with_vectors),
     Row("unrolling", MM, SMALL, WIDE, has_no_marks),
     Row("scalar replacement", MM, SMALL, WIDE, accumulates_in_locals),

@@ -145,12 +145,12 @@ def assert_contract(program: Program) -> None:
         if statement.op == "=":
             assert not statement.reduction
             assert not statement.init
-        assert not statement.init or statement.reduction
+        assert not statement.init or statement.reduction or not statement.is_plain
         expected = "written" if target.name in written else "caller"
         if target.role == "temporary" and target.name not in written:
             expected = "nothing"
         assert statement.continues == ("" if statement.op == "=" or statement.init else expected)
-        written.add(target.name)
+        written.update(statement.targets)
         for expr in expressions(statement):
             assert_well_typed(expr, program, statement)
             for node in walk(expr):

@@ -196,5 +196,6 @@ def test_the_suggested_where_settles_the_error(path: Path) -> None:
         assert repaired is not None
         shape(repaired, **{**dict.fromkeys(re.findall(r"int (\w+)", error.repair), 3), **sizes})
         return
+    whole = error.repaired() or error.exemplified()
     clauses = error.repair.rpartition("where ")[2]
-    shape(pasted(text, error, clauses), **sizes)
+    shape(whole or pasted(text, error, clauses), **sizes)

@@ -1,0 +1,200 @@
+"""Domains, places and several targets as kernels: what each costs, and that the kernel says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.device import Device
+from tc.kernel import ir
+from tc.kernel.ir import Kernel
+from tc.kernel.walk import every_statement, names_in
+from tc.semantics.ranges.range_inference import infer_ranges
+from tests.support.lowering import lower
+from tests.support.pipeline import checked
+
+DEVICE = Device(vector_bits=256, vector_registers=16, fma=True, l2=1 << 18, threads=2)
+RNG = np.random.default_rng(5)
+Shapes = Mapping[str, tuple[int, ...]]
+
+CSR = """def f(int(M) row, int(E) col, float(E) v, float(N,D) B) -> (y) {
+  y(r,d) +=! v(e) * B(col(e),d) where e in row(r):row(r+1)
+}"""
+ROWS = "def f(int(M) row, float(E) v) -> (y) { y(r) +=! v(e) where e in row(r):row(r+1) }"
+PREFIX = "def f(float(N) x) -> (o) { o(i) +=! x(j) where j in 0:i+1 }"
+BEFORE = "def f(float(N) x) -> (o) { o(i) +=! x(j) where j in 0:i }"
+BEHIND = "def f(float(N) x) -> (o) { o(i) +=! x(j) where i in 0:N, j in i:N }"
+GREATEST = "def f(float(N) x) -> (o) { o(i) max=! x(j) where j in 0:i+1 }"
+COLUMNS = "def f(float(N,D) x) -> (o) { o(i,d) +=! x(j,d) where j in 0:i+1 }"
+GUARDED = "def f(float(N) x) -> (o) { o(i) +=! j <= i ? x(j) : 0 where i in 0:N }"
+IMAGE = "def f(float(H,W) x) -> (o) { o(h,w) +=! x(a,b) where a in 0:h+1, b in 0:w+1 }"
+HISTOGRAM = "def f(int(N) I) -> (h) { h(I(n)) +=! 1 where h.0 = 64 }"
+
+
+def kernel_of(text: str, shapes: Shapes, *, check: bool = False) -> Kernel:
+    shaped = infer_ranges(checked(text), shapes, {})
+    return lower(shaped, {}, initial=frozenset(), check=check, device=DEVICE)
+
+
+def loops(kernel: Kernel) -> list[ir.For]:
+    return [stmt for stmt in every_statement(kernel) if isinstance(stmt, ir.For)]
+
+
+def reads(kernel: Kernel, tensor: str) -> int:
+    """How many times a tensor is read where all loops end with numbers."""
+    total = 0
+
+    def below(block: tuple[ir.Stmt, ...], times: int) -> None:
+        nonlocal total
+        for stmt in block:
+            own = [e for e in ir.expressions(stmt) if isinstance(e, ir.Load)]
+            total += times * sum(e.dtype.lanes for e in own if e.buffer == tensor)
+            if isinstance(stmt, ir.For):
+                count = stmt.end.value - stmt.begin.value  # type: ignore[union-attr]
+                below(stmt.body, times * count)
+            elif isinstance(stmt, ir.If):
+                below((*stmt.then, *stmt.otherwise), times)
+
+    for region in kernel.regions:
+        below(region, 1)
+    return total
+
+
+def test_rows_end_where_data_say() -> None:
+    """X6: no loop goes through all elements for each row."""
+    kernel = kernel_of(CSR, {"row": (201,), "col": (3000,), "v": (3000,), "B": (50, 32)})
+    inner = [loop for loop in loops(kernel) if reads_of(loop, "v")]
+    ends = [e for loop in inner for end in (loop.begin, loop.end) for e in ir.walk(end)]
+    assert any(isinstance(e, ir.Load) and e.buffer == "row" for e in ends)
+    assert all(not isinstance(stmt, ir.If) for loop in inner for stmt in ir.statements(loop.body))
+
+
+def reads_of(loop: ir.For, tensor: str) -> bool:
+    own = (e for stmt in ir.statements(loop.body) for e in ir.expressions(stmt))
+    return any(isinstance(e, ir.Load) and e.buffer == tensor for e in own)
+
+
+@pytest.mark.parametrize("text", [PREFIX, BEFORE, BEHIND, GREATEST, GUARDED])
+def test_each_term_of_a_prefix_is_added_once(text: str) -> None:
+    """X3: N terms in place of N^2 / 2, also where the text has a `?:` (X9)."""
+    kernel = kernel_of(text, {"x": (1000,)})
+    assert reads(kernel, "x") == 1000 + (text == BEFORE)  # the total is an element of its own
+
+
+def test_prefixes_of_columns_are_vectors() -> None:
+    kernel = kernel_of(COLUMNS, {"x": (1000, 64)})
+    assert reads(kernel, "x") == 1000 * 64
+    lanes = {
+        e.dtype.lanes
+        for stmt in every_statement(kernel)
+        for e in ir.expressions(stmt)
+        if isinstance(e, ir.Load) and e.buffer == "x"
+    }
+    assert lanes == {8}
+
+
+def test_integral_images_are_sums_by_dimensions() -> None:
+    kernel = kernel_of(IMAGE, {"x": (100, 90)})
+    assert reads(kernel, "x") == 100 * 90
+
+
+def test_each_key_is_counted_where_it_belongs() -> None:
+    """X2: no loop over the places inside of that over the keys."""
+    kernel = kernel_of(HISTOGRAM, {"I": (5000,)})
+    assert reads(kernel, "I") <= 2 * 5000
+    assert not any(
+        "I" in {e.buffer for e in ir.expressions(s) if isinstance(e, ir.Load)}
+        for loop in loops(kernel)
+        if isinstance(loop.end, ir.Const) and loop.end.value == 64
+        for s in ir.statements(loop.body)
+    )
+
+
+def by_numpy(name: str, x: Any) -> Any:
+    return {
+        "prefix": lambda: np.cumsum(x),
+        "before": lambda: np.concatenate([[0], np.cumsum(x)]),
+        "behind": lambda: np.cumsum(x[::-1])[::-1],
+        "greatest": lambda: np.maximum.accumulate(x),
+        "guarded": lambda: np.cumsum(x),
+    }[name]()
+
+
+TEXTS = {
+    "prefix": PREFIX,
+    "before": BEFORE,
+    "behind": BEHIND,
+    "greatest": GREATEST,
+    "guarded": GUARDED,
+}
+
+
+@pytest.mark.parametrize("backend", ["numba", "c"])
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("n", [1, 2, 17, 1000])
+def test_prefixes_are_right(name: str, n: int, backend: str) -> None:
+    x = RNG.integers(-9, 9, n).astype(np.float32)  # sums are exact
+    found = tc.compile(TEXTS[name], backend=backend)(x)
+    assert found.tolist() == by_numpy(name, x).tolist()
+
+
+@pytest.mark.parametrize("backend", ["numba", "c"])
+@pytest.mark.parametrize("text", [CSR, ROWS])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_rows_are_right(text: str, backend: str, kind: Callable[[Any], Any]) -> None:
+    """Empty rows, one long row, and rows of one element."""
+    counts = np.array([0, 3, 1, 0, 0, 700, 1, 0])
+    row, entries = np.concatenate([[0], np.cumsum(counts)]), int(counts.sum())
+    col = RNG.integers(0, 6, entries).astype(np.int32)
+    v = RNG.integers(-5, 5, entries).astype(np.float32)
+    B = RNG.integers(-5, 5, (6, 19)).astype(np.float32)
+    text = text.replace("int(M) row", f"{np.dtype(kind).name}(M) row")
+    inputs = {"row": kind(row), "v": v} | ({"col": col, "B": B} if text.count("B") else {})
+    dense = np.zeros((8, 6))
+    np.add.at(dense, (np.repeat(np.arange(8), counts), col), v)
+    want = dense @ B if "B" in inputs else dense.sum(1)
+    assert tc.compile(text, backend=backend)(**inputs).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_any_number_of_threads_gives_the_same_bits(threads: int) -> None:
+    """X1, for scatters, rows and prefixes of floats that are rounded."""
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal(20_000).astype(np.float32)
+    I = rng.integers(0, 300, 20_000).astype(np.int32)
+    row = np.concatenate([[0], np.sort(rng.integers(0, 20_000, 99)), [20_000]]).astype(np.int32)
+    options = tc.Options(threads=threads)
+    for text, inputs in (
+        ("def f(int(N) I, float(N) x) -> (h) { h(I(n)) +=! x(n) where h.0 = 300 }", [I, x]),
+        (ROWS, [row, x]),
+        (PREFIX, [x]),
+        (GREATEST, [x]),
+    ):
+        one = tc.compile(text, options=tc.Options(threads=1))(*inputs)
+        many = tc.compile(text, options=options)(*inputs)
+        assert one.tobytes() == many.tobytes()
+
+
+def test_a_prefix_that_reads_what_is_written_is_no_recurrence() -> None:
+    """A term that depends on the outer variable is computed for each."""
+    text = "def f(float(N) x) -> (o) { o(i) +=! x(j) * x(i) where j in 0:i+1 }"
+    x = np.arange(1, 30, dtype=np.float32)
+    assert tc.compile(text)(x).tolist() == (np.cumsum(x) * x).tolist()
+
+
+def test_sums_that_go_on_are_right() -> None:
+    text = "def f(float(N) x, float(N) y) -> (o) { o(i) = y(i)  o(i) += x(j) where j in 0:i+1 }"
+    x, y = (RNG.integers(-9, 9, 50).astype(np.float32) for _ in range(2))
+    assert tc.compile(text)(x, y).tolist() == (y + np.cumsum(x)).tolist()
+
+
+def test_names_of_loops_are_free() -> None:
+    """The loop that a recurrence runs backwards has a name of its own."""
+    kernel = kernel_of(BEHIND, {"x": (40,)})
+    variables = [loop.var for loop in loops(kernel)]
+    assert len(variables) == len(set(variables))
+    assert all(loop.var not in names_in(loop.end) for loop in loops(kernel))
