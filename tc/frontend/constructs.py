@@ -110,8 +110,8 @@ _REDUCTIONS = {
     **dict.fromkeys(("minimum", "mini", "amin", "fmin"), "min"),
 }
 _OF_SEVERAL = {
-    "argmax": "m max=! A(i), and then at min=! A(i) == m ? i : N, the first place of the greatest",
-    "argmin": "m min=! A(i), and then at min=! A(i) == m ? i : N, the first place of the least",
+    "argmax": "m, at max=! A(i), i, the greatest with its first place",
+    "argmin": "m, at min=! A(i), i, the least with its first place",
     "mean": "m +=! A(i) / N, a mean of floats",
     "avg": "m +=! A(i) / N, a mean of floats",
     "any": "any max=! A(i) > 0, whether one is",

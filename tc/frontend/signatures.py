@@ -18,7 +18,7 @@ from tc.frontend.constructs import dims_behind, name_before_type
 from tc.frontend.cursor import Cursor
 from tc.frontend.expression_parser import parse_part
 from tc.frontend.lexer import number_value
-from tc.frontend.tokens import CONSTANTS, PRECEDENCE, Kind
+from tc.frontend.tokens import CONSTANTS, PI, PRECEDENCE, Kind
 from tc.source import Edit
 from tc.wording import closest, counted
 
@@ -210,9 +210,9 @@ def _default(cursor: Cursor, type_: TensorType, name: Name) -> Expr:
 
 
 _CONSTANTS = {
-    name: {"bool(1)": "1", "bool(0)": "0"}.get(here, here)
+    name: {"bool(1)": "1", "bool(0)": "0", "pi()": PI}.get(here, here)
     for name, here in CONSTANTS.items()
-    if here[0] != "("
+    if here not in ("inf()", "nan()")
 }
 """Constants of other languages that are literals here."""
 

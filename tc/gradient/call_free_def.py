@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType
-from tc.errors import GradError
 from tc.gradient import terms as e
 from tc.gradient.def_text import (
     Comprehension,
@@ -103,18 +102,7 @@ def is_spelled(shape: tuple[p.Expr, ...] | None) -> bool:
 
 def call_free(program: p.Program, found: SymbolicRanges | None = None) -> CallFreeDef:
     """The program as one def, in which tensors and sizes of called defs have names of one word.
-    With `found`, the ranges of the program, each statement has clauses for all of its variables.
-    GradError for a statement that is no box with a plain place."""
-    for statement in program.statements:
-        if not statement.is_plain:
-            raise GradError(
-                f"'{statement.text}' has conditions, ranges that use index variables or tensors, "
-                "computed places or several targets, of which no derivative is made yet",
-                rule="D20",
-                span=statement.span,
-                idiom="h(p) +=! I(n) == p ? x(n) : 0 where p in 0:K, a selection in a box, which "
-                "has one",
-            )
+    With `found`, the ranges of the program, each statement has clauses for all of its variables."""
     names = FreshNames(filter(_is_word, (*program.tensors, *program.sizes)))
     tensors = {n: n if _is_word(n) else names.fresh(n) for n in program.tensors}
     sizes = {n: _size(program, n, tensors) for n in program.sizes if not _is_word(n)}

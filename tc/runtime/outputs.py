@@ -223,7 +223,7 @@ def check_initial(program: Program, given: frozenset[str]) -> None:
 
 _NO_RECURRENCE = (
     "there are no recurrences: a statement reads all before it writes any; a running sum is "
-    "o(i) +=! k <= i ? x(k) : 0 where i in 0:N"
+    "o(i) +=! x(j) where j in 0:i + 1; to read what a tensor held: o_old(i) = o(i), before it"
 )
 
 

@@ -68,7 +68,9 @@ def a_later_statement_that_does_not_fit(case: Case, rng: random.Random) -> Call 
     at = rng.randrange(len(sizes))
     ends = [n + (2 if k == at else 0) for k, n in enumerate(sizes)]
     where = ", ".join(f"{i} in 0:{n}" for i, n in zip(indices, ends, strict=True))
-    return adding(case, f"{name}({', '.join(indices)}) = 1 where {where}", returned=False)
+    declared = with_input(case, Param("zz", "float", tuple(map(str, sizes)), "ones"))
+    first = f"zo({', '.join(indices)}) = zz({', '.join(indices)})"
+    return adding(declared, f"{first}  zo({', '.join(indices)}) = 1 where {where}")
 
 
 @breaks("G4", "RangeError")
@@ -145,14 +147,19 @@ def a_float_in_a_bound(case: Case, rng: random.Random) -> Call | None:
     return call_of(edited(case, at, where=((name, low, num("2.5")), *rest)))
 
 
-@breaks("G8", "CheckError")
-def a_variable_in_a_bound(case: Case, _rng: random.Random) -> Call | None:
-    return adding(case, "zo(zi, zj) = 1 where zi in 0:3, zj in 0:zi")
+@breaks("W2", "CheckError")
+def a_range_of_itself(case: Case, _rng: random.Random) -> Call | None:
+    return adding(case, "zo(zi, zj) = 1 where zi in 0:3, zj in 0:zj")
+
+
+@breaks("N2", "CheckError")
+def an_index_twice_on_the_left(case: Case, _rng: random.Random) -> Call | None:
+    return adding(case, "zo(zi, zi) = 1 where zi in 0:3")
 
 
 @breaks("G8", "CheckError")
 def a_tensor_in_a_bound(case: Case, _rng: random.Random) -> Call | None:
-    more = with_input(case, Param("zz", "int", ("5",), "ones"))
+    more = with_input(case, Param("zz", "float", ("5",), "ones"))
     return adding(more, "zo(zi) = 1 where zi in 0:zz(0)")
 
 

@@ -45,7 +45,6 @@ texts("T4", "nothing returned", once(r"-> \([^)]*\)", "-> ()"))
 texts("T4", "an operator without an operand", with_value("+ *"))
 texts("T5", "two clauses with where", once(r" where ([^\n]*)\n", r" where \1 where zz in 0:2\n"))
 texts("Y1", "a number that fits no type", with_value("+ 1e999"))
-texts("N2", "a constant on the left", once(r"\n  (\w+)\(\w+", r"\n  \1(0"))
 
 
 @breaks("T2", "CheckError")

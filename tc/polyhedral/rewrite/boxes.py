@@ -14,6 +14,8 @@
 All that follows knows boxes with plain places and one value alone. What a selection leaves out
 costs nothing where loops end with it ("loop splitting"), or find the one iteration that is
 selected. What may fail at run time is checked by statements before (S2, S5, W3).
+
+Long because each of the three freedoms is made plain in terms of the others.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from tc.dtypes import INT64, DType, limits
 from tc.polyhedral.rewrite.rewriting import rewrite, statement_text, unused_name
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
-from tc.semantics.ranges.dependent_ranges import domain_guards, in_order, substituted
+from tc.semantics.dependent_ranges import domain_guards, in_order, substituted
 from tc.semantics.size_values import KnownSizes, evaluate
 from tc.source import Source, Span
 

@@ -199,6 +199,14 @@ def _statement(
 def _typed(
     name: str, statement: FlatStatement, tensors: Mapping[str, FlatTensor], cx: LoweringContext
 ) -> p.Statement:
+    for test in statement.conditions:
+        if isinstance(test, p.Index):
+            cx.warn(
+                "W1",
+                f"'{test.name}' alone is a condition: there is no instance with {test.name} = 0",
+                test.span,
+                f"{test.name} in 0:2, for a range; {test.name} != 0, for the condition",
+            )
     values = [_value(each, statement, tensors[each.target], cx) for each in statement.definitions]
     where = tuple(_range(clause, cx) for clause in statement.where)
     return p.Statement(

@@ -136,10 +136,8 @@ FORMULAS = {
 _MEANT = {
     "mod modulo": "a % b has the sign of b, as in Python; fmod(a, b) that of a, as in C and "
     "Fortran",
-    "argmax": "the greatest value first, then the least index that has it: m max=! x(i) and then "
-    "o min=! x(i) == m ? i : N",
-    "argmin": "the least value first, then the least index that has it: m min=! x(i) and then "
-    "o min=! x(i) == m ? i : N",
+    "argmax": "the greatest value with its first place: m, at max=! x(i), i",
+    "argmin": "the least value with its first place: m, at min=! x(i), i",
     "softmax": "m(i) max=! x(i,j), then s(i) +=! exp(x(i,j) - m(i)), then "
     "o(i,j) = exp(x(i,j) - m(i)) / s(i)",
     "log_softmax": "m(i) max=! x(i,j), then s(i) +=! exp(x(i,j) - m(i)), then "
@@ -147,9 +145,9 @@ _MEANT = {
     "logsumexp": "m(i) max=! x(i,j), then s(i) +=! exp(x(i,j) - m(i)), then "
     "o(i) = log(s(i)) + m(i)",
     "cumsum": "no element is computed from another of its tensor; a running sum is "
-    "o(i) +=! k <= i ? x(k) : 0 where i in 0:N",
+    "o(i) +=! x(j) where j in 0:i + 1",
     "cumprod": "no element is computed from another of its tensor; a running product is "
-    "o(i) *=! k <= i ? x(k) : 1 where i in 0:N",
+    "o(i) *=! x(j) where j in 0:i + 1",
     "diff": "o(i) = x(i+1) - x(i)",
     "flip reverse": "o(i) = x(N-1-i) where i in 0:N",
     "roll": "o(i) = x((i - 1) % N) where i in 0:N",
@@ -179,8 +177,8 @@ _MEANT = {
     "embedding": "o(i,d) = W(I(i), d)",
     "gather take": "o(i) = x(I(i))",
     "one_hot": "o(i,c) = I(i) == c ? 1.0 : 0.0 where c in 0:10",
-    "bincount histogram": "o(b) +=! I(i) == b ? 1 : 0 where b in 0:10",
-    "scatter scatter_add": "o(b) +=! I(i) == b ? x(i) : 0 where b in 0:10",
+    "bincount histogram": "o(I(i)) +=! 1 where o.0 = 10",
+    "scatter scatter_add": "o(I(i)) +=! x(i) where o.0 = 10",
     "sort argsort topk median sort_by": "there is no sort; the rank of an element is "
     "r(i) +=! x(j) < x(i) ? 1 : 0",
     "var variance": "m +=! x(i) / x.0, then v +=! (x(i) - m) * (x(i) - m) / x.0, of floats",

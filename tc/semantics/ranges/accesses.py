@@ -14,7 +14,7 @@ from tc.builtins.operators import MIRRORED, NEGATED
 from tc.dtypes import INT64, limits
 from tc.semantics import program as p
 from tc.semantics.affine import Guard
-from tc.semantics.ranges.dependent_ranges import HIGH, LOW, dependent, domain_guards, ends_of
+from tc.semantics.dependent_ranges import HIGH, LOW, dependent, domain_guards, ends_of
 from tc.semantics.suggest import one_line
 from tc.source import Span
 

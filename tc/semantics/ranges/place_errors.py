@@ -93,3 +93,14 @@ def other_size(context: ShapingContext, clause: p.SizeClause, extent: int) -> Ra
         repair="remove the clause, or give both one size",
         notes=((fixed, "the size is fixed here"),) if fixed is not None else (),
     )
+
+
+def negative_size(context: ShapingContext, clause: p.SizeClause, size: int) -> RangeError:
+    """The error for a size clause that says a size below 0 (S4)."""
+    return RangeError(
+        f"'{clause.span.line}' is {size} here, a size below 0, in '{context.statement.span.line}'",
+        rule="S4",
+        span=clause.span,
+        repair=f"{clause.span.line.partition('=')[0].strip()} = max(0, "
+        f"{clause.value.span.line}), if there may be none",
+    )

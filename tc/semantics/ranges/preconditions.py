@@ -14,9 +14,9 @@ from tc import sets
 from tc.affine.intervals import Box, is_empty
 from tc.semantics import affine
 from tc.semantics.affine import Guard, linear_form
+from tc.semantics.dependent_ranges import HIGH, LOW, dependent, ends_of
 from tc.semantics.program import Expr, Precondition
 from tc.semantics.ranges.accesses import Comparison, Division, SubscriptAccess
-from tc.semantics.ranges.dependent_ranges import HIGH, LOW, dependent, ends_of
 from tc.semantics.ranges.integer_sums import interval_of
 from tc.semantics.ranges.rounds import RangeFixpoint, ShapingContext
 from tc.semantics.size_values import KnownSizes, evaluate

@@ -14,6 +14,7 @@ from tc.errors import Notes, RangeError
 from tc.semantics import affine
 from tc.semantics import program as p
 from tc.semantics.affine import Guard, linear_form
+from tc.semantics.dependent_ranges import dependent
 from tc.semantics.program import Expr, ProgramWarning, Range, index_names
 from tc.semantics.ranges.accesses import SubscriptAccess
 from tc.semantics.ranges.compared_ranges import (
@@ -22,7 +23,6 @@ from tc.semantics.ranges.compared_ranges import (
     number_given,
     size_instead,
 )
-from tc.semantics.ranges.dependent_ranges import dependent
 from tc.semantics.ranges.guarded_ranges import (
     WrittenRange,
     cut_ranges,

@@ -23,7 +23,12 @@ from tc.semantics.ranges.accesses import Accesses, accesses_of
 from tc.semantics.ranges.guarded_ranges import without_own_shape
 from tc.semantics.ranges.inplace import check_in_place, is_written_once
 from tc.semantics.ranges.integer_sums import integer_warnings, interval_of
-from tc.semantics.ranges.place_errors import below_zero, no_shape, other_size
+from tc.semantics.ranges.place_errors import (
+    below_zero,
+    negative_size,
+    no_shape,
+    other_size,
+)
 from tc.semantics.ranges.preconditions import LeavesTensor, check_accesses
 from tc.semantics.ranges.range_errors import cut_warnings, no_range, outside, unresolved
 from tc.semantics.ranges.rounds import NoRange, RangeFixpoint, ShapingContext, resolve
@@ -326,6 +331,8 @@ def _end_of(
     for clause in statement.sizes:
         if (clause.target, clause.axis) == (target, axis):
             size = evaluate(clause.value, known)
+            if size is not None and size < 0:
+                raise negative_size(context, clause, size)
             return None if size is None else DimensionEnd(size, clause.value, True)
     if isinstance(subscript, p.Index):
         found = ranges.get(subscript.name)

@@ -17,8 +17,8 @@ from tc.errors import RangeError
 from tc.extents.sizes import at_hint
 from tc.semantics import affine
 from tc.semantics import program as p
+from tc.semantics.dependent_ranges import LOW, dependent, hull
 from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
-from tc.semantics.ranges.dependent_ranges import LOW, dependent, hull
 from tc.semantics.ranges.symbolic import Symbols, bounds_inside, in_symbols, least, to_text
 from tc.semantics.size_values import MAX_OFFSET, KnownSizes, evaluate, why_unknown
 from tc.source import Span

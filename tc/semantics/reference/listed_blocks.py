@@ -15,7 +15,7 @@ import numpy as np
 from tc.affine.forms import LinearForm
 from tc.dtypes import Array
 from tc.semantics import program as p
-from tc.semantics.ranges.dependent_ranges import in_order
+from tc.semantics.dependent_ranges import in_order
 from tc.semantics.reference.instance_blocks import InstanceBlock, Pick, strided_pick
 
 Bounds = Callable[["ListedBlock", p.WhereRange], tuple[Array, Array]]
@@ -60,11 +60,26 @@ def listed_variables(statement: p.Statement) -> tuple[str, ...]:
     return (*(name for name in statement.variables if name in free), *own)
 
 
+def upstream(statement: p.Statement, clause: p.WhereRange) -> tuple[str, ...]:
+    """The variables that the bounds of a range use, and those that their ranges use, each behind
+    those in its bounds."""
+    needed = set(clause.depends_on)
+    for other in reversed(in_order(statement)):
+        if other.variable in needed:
+            needed |= set(other.depends_on)
+    return tuple(name for name in listed_variables(statement) if name in needed)
+
+
 def listed_blocks(
-    shaped: p.ShapedStatement, box_variables: Sequence[str], most: int, bounds: Bounds
+    shaped: p.ShapedStatement,
+    box_variables: Sequence[str],
+    most: int,
+    bounds: Bounds,
+    listed: Sequence[str] | None = None,
 ) -> Iterator[ListedBlock]:
-    """The instances of a statement in lexicographic order of the listed variables, blocks of at
-    most `most` instances (and at least one), with the axes of a box of the other variables."""
+    """The instances of a statement in lexicographic order of the `listed` variables (None: all that
+    must be), blocks of at most `most` instances (and at least one), with the axes of a box of
+    other variables."""
     statement = shaped.statement
     ranges = [shaped.ranges[name] for name in box_variables]
     lengths = [r.extent for r in ranges]
@@ -74,7 +89,7 @@ def listed_blocks(
             break
         lengths[axis] = max(1, length * most // size)
     size = max(1, int(np.prod(lengths, dtype=object)))
-    names = listed_variables(statement)
+    names = listed_variables(statement) if listed is None else listed
     clauses = {clause.variable: clause for clause in statement.where if clause.kind != p.SIZES}
 
     def lists(depth: int, found: dict[str, Array], length: int) -> Iterator[dict[str, Array]]:

@@ -16,6 +16,7 @@ import numpy as np
 from tc.builtins import identity
 from tc.dtypes import BOOL, INT64, Array, DType
 from tc.semantics import program as p
+from tc.semantics.dependent_ranges import in_order
 from tc.semantics.faults import range_error, twice_error
 from tc.semantics.program import ShapedProgram, ShapedStatement
 from tc.semantics.reference.arithmetic import Arithmetic
@@ -33,7 +34,12 @@ from tc.semantics.reference.instance_blocks import (
     WORKING_SET_BYTES,
     peak_memory,
 )
-from tc.semantics.reference.listed_blocks import ListedBlock, listed_blocks, listed_variables
+from tc.semantics.reference.listed_blocks import (
+    ListedBlock,
+    listed_blocks,
+    listed_variables,
+    upstream,
+)
 
 V = TypeVar("V")
 A = TypeVar("A")
@@ -94,12 +100,24 @@ class PlacedStatement(Generic[V, A]):
 
     def run(self) -> None:
         statement = self.statement
+        self._check_ranges()
         if statement.op == "=":
             self._assign()
         elif statement.chooses:
             self._choose()
         else:
             self._reduce()
+
+    def _check_ranges(self) -> None:
+        """Raises AccessError for a range that is none, or leaves its box, for some values of the
+        variables in its bounds, whatever other ranges there are (W3)."""
+        for clause in in_order(self.statement):
+            if clause.kind == p.DATA:
+                names = upstream(self.statement, clause)
+                most = WORKING_SET_BYTES // 64
+                blocks = listed_blocks(self.shaped_statement, (), most, self._bounds, names)
+                for block in blocks:
+                    self._bounds(block, clause)
 
     # --- blocks -------------------------------------------------------------------------------
 
