@@ -8,13 +8,14 @@ one more, through each term once (X3).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from tc.builtins import identity
 from tc.builtins.operators import MIRRORED
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
+from tc.semantics.selected_sums import is_selected_by_data
 from tc.semantics.size_values import KnownSizes
 
 _ORDER = ("<", "<=", ">", ">=")
@@ -40,6 +41,14 @@ def data_bounded(statement: p.Statement) -> frozenset[str]:
     ['e']
     """
     of_data = [b for b in _bounds(statement) if _reads(b.other)]
+    below = {b.variable for b in of_data if b.op in (">", ">=")}
+    return frozenset(b.variable for b in of_data if b.op in ("<", "<=") and b.variable in below)
+
+
+def spread_by_data(statement: p.Statement) -> frozenset[str]:
+    """The variables of the left side that data bound from both sides, for each value of what is
+    reduced: rows of terms go to rows of elements."""
+    of_data = [b for b in _bounds(statement, statement.outer) if _reads(b.other)]
     below = {b.variable for b in of_data if b.op in (">", ">=")}
     return frozenset(b.variable for b in of_data if b.op in ("<", "<=") and b.variable in below)
 
@@ -75,7 +84,25 @@ def prefixes(statement: p.Statement, known: KnownSizes) -> Mapping[str, str]:
     return found
 
 
-def _bounds(statement: p.Statement) -> Iterator[Bound]:
+def bounding_variables(statement: p.Statement) -> frozenset[str]:
+    """The variables that bounds of reduction variables depend on: along them, sums are of unlike
+    lengths."""
+    return frozenset(name for b in _bounds(statement) for name in p.index_names(b.other))
+
+
+def keeps_order(statement: p.Statement, known: KnownSizes) -> bool:
+    """Whether a reduction is over rows whose ends data say (X6), or over prefixes (X3), or data say
+    where its terms belong (X2): its loops stand by themselves, in the order of its terms."""
+    if statement.op == "=" or not statement.reduction:
+        return False
+    if data_bounded(statement) or spread_by_data(statement) or is_selected_by_data(statement):
+        return True
+    return bool(prefixes(statement, known))
+
+
+def _bounds(statement: p.Statement, of: Collection[str] | None = None) -> Iterator[Bound]:
+    """The bounds of some variables, of those that are reduced where none are given, by others than
+    these."""
     rhs = statement.rhs
     if statement.op == "=" or not isinstance(rhs, p.Select):
         return
@@ -83,7 +110,7 @@ def _bounds(statement: p.Statement) -> Iterator[Bound]:
         return
     if repr(rhs.otherwise.value) != repr(identity(statement.op, rhs.dtype)):
         return
-    reduced = set(statement.reduction)
+    reduced = set(statement.reduction if of is None else of)
     for test in p.conjuncts(rhs.condition):
         if not isinstance(test, p.Compare) or test.op not in _ORDER:
             continue

@@ -310,10 +310,16 @@ class _GuardedTerms:
         if not is_plain(loop):
             return loop
         stores = [s for s in ir.statements(loop.body) if isinstance(s, ir.Store)]
-        if not all(s.buffer in self.local and self._may_be_left_out(s) for s in stores):
+        if not all(map(self._may_be_left_out, stores)):
             return loop
+        is_local = all(s.buffer in self.local for s in stores)
         for test in deciding_tests(loop.body):
             if loop.var not in names_in(test) or not is_decided_before(test, loop, self.scope):
+                continue
+            loads = [e for e in ir.walk(test) if isinstance(e, ir.Load)]
+            if not (is_local or loads) or not all(
+                self._can_read(load, {s.buffer for s in stores}, bounds) for load in loads
+            ):
                 continue
             found = guard_range(test, loop, {}, bounds)
             if found is not None and adds_nothing(settled(loop.body, test, FALSE)):

@@ -15,7 +15,12 @@ from tc.polyhedral.cpu.costs import device_of
 from tc.polyhedral.cpu.one_hot_sums import contiguous_member, lanes_along
 from tc.polyhedral.schedule import Member
 from tc.semantics import program as p
-from tc.semantics.bounded_sums import data_bounded, prefixes
+from tc.semantics.bounded_sums import (
+    bounding_variables,
+    data_bounded,
+    prefixes,
+    spread_by_data,
+)
 from tc.semantics.size_values import KnownSizes
 
 MOST_VECTORS = 4
@@ -29,7 +34,7 @@ def serial_members(nest: ParallelNest) -> tuple[Member, ...] | None:
     sums = [item for item in nest.items if item.reduction]
     if statement is None or len(sums) != 1 or nest.main is not sums[0]:
         return None
-    if data_bounded(statement):
+    if data_bounded(statement) or spread_by_data(statement):
         return ()
     shaped = nest.info.scop.shaped
     found = prefixes(statement, KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars))
@@ -50,9 +55,14 @@ def plan_serial_sums(
     """Writes the actions of a nest whose loops `serial` stand around its reduction, one iteration
     after the other. Returns what was done, in words."""
     names = nest.names
+    inner = _spread(nest)
+    if inner:
+        return _plan_spread(draft, options, nest, inner)
     outer = [m for m in nest.members if m not in serial]
     points: list[Member] = []
-    vector = contiguous_member(nest, outer)
+    statement = _statement(nest)
+    unlike = frozenset() if statement is None else bounding_variables(statement)
+    vector = contiguous_member(nest, [m for m in outer if nest.variable(m) not in unlike])
     note = f"{', '.join(names)}: terms are taken one after the other"
     lanes = 1
     if vector is not None and (lanes := lanes_along(draft, options, nest, vector)) > 1:
@@ -75,3 +85,24 @@ def plan_serial_sums(
     if options.parallel and outer and device_of(draft).threads > 1:
         draft.bind(outer, PARALLEL, names)
     return f"{note}."
+
+
+def _spread(nest: ParallelNest) -> tuple[Member, ...]:
+    """The loops over elements between bounds that data say for each term."""
+    statement = _statement(nest)
+    found = frozenset() if statement is None else spread_by_data(statement)
+    return tuple(m for m in nest.members if nest.variable(m) in found)
+
+
+def _plan_spread(
+    draft: Draft, options: MappingOptions, nest: ParallelNest, inner: tuple[Member, ...]
+) -> str:
+    """Writes the actions of a nest whose terms are gone through once, each with its elements."""
+    names = nest.names
+    outer = [m for m in nest.members if m not in inner]
+    draft.order((*outer, *inner), names)
+    draft.sink(inner, names)
+    if options.parallel and outer and device_of(draft).threads > 1:
+        draft.bind(outer[:1], PARALLEL, names)
+    loops = ", ".join(m.name for m in inner)
+    return f"{', '.join(names)}: each row of terms goes to its own elements, along {loops}."

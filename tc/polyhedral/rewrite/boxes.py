@@ -149,6 +149,9 @@ class _Boxes:
                 continues = statement.continues_of(position)
                 if not init and statement.starts_fresh(self.made.initial, position):
                     init, continues = True, ""
+                if not init and (not self._is_plain_place or statement.where):
+                    self._add_to(position, value, continues)
+                    continue
                 self._reduce(
                     position, value, statement.op, (), into=into, init=init, continues=continues
                 )
@@ -238,6 +241,20 @@ class _Boxes:
         if guard is not None:
             value = self._select(guard, value, self._identity(op, value.dtype))
         self._add_placed(self._name_of(position), into, place, value, op, init, continues)
+
+    def _add_to(self, position: int, value: p.Expr, continues: str) -> None:
+        """A reduction that goes on from what the target holds, as one that starts afresh, of which
+        the target takes the results: loops over what is left out are only left out of such."""
+        statement, target = self.statement, self.statement.targets[position]
+        shape = self.made.shapes[target]
+        more = self.made.temporary(f"{target}.more", value.dtype, shape, self.span)
+        self._reduce(position, value, statement.op, (), into=more, init=True, continues="")
+        place = self._place(target, starts=True)
+        read = self._read(more, place.variables)
+        ranges = {**self.each.ranges, **place.ranges}
+        name = f"{self._name_of(position)}.taken"
+        own, op = place.variables, statement.op
+        self._add(name, target, own, (), op, False, read, ranges, continues)
 
     def _guard(self, place: _Place, tests: Sequence[p.Expr] = ()) -> p.Expr | None:
         """Whether an instance exists, and goes to a place, and some tests hold."""

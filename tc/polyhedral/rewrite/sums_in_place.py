@@ -13,7 +13,9 @@ from collections.abc import Sequence
 
 from tc.polyhedral.rewrite.rewriting import Rewriting, writes_all
 from tc.semantics import program as p
+from tc.semantics.bounded_sums import keeps_order
 from tc.semantics.program import ShapedProgram, ShapedStatement
+from tc.semantics.size_values import KnownSizes
 
 
 def sum_in_place(shaped: ShapedProgram) -> ShapedProgram:
@@ -68,7 +70,11 @@ def _last(name: str, places: dict[str, str]) -> str:
 
 
 def _accumulates(writers: Sequence[ShapedStatement], shaped: ShapedProgram) -> bool:
-    """Whether statements write all of a tensor, some of them as sums, without checks."""
+    """Whether statements write all of a tensor, some of them as sums, without checks; not those
+    whose loops stand by themselves."""
+    known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
+    if any(keeps_order(each.statement, known) for each in writers):
+        return False
     return any(each.statement.reduction for each in writers) and all(
         writes_all(each, shaped) for each in writers
     )

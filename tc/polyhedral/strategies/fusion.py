@@ -15,8 +15,7 @@ from tc.polyhedral.rewrite.transposed_operands import is_transposed
 from tc.polyhedral.rewrite.zero_factors import is_of_zeros
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
 from tc.polyhedral.strategies.clusters import Accept, Cluster, Column
-from tc.semantics.bounded_sums import data_bounded, prefixes
-from tc.semantics.selected_sums import is_selected_by_data
+from tc.semantics.bounded_sums import keeps_order
 from tc.semantics.size_values import KnownSizes
 from tc.wording import closest
 
@@ -106,17 +105,12 @@ def worthwhile(
 
 
 def is_serial(scop: Scop, name: str) -> bool:
-    """Whether a statement is a reduction over rows whose ends data say (X6), or prefixes (X3), or
-    adds terms where data say (X2)."""
-    own = scop.statement(name)
-    if own.kind != "update" or not own.reduction:
+    """Whether a statement is a reduction whose loops stand by themselves."""
+    own, shaped = scop.statement(name), scop.shaped
+    if own.kind != "update":
         return False
-    shaped = scop.shaped
-    statement = shaped.program.statements[own.position]
     known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
-    if data_bounded(statement) or is_selected_by_data(statement):
-        return True
-    return bool(prefixes(statement, known))
+    return keeps_order(shaped.program.statements[own.position], known)
 
 
 def kept_apart(scop: Scop, names: Collection[str], otherwise: Accept | None) -> Accept:
