@@ -138,9 +138,7 @@ class Variant:
     def unknown(self, value: Value, _where: Array | None = None) -> Value:
         return value
 
-    def assign(
-        self, tensor: Value, place: tuple[Array, ...], picked: Array, value: Value
-    ) -> Value:
+    def assign(self, tensor: Value, place: tuple[Array, ...], picked: Array, value: Value) -> Value:
         return Value(PLAIN.assign(tensor.value, place, picked, value.value))
 
     def rivals(self, _op: str, _term: Value, _best: Value) -> None:
