@@ -257,7 +257,7 @@ selection in a box has them.
 
 >>> tc.grad("def h(int(N) I, float(N) w) -> (h) { h(I(n)) +=! w(n) where h.0 = 5 }")
 Traceback (most recent call last):
-tc.errors.GradError: GradError [D20]: 'h(I(n)) +=! w(n) where h.0 = 5' has conditions...
+tc.errors.GradError: GradError [D20]: 'h(I(n)) +=! w(n) where h.0 = 5' has a computed place...
 >>> box = "def h(int(N) I, float(N) w) -> (h) { h(p) +=! I(n) == p ? w(n) : 0 where p in 0:5 }"
 >>> print(tc.grad(box), end="")
 def h_grad(int(N) I, float(5) d_h) -> (float(N) d_w) {

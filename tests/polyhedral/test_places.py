@@ -165,11 +165,11 @@ def test_any_number_of_threads_gives_the_same_bits(threads: int) -> None:
     """X1, for scatters, rows and prefixes of floats that are rounded."""
     rng = np.random.default_rng(2)
     x = rng.standard_normal(20_000).astype(np.float32)
-    I = rng.integers(0, 300, 20_000).astype(np.int32)
+    keys = rng.integers(0, 300, 20_000).astype(np.int32)
     row = np.concatenate([[0], np.sort(rng.integers(0, 20_000, 99)), [20_000]]).astype(np.int32)
     options = tc.Options(threads=threads)
     for text, inputs in (
-        ("def f(int(N) I, float(N) x) -> (h) { h(I(n)) +=! x(n) where h.0 = 300 }", [I, x]),
+        ("def f(int(N) I, float(N) x) -> (h) { h(I(n)) +=! x(n) where h.0 = 300 }", [keys, x]),
         (ROWS, [row, x]),
         (PREFIX, [x]),
         (GREATEST, [x]),
