@@ -8,6 +8,7 @@ checked (G6). Most others are told by `tc.polyhedral.narrative`; the last is the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -23,9 +24,11 @@ from tc.pipeline import Trace
 from tc.process.uninterrupted import load
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic import to_text
+from tc.semantics.reference.instances import count_instances
 from tc.semantics.work import Work, program_work, statement_work
 from tc.source import as_html
 from tc.stages import SAC_TITLES, SIZES, STAGES, TITLES, TITLES_OF_SIZES
+from tc.wording import listed
 
 OPERATORS = {
     "=": "assigns",
@@ -262,12 +265,37 @@ def _statement_lines(explanation: Explanation, shaped: p.ShapedStatement) -> Ite
     if rows:
         table = _table(("variable", "kind", "range", "as expressions", "fixed by"), rows)
         yield from ("  " + line for line in table.split("\n"))
-    checked = sorted(
-        n.span.line for n in p.walk(stmt.rhs) if getattr(n, "site", -1) in shaped.checked
-    )
+    if not stmt.has_box:
+        yield f"  {_domain(explanation.shaped, shaped)}"
+    nodes = (n for expr in stmt.expressions for n in p.walk(expr))
+    checked = sorted(n.span.line for n in nodes if getattr(n, "site", -1) in shaped.checked)
     if checked:
         yield f"  checked at run time (G7): {', '.join(dict.fromkeys(checked))}"
+    yield from (f"  checked at run time {line}" for line in _checked_places(shaped))
     yield f"  {explanation.work(shaped)}"
+
+
+def _domain(shaped: p.ShapedProgram, each: p.ShapedStatement) -> str:
+    """Which points of the box are instances (W), and how many these are."""
+    stmt = each.statement
+    ranges = [c.span.line for c in stmt.where if c.kind != p.SIZES]
+    tests = ", ".join(dict.fromkeys((*ranges, *(test.span.line for test in stmt.conditions))))
+    box = math.prod(r.extent for r in each.ranges.values())
+    count = count_instances(shaped, each)
+    found = "as many as the data say" if count is None else f"{count:,}"
+    return f"instances where {tests}: {found} of {box:,}"
+
+
+def _checked_places(each: p.ShapedStatement) -> Iterator[str]:
+    stmt = each.statement
+    places = [stmt.subscripts[axis].span.line for axis in sorted(each.checked_axes)]
+    if places:
+        yield f"(S5): that {', '.join(places)} {'lie' if len(places) > 1 else 'lies'} inside"
+    if each.is_checked_once:
+        yield "(S2): that no two instances write one element"
+    ranges = [c.span.line for c in stmt.where if c.variable in each.checked_ranges]
+    if ranges:
+        yield f"(W3): {', '.join(ranges)}"
 
 
 def _action(stmt: p.Statement) -> str:
@@ -279,7 +307,12 @@ def _action(stmt: p.Statement) -> str:
         start = f", {STARTS[stmt.continues]}"
     casts = {n.dtype.name for n in p.walk(stmt.rhs) if isinstance(n, p.Convert) and n.written}
     note = f"; casts to {', '.join(sorted(casts))}" if casts else ""
-    return f"{OPERATORS[stmt.op]}{over}{start}, computed in {stmt.rhs.dtype}{note}"
+    own = f"{OPERATORS[stmt.op]}{over}{start}, computed in {stmt.rhs.dtype}{note}"
+    if not stmt.companions:
+        return own
+    others = listed([companion.target for companion in stmt.companions])
+    how = "of the term that is chosen" if stmt.chooses else "each by itself"
+    return f"{own}; beside it {others}, {how} (V1)"
 
 
 def _symbolic(r: p.Range) -> str:

@@ -68,8 +68,10 @@ def program_work(shaped: p.ShapedProgram) -> Work:
     )
 
 
-def _instances(statement: p.ShapedStatement) -> int:
-    return math.prod(r.extent for r in statement.ranges.values())
+def _instances(each: p.ShapedStatement) -> int:
+    """The points of the box; where data decide the ranges of rows, each element is in one row."""
+    rows = {v for c in each.statement.where if c.kind == p.DATA for v in c.depends_on}
+    return math.prod(r.extent for name, r in each.ranges.items() if name not in rows)
 
 
 def _touched(statement: p.Statement) -> set[str]:

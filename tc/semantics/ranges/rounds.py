@@ -427,6 +427,10 @@ def _lesser_size(
     bare = [b for b in bounds if b.access.is_bare and not b.access.is_made]
     if len({b.end for b in bare}) < 2:
         return None
+    inner = {b.access.tensor: b.end for b in bounds if not b.access.is_bare and not b.problem}
+    ends = {min(b.end, inner.get(b.access.tensor, b.end)) for b in bare}
+    if len(ends) < 2:  # `row(r)` beside `row(r+1)`, where others have one element less
+        return None
     lesser = min(bare, key=lambda b: b.end)
     other = next(b for b in bare if b.end != lesser.end)
     end = min(b.end for b in bounds)
