@@ -95,7 +95,8 @@ ROWS = [
         "o(i) = o(i-1) + x(i)",
         None,
         "there are no recurrences: a statement reads all before it writes any; a "
-        "running sum is o(i) +=! k <= i ? x(k) : 0 where i in 0:N",
+        "running sum is o(i) +=! x(j) where j in 0:i + 1; to read what a tensor held: o_old(i) = "
+        "o(i), before it",
     ),
     Row(
         "o(i) = x(i) o(i) = o(i-1) + x(i) where i in 1:N",
