@@ -57,8 +57,11 @@ class Kernel:
     of the inputs in the program's order, rank 0 being a scalar of `scalars`. `reference` takes
     the inputs in float64, and before them the initial outputs where `updates` says that the
     program reads them. `flops` are those that the fastest known form needs; `terms` is the length
-    of the longest sum. `rows` bounds the integer inputs, which select rows of tables, so that of
-    a table only `read` bytes are touched; all other arrays are of `dtype`.
+    of the longest sum. `rows` bounds the integer inputs, whose names begin with I and which select
+    rows of tables, so that of a table only `read` bytes are touched. `made` has functions that make
+    inputs of int32 or float32, by name, where uniform values would not do: offsets of rows, sorted
+    keys. The outputs in `integers` are of int32 and are compared exactly; all other arrays are of
+    `dtype`. `asked` is the ratio to the fastest peer that is asked of the kernel, 0 where none is.
     """
 
     name: str
@@ -76,6 +79,9 @@ class Kernel:
     rows: int = 0
     read: int = 0
     dtype: Any = np.float32
+    made: Mapping[str, Callable[[np.random.Generator], Array]] = field(default_factory=dict)
+    integers: frozenset[str] = frozenset()
+    asked: float = 0.0
 
     @property
     def bytes_read(self) -> int:
@@ -95,8 +101,11 @@ class Kernel:
         """The largest error that rounding in float32, in any usual order, can explain.
 
         Errors of a sum grow as the root of its length, where they are independent: far below the
-        bound that holds for all inputs, so that 16-bit arithmetic is found out.
+        bound that holds for all inputs, so that 16-bit arithmetic is found out. Integers have to be
+        equal.
         """
+        if np.asarray(expected).dtype.kind in "iu":
+            return 0.0
         return 8 * UNIT * math.sqrt(max(self.terms, 16)) * float(np.max(np.abs(expected)))
 
     def case(self) -> Case:
@@ -106,6 +115,8 @@ class Kernel:
         for name, shape in self.shapes.items():
             if name in self.scalars:
                 inputs.append(self.scalars[name])
+            elif name in self.made:
+                inputs.append(copied(self.made[name](rng)))
             elif self.rows and name.startswith("I"):
                 inputs.append(copied(rng.integers(0, self.rows, shape, dtype=np.int32)))
             else:
@@ -114,7 +125,10 @@ class Kernel:
             self._values(uniform(rng, s, -1, 1)) if self.updates else None
             for s in self.outputs.values()
         ]
-        outputs = [aligned_empty(shape, self.dtype) for shape in self.outputs.values()]
+        outputs = [
+            aligned_empty(shape, np.int32 if name in self.integers else self.dtype)
+            for name, shape in self.outputs.items()
+        ]
         case = Case(self, tuple(inputs), tuple(outputs), tuple(initial))
         case.reset()
         return case
@@ -135,13 +149,22 @@ class Case:
     def reset(self) -> None:
         """Outputs as before the first run: the initial values, or nothing that could pass."""
         for output, initial in zip(self.outputs, self.initial, strict=True):
-            output[...] = np.nan if initial is None else initial
+            output[...] = impossible(output.dtype) if initial is None else initial
 
     def expected(self) -> tuple[Array, ...]:
         before = [x.astype(np.float64) for x in self.initial if x is not None]
         wide = [exact(x) for x in self.inputs]
         result = self.kernel.reference(*before, *wide)
         return result if isinstance(result, tuple) else (result,)
+
+
+def impossible(dtype: Any) -> Any:
+    """A value that no kernel computes.
+
+    >>> impossible(np.dtype(np.int32)), impossible(np.dtype(np.float32))
+    (-2147483648, nan)
+    """
+    return np.nan if dtype.kind == "f" else int(np.iinfo(dtype).min)
 
 
 def exact(value: Any) -> Any:

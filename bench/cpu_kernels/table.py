@@ -1,11 +1,14 @@
-"""The kernels by name: those that the speed is promised for, and sizes that divide nothing."""
+"""The kernels by name: those that the speed is promised for, sizes that divide nothing, and what
+places and domains are for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from bench.cpu_kernels import contractions as cs
 from bench.cpu_kernels import layers as ls
+from bench.cpu_kernels import places as pl
 from bench.cpu_kernels import pointwise as ps
 from bench.cpu_kernels.kernel import Kernel
 
@@ -62,7 +65,47 @@ PRIME: tuple[Kernel, ...] = (
     cs.sgemm(509, 521, 503),
 )
 
-GROUPS = {"listed": LISTED, "extra": EXTRA, "prime": PRIME}
+SIZES: tuple[tuple[Callable[..., Kernel], tuple[int, ...], Mapping[str, Any]], ...] = (
+    (pl.cumulative_rows, (1024, 1024), {}),
+    (pl.cumulative_sum, (1_000_003,), {}),
+    (pl.integral_image, (1080, 1920), {}),
+    (pl.histogram, (10**6, 256), {}),
+    (pl.scatter, (10**6, 10**4), {}),
+    (pl.scatter, (10**6, 10**6), {"asked": 1.0}),
+    (pl.scatter_rows, (20_000, 64, 2_000), {}),
+    (pl.csr_matrix, (20_000, 400_000, 32), {}),
+    (pl.csr_matrix, (20_000, 400_000, 32), {"power_law": True}),
+    (pl.segment_softmax, (200_000, 20_000), {}),
+    (pl.segment_softmax, (200_000, 20_000), {"in_order": True}),
+    (pl.greatest, (512, 4096), {}),
+    (pl.lower_product, (2048,), {}),
+    (pl.syrk_lower, (1024, 512), {}),
+    (pl.embedding_backward, (50_000, 64, 32, 512), {}),
+)
+FACTORS = (0.37, 2.3)
+"""Of each size, for sizes that no constant was chosen by."""
+
+
+def scaled(sizes: Sequence[int], factor: float) -> tuple[int, ...]:
+    """
+    >>> scaled((20_000, 64), 0.37)
+    (7400, 24)
+    """
+    return tuple(round(size * factor) for size in sizes)
+
+
+PLACES = tuple(make(*sizes, **options) for make, sizes, options in SIZES)
+OTHER_SIZES = tuple(
+    make(*scaled(sizes, factor), **options) for make, sizes, options in SIZES for factor in FACTORS
+)
+
+GROUPS = {
+    "listed": LISTED,
+    "extra": EXTRA,
+    "prime": PRIME,
+    "places": PLACES,
+    "places-other-sizes": OTHER_SIZES,
+}
 BY_NAME = {kernel.name: kernel for group in GROUPS.values() for kernel in group}
 
 
@@ -77,7 +120,7 @@ def group_of(kernel: Kernel) -> str:
 def select(words: Sequence[str]) -> tuple[Kernel, ...]:
     """The kernels of the groups and families named, or with a word in their name; all for no word.
 
-    >>> [kernel.name for kernel in select(["softmax"])]
+    >>> [kernel.name for kernel in select(["softmax 5"])]
     ['softmax 512x4096', 'softmax 509x4093']
     >>> select(["listed"]) == LISTED
     True

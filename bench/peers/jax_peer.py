@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,21 +15,24 @@ from bench.peers.peer import Form, Forms, Run
 
 FORMS = Forms()
 """Functions of the inputs, for `updates` with the outputs before them."""
+KEYED = Forms()
+"""Functions of the number of rows that keys select, which shapes depend on, and of the inputs."""
 
 
 class JaxPeer:
     def forms(self, family: str) -> Mapping[str, Form]:
-        return {name: jitted(function) for name, function in FORMS[family].items()}
+        plain = {name: jitted(function) for name, function in FORMS[family].items()}
+        return {**plain, **{n: jitted(f, keyed=True) for n, f in KEYED[family].items()}}
 
     def version(self) -> str:
         return f"jax {jax.__version__}"
 
 
-def jitted(function: Callable[..., Any]) -> Form:
+def jitted(function: Callable[..., Any], *, keyed: bool = False) -> Form:
     def form(case: Case) -> Run:
         values = [*(case.outputs if case.kernel.updates else ()), *case.inputs]
         inputs = [jnp.array(x) for x in values]
-        compiled = jax.jit(function)
+        compiled = jax.jit(partial(function, case.kernel.rows) if keyed else function)
         return lambda: jax.block_until_ready(compiled(*inputs))
 
     return form
@@ -235,3 +239,37 @@ def sum_log(x: Array, y: Array) -> Array:
 @FORMS.of("sum_log")
 def sum_log_transposed(x: Array, y: Array) -> Array:
     return jnp.sum(x.T * jnp.log(y))
+
+
+@FORMS.of("cumulative_rows")
+def running_sums(x: Array) -> Array:
+    return lax.cumsum(x, axis=1)
+
+
+@FORMS.of("cumulative_sum")
+def running_sum(x: Array) -> Array:
+    return lax.cumsum(x)
+
+
+@KEYED.of("scatter", "scatter_rows", "embedding_backward")
+def summed_by_segments(rows: int, keys: Array, x: Array) -> Array:
+    flat = x.reshape(-1, *x.shape[keys.ndim :])
+    return jax.ops.segment_sum(flat, keys.ravel(), rows, mode="promise_in_bounds")
+
+
+@KEYED.of("scatter", "scatter_rows", "embedding_backward")
+def added_at(rows: int, keys: Array, x: Array) -> Array:
+    zeros = jnp.zeros((rows, *x.shape[keys.ndim :]), x.dtype)
+    return zeros.at[keys].add(x, mode="promise_in_bounds")
+
+
+@KEYED.of("segment_softmax")
+def softmax_of_segments(rows: int, keys: Array, s: Array, in_order: bool = False) -> Array:
+    options: Any = {"indices_are_sorted": in_order, "mode": "promise_in_bounds"}
+    weights = jnp.exp(s - jax.ops.segment_max(s, keys, rows, **options)[keys])
+    return weights / jax.ops.segment_sum(weights, keys, rows, **options)[keys]
+
+
+@KEYED.of("segment_softmax_sorted")
+def softmax_of_sorted_segments(rows: int, keys: Array, s: Array) -> Array:
+    return softmax_of_segments(rows, keys, s, in_order=True)

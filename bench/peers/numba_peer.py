@@ -392,3 +392,30 @@ def sum_log(x, y, s):
             row += x[i, j] * math.log(y[j, i])
         total += row
     s[()] = total
+
+
+@loops("integral_image")
+def running_sums_then_columns(x, o):
+    height, width, block = x.shape[0], x.shape[1], 256
+    for i in prange(height):
+        total = ZERO
+        for j in range(width):
+            total += x[i, j]
+            o[i, j] = total
+    for part in prange((width + block - 1) // block):
+        stop = min((part + 1) * block, width)
+        for i in range(1, height):
+            for j in range(part * block, stop):
+                o[i, j] += o[i - 1, j]
+
+
+@loops("integral_image")
+def one_pass(x, o):
+    """On one thread: each row is one running sum, added to the row above."""
+    o[0, :] = ZERO
+    for i in range(x.shape[0]):
+        above = max(i - 1, 0)
+        total = ZERO
+        for j in range(x.shape[1]):
+            total += x[i, j]
+            o[i, j] = o[above, j] + total

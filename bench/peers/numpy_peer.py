@@ -1,12 +1,15 @@
-"""numpy, writing into given arrays and kept buffers wherever it can."""
+"""numpy, and scipy for sparse rows and triangles, writing into given arrays and kept buffers
+wherever they can."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
+import scipy
+from scipy.linalg import blas
 
-from bench.cpu_kernels.kernel import Array, Case, aligned_empty
+from bench.cpu_kernels.kernel import Array, Case, aligned_empty, copied
 from bench.peers.peer import Form, Forms, Run
 
 FORMS = Forms()
@@ -324,5 +327,158 @@ def log_then_einsum(case: Case) -> Run:
     def run() -> Array:
         np.log(y, out=logs)
         return np.einsum("ij,ji->", x, logs)
+
+    return run
+
+
+@FORMS.of("cumulative_rows")
+def running_sums(case: Case) -> Run:
+    (x,), (o,) = case.inputs, case.outputs
+    return lambda: np.cumsum(x, axis=1, out=o)
+
+
+@FORMS.of("cumulative_sum")
+def running_sum(case: Case) -> Run:
+    (x,), (o,) = case.inputs, case.outputs
+    return lambda: np.cumsum(x, out=o)
+
+
+@FORMS.of("integral_image")
+def two_running_sums(case: Case) -> Run:
+    (x,), (o,) = case.inputs, case.outputs
+    down = aligned_empty(x.shape)
+
+    def run() -> Array:
+        np.cumsum(x, axis=0, out=down)
+        return np.cumsum(down, axis=1, out=o)
+
+    return run
+
+
+@FORMS.of("integral_image")
+def running_sums_then_rows_added(case: Case) -> Run:
+    (x,), (o,) = case.inputs, case.outputs
+
+    def run() -> Array:
+        np.cumsum(x, axis=1, out=o)
+        for above, row in zip(o[:-1], o[1:], strict=True):
+            np.add(above, row, out=row)
+        return o
+
+    return run
+
+
+def places(keys: Array) -> Array:
+    """Keys of the type that numpy indexes with, made before a run: it would copy others."""
+    return copied(keys.astype(np.intp))
+
+
+@FORMS.of("histogram")
+def counted(case: Case) -> Run:
+    keys, k = places(case.inputs[0]), case.kernel.rows
+    return lambda: np.bincount(keys, minlength=k)
+
+
+@FORMS.of("scatter")
+def counted_by_weights(case: Case) -> Run:
+    keys, x, k = places(case.inputs[0]), case.inputs[1], case.kernel.rows
+    return lambda: np.bincount(keys, x, minlength=k)
+
+
+@FORMS.of("scatter", "scatter_rows", "embedding_backward")
+def added_at(case: Case) -> Run:
+    keys, x, (h,) = places(case.inputs[0]), case.inputs[1], case.outputs
+
+    def run() -> Array:
+        h.fill(0)
+        np.add.at(h, keys, x)
+        return h
+
+    return run
+
+
+@FORMS.of("csr_matrix")
+def sparse_product(case: Case) -> Run:
+    row, col, v, b = case.inputs
+    matrix = scipy.sparse.csr_array((v, col, row), shape=(len(row) - 1, len(b)))
+    return lambda: matrix @ b
+
+
+@FORMS.of("segment_softmax", "segment_softmax_sorted")
+def extremes_and_sums_at(case: Case) -> Run:
+    keys, s, (o,) = places(case.inputs[0]), case.inputs[1], case.outputs
+    m, z = aligned_empty((case.kernel.rows,)), aligned_empty((case.kernel.rows,))
+
+    def run() -> Array:
+        m.fill(-np.inf)
+        np.maximum.at(m, keys, s)
+        np.exp(np.subtract(s, m[keys], out=o), out=o)
+        z.fill(0)
+        np.add.at(z, keys, o)
+        return np.divide(o, z[keys], out=o)
+
+    return run
+
+
+@FORMS.of("greatest")
+def place_then_value(case: Case) -> Run:
+    (x,), (m, at) = case.inputs, case.outputs
+    rows, found = np.arange(len(x)), np.empty(len(x), np.intp)
+
+    def run() -> tuple[Array, ...]:
+        np.argmax(x, axis=1, out=found)
+        np.copyto(m, x[rows, found])
+        np.copyto(at, found, casting="same_kind")
+        return m, at
+
+    return run
+
+
+@FORMS.of("lower_product")
+def triangle_by_blas(case: Case) -> Run:
+    """In the order of Fortran, the lower half of the matrix is the upper half of its transpose."""
+    (a, x), (y,) = case.inputs, case.outputs
+
+    def run() -> Array:
+        np.copyto(y, x)
+        return blas.strmv(a.T, y, trans=1, overwrite_x=1)
+
+    return run
+
+
+@FORMS.of("lower_product")
+def triangle_by_blocks(case: Case) -> Run:
+    (a, x), (y,) = case.inputs, case.outputs
+
+    def run() -> Array:
+        for begin in range(0, len(x), 128):
+            rows, end = slice(begin, begin + 128), min(begin + 128, len(x))
+            np.matmul(a[rows, :begin], x[:begin], out=y[rows])
+            np.add(y[rows], np.tril(a[rows, begin:end]) @ x[rows], out=y[rows])
+        return y
+
+    return run
+
+
+@FORMS.of("syrk_lower")
+def half_by_blas(case: Case) -> Run:
+    """Blas writes one half; the zeros of the other are a part of the result."""
+    (a,), (c,) = case.inputs, case.outputs
+
+    def run() -> Array:
+        c.fill(0)
+        return blas.ssyrk(1.0, a.T, c=c.T, trans=1, overwrite_c=1).T
+
+    return run
+
+
+@FORMS.of("syrk_lower")
+def product_cut(case: Case) -> Run:
+    """numpy itself calls syrk for a matrix and its transpose."""
+    (a,), (c,) = case.inputs, case.outputs
+
+    def run() -> Array:
+        np.matmul(a, a.T, out=c)
+        return np.tril(c)
 
     return run

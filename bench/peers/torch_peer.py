@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,10 @@ EXPRESSIONS = Forms()
 """Functions of the input tensors, for `updates` with the outputs before them."""
 IN_PLACE = Forms()
 """Functions of a list of input tensors and a list of output tensors, which they fill."""
+KEYED = Forms()
+"""Expressions of the number of rows that keys select, and of the input tensors."""
+PREPARED = Forms()
+"""Functions of a case that make a run, and before it what torch's own types need: keys of 64 bits."""
 
 
 class TorchPeer:
@@ -34,15 +39,18 @@ class TorchPeer:
 
     def forms(self, family: str) -> Mapping[str, Form]:
         expressions = {
-            name: self._expression(function) for name, function in EXPRESSIONS[family].items()
+            **{n: self._expression(f) for n, f in EXPRESSIONS[family].items()},
+            **{n: self._expression(f, keyed=True) for n, f in KEYED[family].items()},
         }
         if self._compiled:
             return expressions
-        return {**expressions, **{n: in_place(f) for n, f in IN_PLACE[family].items()}}
+        filling = {n: in_place(f) for n, f in IN_PLACE[family].items()}
+        return {**expressions, **filling, **PREPARED[family]}
 
-    def _expression(self, function: Callable[..., Any]) -> Form:
+    def _expression(self, of: Callable[..., Any], *, keyed: bool = False) -> Form:
         def form(case: Case) -> Run:
             inputs = [tensor(x) for x in case.inputs]
+            function = partial(of, case.kernel.rows) if keyed else of
             if case.kernel.updates:
                 inputs = [*map(tensor, case.outputs), *inputs]
             if not self._compiled:
@@ -316,3 +324,163 @@ def sum_log(x: Tensor, y: Tensor) -> Tensor:
 @EXPRESSIONS.of("sum_log")
 def sum_log_copied(x: Tensor, y: Tensor) -> Tensor:
     return (x.t() * y.log()).sum()
+
+
+@EXPRESSIONS.of("cumulative_rows")
+def running_sums(x: Tensor) -> Tensor:
+    return x.cumsum(1)
+
+
+@IN_PLACE.of("cumulative_rows")
+def running_sums_out(inputs: list[Tensor], outputs: list[Tensor]) -> None:
+    torch.cumsum(inputs[0], 1, out=outputs[0])
+
+
+@EXPRESSIONS.of("cumulative_sum")
+def running_sum(x: Tensor) -> Tensor:
+    return x.cumsum(0)
+
+
+@IN_PLACE.of("cumulative_sum")
+def running_sum_out(inputs: list[Tensor], outputs: list[Tensor]) -> None:
+    torch.cumsum(inputs[0], 0, out=outputs[0])
+
+
+@EXPRESSIONS.of("integral_image")
+def down_then_along(x: Tensor) -> Tensor:
+    return x.cumsum(0).cumsum(1)
+
+
+@EXPRESSIONS.of("integral_image")
+def along_then_down(x: Tensor) -> Tensor:
+    return x.cumsum(1).cumsum(0)
+
+
+@PREPARED.of("integral_image")
+def down_then_along_out(case: Case) -> Run:
+    x, o = tensor(case.inputs[0]), tensor(case.outputs[0])
+    down = torch.empty_like(x)
+    return lambda: torch.cumsum(torch.cumsum(x, 0, out=down), 1, out=o)
+
+
+def keys_of(case: Case) -> Tensor:
+    return torch.from_numpy(case.inputs[0]).long()
+
+
+@PREPARED.of("histogram")
+def counted(case: Case) -> Run:
+    keys, k = keys_of(case), case.kernel.rows
+    return lambda: torch.bincount(keys, minlength=k)
+
+
+@IN_PLACE.of("histogram")
+def counted_narrow(inputs: list[Tensor], outputs: list[Tensor]) -> Tensor:
+    return torch.bincount(inputs[0], minlength=len(outputs[0]))
+
+
+@KEYED.of("scatter", "scatter_rows", "embedding_backward")
+def index_added(rows: int, keys: Tensor, x: Tensor) -> Tensor:
+    flat = x.flatten(0, keys.ndim - 1)
+    return x.new_zeros(rows, *flat.shape[1:]).index_add(0, keys.flatten(), flat)
+
+
+@IN_PLACE.of("scatter", "scatter_rows", "embedding_backward")
+def index_added_out(inputs: list[Tensor], outputs: list[Tensor]) -> None:
+    keys, x = inputs
+    outputs[0].zero_().index_add_(0, keys.flatten(), x.flatten(0, keys.ndim - 1))
+
+
+@PREPARED.of("scatter", "scatter_rows", "embedding_backward")
+def index_added_wide(case: Case) -> Run:
+    keys, x, o = keys_of(case), tensor(case.inputs[1]), tensor(case.outputs[0])
+    flat = x.flatten(0, keys.ndim - 1)
+    return lambda: o.zero_().index_add_(0, keys.flatten(), flat)
+
+
+@PREPARED.of("scatter", "scatter_rows", "embedding_backward")
+def scatter_added(case: Case) -> Run:
+    keys, x, o = keys_of(case), tensor(case.inputs[1]), tensor(case.outputs[0])
+    flat = x.flatten(0, keys.ndim - 1)
+    one = keys.flatten()
+    everywhere = one[:, None].expand_as(flat) if flat.ndim == 2 else one
+    return lambda: o.zero_().scatter_add_(0, everywhere, flat)
+
+
+@KEYED.of("embedding_backward")
+def backward_of_embedding(rows: int, keys: Tensor, x: Tensor) -> Tensor:
+    return torch.ops.aten.embedding_dense_backward(x, keys, rows, -1, False)
+
+
+@PREPARED.of("csr_matrix")
+def sparse_product(case: Case) -> Run:
+    row, col, v, b = map(tensor, case.inputs)
+    matrix = torch.sparse_csr_tensor(row, col, v, (len(row) - 1, len(b)))
+    return lambda: matrix @ b
+
+
+@PREPARED.of("csr_matrix")
+def sparse_product_wide(case: Case) -> Run:
+    row, col, v, b = map(tensor, case.inputs)
+    matrix = torch.sparse_csr_tensor(row.long(), col.long(), v, (len(row) - 1, len(b)))
+    return lambda: matrix @ b
+
+
+@KEYED.of("segment_softmax", "segment_softmax_sorted")
+def segments_reduced(rows: int, keys: Tensor, s: Tensor) -> Tensor:
+    places = keys.long()
+    least = s.new_full((rows,), -torch.inf)
+    weights = (s - least.scatter_reduce(0, places, s, "amax")[places]).exp()
+    return weights / s.new_zeros(rows).index_add(0, places, weights)[places]
+
+
+@PREPARED.of("segment_softmax", "segment_softmax_sorted")
+def segments_reduced_wide(case: Case) -> Run:
+    keys, s, rows = keys_of(case), tensor(case.inputs[1]), case.kernel.rows
+    return lambda: segments_reduced(rows, keys, s)
+
+
+@EXPRESSIONS.of("greatest")
+def greatest(x: Tensor) -> tuple[Tensor, ...]:
+    m, at = torch.max(x, 1)
+    return m, at
+
+
+@PREPARED.of("greatest")
+def greatest_out(case: Case) -> Run:
+    x, m = tensor(case.inputs[0]), tensor(case.outputs[0])
+    at = torch.empty(len(m), dtype=torch.int64)
+    return lambda: torch.max(x, 1, out=(m, at))
+
+
+@EXPRESSIONS.of("lower_product")
+def triangle_copied(a: Tensor, x: Tensor) -> Tensor:
+    return a.tril() @ x
+
+
+@IN_PLACE.of("lower_product")
+def triangle_by_blocks(inputs: list[Tensor], outputs: list[Tensor]) -> None:
+    (a, x), (y,) = inputs, outputs
+    for begin in range(0, len(x), 128):
+        rows = slice(begin, begin + 128)
+        corner = a[rows, rows].tril() @ x[rows]
+        torch.addmv(corner, a[rows, :begin], x[:begin], out=y[rows])
+
+
+@EXPRESSIONS.of("syrk_lower")
+def product_cut(a: Tensor) -> Tensor:
+    return (a @ a.t()).tril()
+
+
+@IN_PLACE.of("syrk_lower")
+def product_cut_out(inputs: list[Tensor], outputs: list[Tensor]) -> None:
+    torch.mm(inputs[0], inputs[0].t(), out=outputs[0]).tril_()
+
+
+@IN_PLACE.of("syrk_lower")
+def product_by_blocks(inputs: list[Tensor], outputs: list[Tensor]) -> None:
+    (a,), (c,) = inputs, outputs
+    c.zero_()
+    for begin in range(0, len(a), 128):
+        rows, end = slice(begin, begin + 128), min(begin + 128, len(a))
+        torch.mm(a[rows], a[:end].t(), out=c[rows, :end])
+        c[rows, rows].tril_()

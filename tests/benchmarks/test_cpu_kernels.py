@@ -10,9 +10,10 @@ import pytest
 import tc
 from bench.cpu_kernels import contractions as cs
 from bench.cpu_kernels import layers as ls
+from bench.cpu_kernels import places as pl
 from bench.cpu_kernels import pointwise as ps
 from bench.cpu_kernels.kernel import Case, Kernel
-from bench.cpu_kernels.table import BY_NAME, EXTRA, LISTED, PRIME
+from bench.cpu_kernels.table import BY_NAME, GROUPS
 from bench.peers.catalogue import PEERS
 from bench.peers.worker import error_of
 
@@ -42,7 +43,40 @@ SMALL = (
     cs.l2diff(9, 21, 7),
     cs.l2gemm(9, 21, 7),
     cs.sgemm(17, 19, 23),
+    pl.cumulative_rows(5, 83),
+    pl.cumulative_sum(103),
+    pl.integral_image(7, 37),
+    pl.histogram(211, 13),
+    pl.scatter(211, 13),
+    pl.scatter_rows(53, 21, 7),
+    pl.csr_matrix(19, 97, 21),
+    pl.csr_matrix(19, 97, 21, power_law=True),
+    pl.segment_softmax(97, 19),
+    pl.segment_softmax(97, 19, in_order=True),
+    pl.greatest(5, 83),
+    pl.lower_product(131),
+    pl.syrk_lower(133, 17),
+    pl.embedding_backward(23, 21, 3, 7),
 )
+OF_PLACES = frozenset(kernel.family for kernel in GROUPS["places"])
+BY_SEGMENTS = {"scatter", "scatter_rows", "embedding_backward"}
+EAGER = {"histogram", "csr_matrix"}
+RUNNING = {"cumulative_rows", "cumulative_sum"}
+SEGMENTS = {"segment_softmax", "segment_softmax_sorted"}
+NOT_OFFERED = {
+    "torch": frozenset[str](),
+    "compile": OF_PLACES & EAGER,
+    "jax": OF_PLACES - BY_SEGMENTS - RUNNING - SEGMENTS,
+    "halide-tuned": OF_PLACES,
+    "numba": OF_PLACES - {"integral_image"},
+}
+"""The families that a peer has no form of; of places only those that are compared with."""
+OFFERED = [
+    (peer, kernel)
+    for peer, families in NOT_OFFERED.items()
+    for kernel in SMALL
+    if kernel.family not in families
+]
 
 
 def errors(case: Case, results: Any) -> list[float]:
@@ -86,8 +120,7 @@ def test_forms_of_numpy(kernel: Kernel) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kernel", SMALL, ids=named)
-@pytest.mark.parametrize("peer", ["torch", "compile", "jax", "halide-tuned", "numba"])
+@pytest.mark.parametrize(("peer", "kernel"), OFFERED, ids=lambda of: getattr(of, "name", of))
 def test_forms_of(peer: str, kernel: Kernel) -> None:
     pytest.importorskip(PEERS[peer].packages[0])
     check_forms(peer, kernel)
@@ -98,7 +131,7 @@ def test_small_kernels_are_of_every_family() -> None:
 
 
 def test_names_are_unique() -> None:
-    assert len(BY_NAME) == len(LISTED) + len(EXTRA) + len(PRIME)
+    assert len(BY_NAME) == sum(map(len, GROUPS.values()))
 
 
 def test_inputs_are_the_same_in_every_process_and_aligned() -> None:
@@ -128,3 +161,27 @@ def test_bytes_of_a_table_are_those_of_the_rows_in_use() -> None:
 
 def test_an_updated_output_is_read_too() -> None:
     assert cs.sgemm(2, 3, 5).bytes_read == 4 * (2 * 3 + 3 * 5 + 2 + 2 * 5)
+
+
+def test_integers_are_compared_exactly() -> None:
+    case = pl.histogram(211, 13).case()
+    (counts,) = case.expected()
+    assert errors(case, counts) == [0.0]
+    assert errors(case, counts + (np.arange(13) == 5))[0] > 1
+    assert case.outputs[0].dtype == np.int32
+    assert not max(errors(case, case.outputs)) <= 1
+
+
+@pytest.mark.parametrize("power_law", [False, True])
+def test_offsets_of_rows_cover_all_entries(power_law: bool) -> None:
+    row, col, *_ = pl.csr_matrix(50, 1000, 3, power_law=power_law).case().inputs
+    counts = np.diff(row)
+    assert (row[0], row[-1], len(col)) == (0, 1000, 1000)
+    assert counts.min() >= 0
+    assert (counts.max() > 150) == power_law
+
+
+def test_sorted_keys_are_sorted() -> None:
+    keys = pl.segment_softmax(97, 19, in_order=True).case().inputs[0]
+    assert keys.dtype == np.int32
+    assert (np.diff(keys) >= 0).all()
