@@ -102,7 +102,7 @@ def keeps_order(statement: p.Statement, known: KnownSizes) -> bool:
 
 def _bounds(statement: p.Statement, of: Collection[str] | None = None) -> Iterator[Bound]:
     """The bounds of some variables, of those that are reduced where none are given, by others than
-    these."""
+    these, or by data at any other."""
     rhs = statement.rhs
     if statement.op == "=" or not isinstance(rhs, p.Select):
         return
@@ -118,7 +118,8 @@ def _bounds(statement: p.Statement, of: Collection[str] | None = None) -> Iterat
         for op, one, other in sides:
             if not isinstance(one, p.Index) or one.name not in reduced:
                 continue
-            if reduced.isdisjoint(p.index_names(other)):
+            used = {one.name} if _reads(other) else reduced
+            if used.isdisjoint(p.index_names(other)):
                 yield Bound(one.name, op, other)
 
 

@@ -282,6 +282,9 @@ class _Boxes:
         ranges = {**self.each.ranges, **place.ranges}
         variables = (v for v in self.statement.variables if v not in without)
         rest = [v for v in variables if v not in place.moved]
+        given = [clause.variable for clause in in_order(self.statement) if clause.depends_on]
+        # Rows come before what is in them: loops are in the order of a statement's variables.
+        rest.sort(key=lambda v: given.index(v) + 1 if v in given else 0)
         reduced = tuple(v for v in rest if v not in place.variables)
         self._add(name, target, place.variables, reduced, op, init, value, ranges, continues)
 
