@@ -6,6 +6,9 @@ same run. `--kernels softmax --peers numpy,torch,tc` takes part of it; `--runs 3
 times with fresh processes and takes medians. `--tables-of FILE.json` measures nothing: it makes the
 tables of what was recorded anew.
 
+`--kernels places` are sums by key, running sums, sparse rows and triangles, each with the ratio
+that is asked of it; `--kernels places-other-sizes` the same at 0.37 and 2.3 of each size.
+
 `--against COMMIT` times tc against itself as it was in a commit, and no other library
 (`bench/cpu_against.py`): `--against HEAD~9 --kernels listed,extra,prime --rounds 15 --runs 3`.
 """
@@ -148,6 +151,23 @@ def progress(kernel: Kernel, timings: dict[str, Timing]) -> str:
     return f"{kernel.name}: {', '.join(times)}"
 
 
+def bars(rows: Sequence[Row]) -> str:
+    """The kernels of which a ratio is asked, a line each: what is asked, and what was reached.
+
+    >>> run = {"numpy": Timing(1.0), "tc": Timing(2.0)}
+    >>> limits = Limits(1e9, (1, 10), (1e9, 1e9), (1e9, 1e9))
+    >>> print(bars([row_of(BY_NAME["syrk 1024x512"], [run], limits)]))
+    - syrk 1024x512: asked 0.9, reached 0.50 (short)
+    """
+    lines = []
+    for row in rows:
+        if asked := row.kernel.asked:
+            reached = "-" if row.ratio is None else f"{row.ratio:.2f}"
+            mark = "" if row.ratio is not None and row.ratio >= asked else " (short)"
+            lines.append(f"- {row.kernel.name}: asked {asked}, reached {reached}{mark}")
+    return "\n".join(lines)
+
+
 def markdown(rows: Sequence[Row], names: Sequence[str], heading: str, limits: Limits) -> str:
     parts = [
         heading,
@@ -156,6 +176,7 @@ def markdown(rows: Sequence[Row], names: Sequence[str], heading: str, limits: Li
         "least time over tc's and over the fastest peer's.",
         table(rows, names, "github"),
         summary(rows),
+        bars(rows),
         failures_text(rows),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -201,8 +222,9 @@ def main(given: Sequence[str] | None = None) -> None:
     rows = [row_of(kernel, runs[kernel.name], limits, least=chosen.least) for kernel in kernels]
     heading = cpu_machine.one_line(described)
     print(f"\n{heading}\n{limits_text(limits)}\n\n{table(rows, names)}\n\n{summary(rows)}")
-    if failed := failures_text(rows):
-        print(f"\n{failed}")
+    for text in (bars(rows), failures_text(rows)):
+        if text:
+            print(f"\n{text}")
     out = chosen.out or (RESULTS / f"cpu-{cpu_machine.short_name(described)}")
     if chosen.out or chosen.save:
         data = {

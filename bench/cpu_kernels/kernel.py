@@ -95,7 +95,7 @@ class Kernel:
 
     @property
     def _item(self) -> int:
-        return np.dtype(self.dtype).itemsize
+        return int(np.dtype(self.dtype).itemsize)
 
     def tolerance(self, expected: Array) -> float:
         """The largest error that rounding in float32, in any usual order, can explain.

@@ -4,6 +4,7 @@ wherever they can."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 import scipy
@@ -361,7 +362,7 @@ def running_sums_then_rows_added(case: Case) -> Run:
 
     def run() -> Array:
         np.cumsum(x, axis=1, out=o)
-        for above, row in zip(o[:-1], o[1:], strict=True):
+        for above, row in pairwise(o):
             np.add(above, row, out=row)
         return o
 

@@ -20,7 +20,7 @@ IN_PLACE = Forms()
 KEYED = Forms()
 """Expressions of the number of rows that keys select, and of the input tensors."""
 PREPARED = Forms()
-"""Functions of a case that make a run, and before it what torch's own types need: keys of 64 bits."""
+"""Functions of a case that make a run, and before it what torch asks for: keys of 64 bits."""
 
 
 class TorchPeer:
