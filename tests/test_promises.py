@@ -124,24 +124,24 @@ def test_language_r3_and_r4_initialise_or_accumulate() -> None:
 
 
 def test_language_z_size_expressions() -> None:
-    """language-Z1, language-Z2: sizes, integral scalars, T.k; no reads, no loop indices"""
+    """language-Z1, language-Z2: sizes, integral scalars, T.k; what reads data, or other indices, is
+    more than the promise (W2, W3)"""
     text = "def f(float(N,M) A, int s) -> (o) { o(i) = A(i,0) where i in s:min(A.0, M*2-1) }"
     assert run(text, vec(5, 2), 1).shape == (3,)
-    assert (
-        rule_of(
-            "def f(float(N) a, int(N) b) -> (o) { o +=! a(i) where i in 0:b(0) }",
-            vec(2),
-            np.int32([1, 1]),
-        )
-        == "G8"
-    )
-    assert rule_of("def f(float(N) a) -> (o) { o(i) +=! a(k) where k in 0:i }", vec(2)) == "G8"
+    data = "def f(float(N) a, int(M) b) -> (o) { o +=! a(i) where i in 0:b(0) }"
+    assert run(data, vec(3), np.int32([2])) == vec(3)[:2].sum()
+    triangle = "def f(float(N) a) -> (o) { o(i) +=! a(k) where i in 0:N, k in 0:i }"
+    assert np.array_equal(run(triangle, vec(3)), np.cumsum([0, *vec(2)]))
+    floats = "def f(float(N) a, float s) -> (o) { o +=! a(i) where i in 0:s }"
+    assert rule_of(floats, vec(2), 1.0) == "G8"
 
 
 def test_language_g1_left_side_lists_indices() -> None:
-    """language-G1"""
-    with pytest.raises(tc.ParseError):
-        tc.compile("def f(float(N) a) -> (o) { o(i+1) = a(i) }")
+    """language-G1; what is not an index is a place (S1)"""
+    a = vec(6).reshape(2, 3)
+    assert np.array_equal(run("def f(float(N,M) a) -> (o) { o(j,i) = a(i,j) }", a), a.T)
+    places = "def f(float(N) a) -> (o) { o(i+1) = a(i) where o.0 = N + 1 }"
+    assert np.array_equal(run(places, vec(3)), [0, *vec(3)])
 
 
 def test_language_g2_plain_assignment() -> None:

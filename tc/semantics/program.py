@@ -274,11 +274,11 @@ def index_names(expr: Expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n.name for n in walk(expr) if isinstance(n, Index)))
 
 
-def _is_shifted(expr: Expr) -> bool:
-    """Whether an expression is an index variable, to which sizes of tensors are added."""
+def shifted_variable(expr: Expr) -> str | None:
+    """The index variable that an expression is, to which sizes of tensors may be added."""
     while isinstance(expr, Binary) and expr.op == "+" and isinstance(expr.right, Extent):
         expr = expr.left
-    return isinstance(expr, Index)
+    return expr.name if isinstance(expr, Index) else None
 
 
 # --- the program, for all sizes ---------------------------------------------------------------
@@ -416,9 +416,11 @@ class Statement:
     def is_plain(self) -> bool:
         """Whether the statement is a box with one value at plain places; a subscript of `concat`,
         which adds sizes to its variable, is as plain."""
-        has_plain_places = all(
-            isinstance(s, Index) or (self.op == "=" and _is_shifted(s)) for s in self.subscripts
-        )
+        alone = [
+            shifted_variable(s) if self.op == "=" or isinstance(s, Index) else None
+            for s in self.subscripts
+        ]
+        has_plain_places = None not in alone and len(set(alone)) == len(alone)
         return self.has_box and has_plain_places and not self.companions and not self.sizes
 
     @property

@@ -34,6 +34,7 @@ def exactly(kernel: Kernel) -> str:
     return repr(kernel)
 
 
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("backend", ["numba", "c", "opencl", "cuda"])
 @pytest.mark.parametrize("case", SOME, ids=[case.name for case in SOME])
 def test_texts_are_read_back(case: Case, backend: str) -> None:

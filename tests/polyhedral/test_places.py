@@ -198,3 +198,14 @@ def test_names_of_loops_are_free() -> None:
     variables = [loop.var for loop in loops(kernel)]
     assert len(variables) == len(set(variables))
     assert all(loop.var not in names_in(loop.end) for loop in loops(kernel))
+
+
+@pytest.mark.parametrize("backend", ["interpret", "numba"])
+def test_a_variable_with_two_dimensions_is_a_diagonal(backend: str) -> None:
+    """Also where what is added is the size of a tensor, as `concat` adds it."""
+    x = np.arange(1, 4, dtype=np.float32)
+    text = "def f(float(N) x) -> (o) { o(i,i+x.0) = x(i) }"
+    found = (
+        tc.interpret(text, [x]) if backend == "interpret" else tc.compile(text, backend=backend)(x)
+    )
+    np.testing.assert_array_equal(found, np.diag(x, 3)[:3])

@@ -26,6 +26,7 @@ from tc.semantics.program import (
     Read,
     Statement,
     children,
+    shifted_variable,
     with_children,
 )
 from tc.semantics.ranges.accesses import GuardedRead
@@ -69,7 +70,7 @@ def is_written_once(context: ShapingContext, ranges: Mapping[str, Range]) -> boo
     """Whether no two instances of a plain `=` can write one element (S2); always of a reduction,
     whose instances may meet."""
     statement = context.statement
-    if statement.op != "=" or _are_all_bare(statement):
+    if statement.op != "=" or _have_dimensions(statement):
         return True
     if math.prod(r.extent for r in ranges.values()) <= 1:
         return True
@@ -79,10 +80,11 @@ def is_written_once(context: ShapingContext, ranges: Mapping[str, Range]) -> boo
         return False
 
 
-def _are_all_bare(statement: Statement) -> bool:
-    """Whether each variable stands alone in a dimension of its own, as in a plain left side."""
-    bare = {s.name for s in statement.subscripts if isinstance(s, Index)}
-    return bare.issuperset(statement.variables)
+def _have_dimensions(statement: Statement) -> bool:
+    """Whether each variable has a dimension of its own, as in a plain left side, or as `concat`
+    has."""
+    alone = {shifted_variable(s) for s in statement.subscripts}
+    return alone.issuperset(statement.variables)
 
 
 def _meeting(
@@ -98,7 +100,7 @@ def _meeting(
 def _check_once(context: ShapingContext, ranges: Mapping[str, Range]) -> None:
     """Raise where a plain `=` certainly writes one element twice (S2)."""
     statement, known = context.statement, context.known
-    if statement.op != "=" or _are_all_bare(statement):
+    if statement.op != "=" or _have_dimensions(statement):
         return
     space = affine.box_of(ranges, statement.variables)
     if is_empty(space) or not all(is_exact(s, known, space) for s in statement.subscripts):

@@ -82,6 +82,9 @@ def barriers(grid: Grid) -> int:
 
 WAITING = {"MLP3", "hash_words", "int4_layer", "layernorm", "prodModel", "softmax"}
 WAITING |= {"stable_softmax", "stencil", "word_bits"}
+WAITING |= {"compact", "coo_matrix", "counting_sort", "edge_softmax", "k_means_step"}
+WAITING |= {"max_pool_places", "mean_messages", "mixture_of_experts", "padded_to_ragged"}
+WAITING |= {"pair_energy", "permute_rows", "scale_selected", "scatter_argmax", "sort_by_rank"}
 """Programs of the table in which blocks wait for each other, if each does little."""
 
 
