@@ -85,21 +85,23 @@ def test_each_term_of_a_prefix_is_added_once(text: str) -> None:
     assert reads(kernel, "x") == 1000 + (text == BEFORE)  # the total is an element of its own
 
 
+def lanes_of_reads(kernel: Kernel, tensor: str) -> set[int]:
+    stmts = every_statement(kernel)
+    loads = (e for s in stmts for e in ir.expressions(s) if isinstance(e, ir.Load))
+    return {load.dtype.lanes for load in loads if load.buffer == tensor}
+
+
 def test_prefixes_of_columns_are_vectors() -> None:
     kernel = kernel_of(COLUMNS, {"x": (1000, 64)})
     assert reads(kernel, "x") == 1000 * 64
-    lanes = {
-        e.dtype.lanes
-        for stmt in every_statement(kernel)
-        for e in ir.expressions(stmt)
-        if isinstance(e, ir.Load) and e.buffer == "x"
-    }
-    assert lanes == {8}
+    assert lanes_of_reads(kernel, "x") == {8}
 
 
 def test_integral_images_are_sums_by_dimensions() -> None:
-    kernel = kernel_of(IMAGE, {"x": (100, 90)})
-    assert reads(kernel, "x") == 100 * 90
+    kernel = kernel_of(IMAGE, {"x": (100, 96)})
+    assert reads(kernel, "x") == 100 * 96
+    assert reads(kernel, "o.p0") == 100 * 96
+    assert lanes_of_reads(kernel, "o.p0") == {8}  # rows are added to rows
 
 
 def test_each_key_is_counted_where_it_belongs() -> None:

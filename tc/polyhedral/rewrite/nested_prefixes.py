@@ -22,8 +22,8 @@ def sum_by_dimensions(shaped: p.ShapedProgram) -> p.ShapedProgram:
     >>> source = Source(f"def f(float(H,W) x) -> (o) {{ {text} }}")
     >>> shaped = infer_ranges(check(parse(source)), {"x": (5, 6)}, {})
     >>> for statement in sum_by_dimensions(shaped).program.statements: print(statement.text)
-    o.p0(w, a) +=! b <= w ? x(a, b) : 0.0
-    o(h, w) +=! a <= h ? o.p0(w, a) : 0.0
+    o.p0(a, w) +=! b <= w ? x(a, b) : 0.0
+    o(h, w) +=! a <= h ? o.p0(a, w) : 0.0
     """
     rewriting = Rewriting(shaped, "summed")
     known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
@@ -57,10 +57,13 @@ def _step(
     neutral = p.Literal(identity(statement.op, rhs.dtype), rhs.dtype, span=rhs.span)
     part = p.Select(_all(own), rhs.then, neutral, rhs.dtype, span=rhs.span)
     names = p.index_names(part)
-    kept = tuple(v for v in statement.variables if v in names and v != reduced)
+    # The sums lie as what they are of lies: rows are added to rows then.
+    read_in = [outer if v == reduced else v for v in p.index_names(rhs.then)]
+    kept = [v for v in statement.variables if v in names and v != reduced]
+    kept.sort(key=lambda v: read_in.index(v) if v in read_in else -1)
     if any(old.ranges[v].begin < 0 for v in kept):
         return None
-    made, read = rewriting.store(old, part, kept, (reduced,), name="prefix", kind="p")
+    made, read = rewriting.store(old, part, tuple(kept), (reduced,), name="prefix", kind="p")
     left = p.Select(_all(rest), read, neutral, rhs.dtype, span=rhs.span)
     variables = [v for v in statement.variables if v != reduced]
     return made, rewriting.remaining(old, left, variables)
