@@ -27,7 +27,7 @@ def test_interpreted_at_an_edge(place: Place, value: Any) -> None:
     assert_right(place, value, tc.interpret)
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(8)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize(("place", "value"), EDGES)
 def test_kernel_at_an_edge(place: Place, value: Any) -> None:

@@ -46,7 +46,7 @@ def test_kernel_evaluated(case: Case) -> None:
         assert_within(result, np.asarray(value).astype(result.dtype), bound)
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("preset", [*PRESETS, "isl"])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

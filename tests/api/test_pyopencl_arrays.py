@@ -77,7 +77,7 @@ def counted() -> Iterator[Counter[str]]:
         yield calls
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @on_pocl
 def test_program(case: Case) -> None:

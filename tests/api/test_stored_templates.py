@@ -133,7 +133,7 @@ def test_what_stands_on_disk_is_what_was_made() -> None:
                 assert kernels[0] == kernels[1]
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_templates_of_all_programs_are_read_as_they_were_made(case: Case) -> None:

@@ -26,7 +26,7 @@ def check(results: tuple[Any, ...], case: Case) -> None:
         assert_within(result, np.asarray(value).astype(result.dtype), bound)
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @pytest.mark.usefixtures("stand_in")
@@ -44,7 +44,7 @@ def written(case: Case, library: Library, compiled: tc.Compiled) -> dict[str, An
     return {**unmade, **(outputs or {})}
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize(
     ("name", "case"),

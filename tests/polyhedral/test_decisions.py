@@ -49,7 +49,7 @@ def drawn(case: Case, rng: random.Random, device: Device | Gpu = DEVICE) -> dict
     return wanted
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize(("case", "device"), SOME)
 def test_any_decisions(case: Case, device: Device | Gpu) -> None:

@@ -15,7 +15,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(10)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize(("verb", "case"), PAIRS)
 def test_a_verb_with_a_program(verb: Verb, case: Case) -> None:

@@ -176,7 +176,7 @@ def compile_strictly(source: str, folder: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @needs_compiler
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

@@ -80,7 +80,7 @@ def test_failing_grids(kernel: Kernel) -> None:
     assert_compiles(BACKEND.emit(kernel))
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(8)
 @needs_nvrtc
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("check", [False, True], ids=["plain", "checked"])
@@ -106,7 +106,7 @@ ONE_LAUNCH = tc.Options(
 )
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @needs_nvrtc
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

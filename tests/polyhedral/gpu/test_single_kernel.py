@@ -88,7 +88,7 @@ WAITING |= {"pair_energy", "permute_rows", "scale_selected", "scatter_argmax", "
 """Programs of the table in which blocks wait for each other, if each does little."""
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(8)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
 @pytest.mark.parametrize("gpu", [tc.Gpu(), FEW], ids=["", "few at a time"])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
