@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import event, reject
 
 from tc.errors import TCError
 from tc.kernel.evaluate import evaluate
+from tc.polyhedral import lowering
 from tc.polyhedral.rewrite.boxes import as_boxes
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics.program import Binary, Read, ShapedProgram, index_names, walk
@@ -95,8 +97,11 @@ def reshaped(shaped: ShapedProgram, arrays: Arrays) -> dict[str, Any]:
 def run_kernel(
     shaped: ShapedProgram, arrays: Arrays, initial: Arrays, rewriting: Thresholds | None = None
 ) -> dict[str, Any]:
-    """The outputs of the lowered program; lowering may merge more dimensions."""
-    kernel = lower(shaped, {}, initial=frozenset(initial), check=True, rewriting=rewriting)
+    """The outputs of the lowered program; lowering may merge more dimensions. Its statements are
+    boxes, whose places are those of rewrites, and start nothing beside them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lowering, "as_boxes", lambda boxes, *_, **__: boxes)
+        kernel = lower(shaped, {}, initial=frozenset(initial), check=True, rewriting=rewriting)
     buffers = {b.name: np.full(b.shape, 77, b.dtype.numpy) for b in kernel.buffers}
     for name, array in (*arrays.items(), *initial.items()):
         buffers[name][...] = np.reshape(array, buffers[name].shape)

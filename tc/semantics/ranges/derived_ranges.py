@@ -56,8 +56,8 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class DerivedRanges:
-    """Begin and end by statement and variable, sizes by tensor, and the conditions under which
-    these are the ranges of the program, and none is empty."""
+    """Begin and end by statement and variable, sizes by tensor, and conditions under which these
+    are the ranges of the program, and none is empty: what a first statement fixes holds all."""
 
     ranges: Mapping[str, Mapping[str, tuple[p.Expr, p.Expr]]]
     shapes: Mapping[str, tuple[p.Expr, ...]]

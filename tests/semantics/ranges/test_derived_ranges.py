@@ -92,8 +92,8 @@ def test_conditions_say_where_ranges_are_those() -> None:
 
 
 def assert_as_inferred(program: Program, seed: int) -> None:
-    """At each of some sizes at which no statement is empty, the derived ranges and shapes are
-    those that inference has there, and the conditions hold."""
+    """At each of some sizes at which no statement is empty, the conditions hold, unless a shape is
+    another; the derived ranges and shapes are those that inference has there."""
     inference = RangeInference.of(program)
     derived = derive_ranges(inference)
     if derived is None:
@@ -110,8 +110,11 @@ def assert_as_inferred(program: Program, seed: int) -> None:
             continue
         if any(s.is_empty for s in shaped.statements):
             continue
-        assert not derived.lacks(shaped.sizes, scalars)
         known = KnownSizes(shaped.sizes, {}, scalars)
+        if derived.lacks(shaped.sizes, scalars):  # as a later statement makes a tensor larger (S8)
+            shapes = {n: tuple(evaluate(d, known) for d in s) for n, s in derived.shapes.items()}
+            assert any(shapes[name] != shape for name, shape in shaped.shapes.items())
+            continue
         for each in shaped.statements:
             for variable, found in each.ranges.items():
                 ends = derived.ranges[each.statement.name][variable]
