@@ -395,7 +395,7 @@ def test_initial_are_outputs() -> None:
 
 
 def test_site_kind() -> None:
-    assert "unknown kind 'write'" in refused(Kernel("k", (), (), (Site("write", 0, 0, ()),)))
+    assert "unknown kind 'jump'" in refused(Kernel("k", (), (), (Site("jump", 0, 0, ()),)))
 
 
 @pytest.mark.parametrize("dtype", [BOOL, UINT8, INT32, FLOAT32])
