@@ -362,8 +362,9 @@ class _Boxes:
             before = {t: copies[t] for t in targets[:position] if t in copies}
 
             def other(node: p.Expr, before: Mapping[str, str] = before) -> p.Expr:
-                is_read = isinstance(node, p.Read) and node.tensor in before
-                return replace(node, tensor=before[node.tensor]) if is_read else node  # type: ignore[union-attr,arg-type]
+                if isinstance(node, p.Read) and node.tensor in before:
+                    return replace(node, tensor=before[node.tensor])
+                return node
 
             result.append(rewrite(value, other))
         return result

@@ -524,23 +524,14 @@ def _check_self_reads(
         if read.tensor not in targets:
             continue
         written = statement.targets[targets.index(read.tensor)]
-        name, rank = written.name.text, len(written.subscripts or ())
+        name = written.name.text
         if read.in_subscript:
             cause = f"a subscript reads '{name}', which this statement writes"
-        elif reduces and statement.op.endswith("!"):
+            raise _self_read(written, read, "P1", cause, "in the subscript")
+        if reduces and statement.op.endswith("!"):
             cause = f"'{statement.op}' first overwrites '{name}' with the identity, and then the "
             cause += "right-hand side reads it"
-        else:
-            continue
-        old = unused(f"{name}_old", read.span)
-        raise CheckError(
-            cause,
-            rule="P1",
-            span=read.span,
-            idiom=f"to read what '{name}' held before: {element(old, rank)} = "
-            f"{element(name, rank)}, before this statement, and {old} "
-            + ("in the subscript" if read.in_subscript else "here"),
-        )
+            raise _self_read(written, read, "P1", cause, "here")
 
 
 def _check_domain_reads(
@@ -548,15 +539,20 @@ def _check_domain_reads(
 ) -> None:
     """Raise for a condition or a bound that reads a target of the statement (W5)."""
     for read in reads:
-        if read.tensor not in targets:
-            continue
-        written = statement.targets[targets.index(read.tensor)]
-        name, rank = written.name.text, len(written.subscripts or ())
-        old = unused(f"{name}_old", read.span)
-        raise CheckError(
-            f"the 'where' reads '{name}', which this statement writes",
-            rule="W5",
-            span=read.span,
-            idiom=f"to read what '{name}' held before: {element(old, rank)} = "
-            f"{element(name, rank)}, before this statement, and {old} here",
-        )
+        if read.tensor in targets:
+            written = statement.targets[targets.index(read.tensor)]
+            cause = f"the 'where' reads '{written.name.text}', which this statement writes"
+            raise _self_read(written, read, "W5", cause, "here")
+
+
+def _self_read(written: ast.Target, read: Seen, rule: str, cause: str, where: str) -> CheckError:
+    """The error for a read of what is written; its values of before are read `where` it stands."""
+    name, rank = written.name.text, len(written.subscripts or ())
+    old = unused(f"{name}_old", read.span)
+    return CheckError(
+        cause,
+        rule=rule,
+        span=read.span,
+        idiom=f"to read what '{name}' held before: {element(old, rank)} = "
+        f"{element(name, rank)}, before this statement, and {old} {where}",
+    )
