@@ -93,8 +93,9 @@ class _Batch:
         while True:
             before = len(axes)
             for step in program.steps:
-                if not axes.keys().isdisjoint(step.sources):
-                    axes.setdefault(step.target, 0)
+                if not axes.keys().isdisjoint((*step.sources, *step.targets)):
+                    for target in step.targets:
+                        axes.setdefault(target, 0)
             if len(axes) == before:
                 break
         names = program.fresh_names()
@@ -132,16 +133,20 @@ class _Batch:
             return [*copies.values(), replace(step, sources=tuple(sources))]
         self._check(step)
         line = replace(
-            step,
-            rhs=self._read(step.rhs),
+            step.changed(self._read),
             where={v: (self._read(b), self._read(c)) for v, (b, c) in step.where.items()},
             exists=tuple(r for r in map(self._read, step.exists) if isinstance(r, p.Read)),
+            sizes=tuple(
+                replace(s, axis=s.axis + (s.target in self.axes), value=self._read(s.value))
+                for s in step.sizes
+            ),
         )
         if step.target not in self.axes:
             first = {self.variable: e.ZERO}  # of the batch, where `exists` says a range
             exists = (e.substituted(read, first) for read in line.exists)
             return [replace(line, exists=tuple(r for r in exists if isinstance(r, p.Read)))]
-        line = replace(line, indices=(self.variable, *line.indices))
+        places = None if line.places is None else (e.index(self.variable), *line.places)
+        line = replace(line, indices=(self.variable, *line.indices), places=places)
         return [self._with_range(line)]
 
     def _with_range(self, line: Comprehension) -> Comprehension:

@@ -20,14 +20,17 @@ from tc.gradient.def_text import (
     ExprBounds,
     FreshNames,
     Joined,
+    SizeOf,
     TextStep,
     accesses,
     declaration,
+    element_names,
     reads_of,
 )
 from tc.gradient.symbolic_ranges import SymbolicRanges
 from tc.gradient.terms import SYMBOLS
 from tc.semantics import program as p
+from tc.semantics.dependent_ranges import in_order
 from tc.semantics.ranges.polynomials import atom, linear, to_expr, to_poly
 
 
@@ -64,6 +67,11 @@ class CallFreeDef:
         stands alone in a subscript, but for those in `pad`, which bound no ranges, and these
         dimensions have one extent."""
         found = set()
+        if variable in line.within:
+            return None
+        computed = (s for s in line.left if not isinstance(s, p.Index))
+        if any(variable in p.index_names(expr) for expr in (*computed, *line.bounds)):
+            return None
         for read in line.all_reads:
             for axis, subscript in enumerate(read.subscripts):
                 if subscript == e.index(variable):
@@ -93,6 +101,20 @@ class CallFreeDef:
         """Names that no tensor, size or index variable has."""
         variables = (v for line in self.lines for v in line.variables)
         return FreshNames((*self.dtypes, *self.sizes), variables)
+
+    def with_tensors(
+        self,
+        dtypes: Mapping[str, DType],
+        shapes: Mapping[str, tuple[p.Expr, ...]],
+        ranks: Mapping[str, int],
+    ) -> CallFreeDef:
+        """The def with further temporaries. `shapes` are those of all, where ranges are known."""
+        return replace(
+            self,
+            dtypes={**self.dtypes, **dtypes},
+            ranks={**self.ranks, **ranks},
+            inferred={**self.inferred, **shapes},
+        )
 
 
 def is_spelled(shape: tuple[p.Expr, ...] | None) -> bool:
@@ -193,14 +215,22 @@ def _line(
     def spelled(expr: p.Expr) -> p.Expr:
         return e.substituted(e.rebuilt(expr, change), {v: e.index(n) for v, n in renamed.items()})
 
+    def both(clause: p.WhereRange) -> ExprBounds:
+        return spelled(clause.begin), spelled(clause.end)
+
+    is_placed = not statement.has_plain_places and concat_of(statement) is None
     op = "=" if statement.op == "=" else f"{statement.op}="
-    if statement.op != "=" and (statement.init or statement.continues == "nothing"):
-        op = f"{op}!" if statement.reduction else "="
-    where = {w.variable: (spelled(w.begin), spelled(w.end)) for w in statement.where}
-    clauses = frozenset(renamed.get(v, v) for v in where)
-    exists = map(spelled, statement.exists if found is None else ())
+    is_new = all(statement.continues_of(k) == "nothing" for k, _ in enumerate(statement.targets))
+    if statement.op != "=" and (statement.init or is_new):
+        combines = statement.reduction or is_placed or not statement.has_box
+        op = f"{op}!" if combines else "="
+    clauses = [w for w in statement.where if w.kind == p.SIZES]
+    where = {w.variable: both(w) for w in clauses}
+    by_data = any(w.kind == p.DATA for w in statement.where)  # whose boxes follow from reads
+    exists = map(spelled, statement.exists if found is None or by_data else ())
     if found is not None:
         where = dict(found.ranges[statement.name])
+    dependent = [w for w in in_order(statement) if w.kind != p.SIZES]
     return Comprehension(
         tensors[statement.target],
         tuple(renamed.get(v, v) for v in statement.outer),
@@ -208,7 +238,12 @@ def _line(
         spelled(statement.rhs),
         {renamed.get(v, v): bounds for v, bounds in where.items()},
         tuple(read for read in exists if isinstance(read, p.Read)),
-        clauses,
+        frozenset(renamed.get(w.variable, w.variable) for w in statement.where),
+        tuple(map(spelled, statement.subscripts)) if is_placed else None,
+        {renamed.get(w.variable, w.variable): both(w) for w in dependent},
+        tuple(map(spelled, statement.conditions)),
+        tuple((tensors[c.target], spelled(c.rhs)) for c in statement.companions),
+        tuple(SizeOf(tensors[c.target], c.axis, spelled(c.value)) for c in statement.sizes),
     )
 
 
@@ -251,12 +286,13 @@ def _with_declared_shapes(program: CallFreeDef) -> Iterator[TextStep]:
         ):
             shape = program.shapes[step.target]
             if not all(
-                program.only_extent(step, v) == dim and v not in step.where
-                for v, dim in zip(step.indices, shape, strict=True)
+                v is not None and program.only_extent(step, v) == dim and v not in step.where
+                for v, dim in zip(step.bare, shape, strict=True)
             ):
-                where = {v: (e.ZERO, dim) for v, dim in zip(step.indices, shape, strict=True)}
-                yield Comprehension(step.target, step.indices, "=", e.ZERO, where)
-        done.add(step.target)
+                indices = element_names(step, program.fresh_names())
+                where = {v: (e.ZERO, dim) for v, dim in zip(indices, shape, strict=True)}
+                yield Comprehension(step.target, indices, "=", e.ZERO, where)
+        done |= {*step.targets}
         yield step
 
 
@@ -270,12 +306,17 @@ def _shown_shape(program: CallFreeDef, step: TextStep) -> tuple[p.Expr, ...] | N
         or step.target in program.callers
     ):
         return None
-    if next(s for s in program.steps if s.target == step.target) is not step:
+    if next(s for s in program.steps if step.target in s.targets) is not step:
         return None
     if not all(read.tensor in known for read in step.all_reads):
         return None
-    where = step.where
-    dims = [where[v][1] if v in where else program.only_extent(step, v) for v in step.indices]
+    where, sizes = step.where, {s.axis: s.value for s in step.sizes if s.target == step.target}
+    dims: list[p.Expr | None] = []
+    for axis, v in enumerate(step.bare):
+        own = sizes.get(axis)
+        if own is None and v is not None:
+            own = where[v][1] if v in where else program.only_extent(step, v)
+        dims.append(own)
     return None if None in dims else tuple(dim for dim in dims if dim is not None)
 
 
@@ -292,11 +333,12 @@ def with_given_outputs(program: CallFreeDef) -> CallFreeDef:
         steps.append(Comprehension(output, indices, "=", rhs))
     begun = set(given)
     for step in program.steps:
-        if isinstance(step, Comprehension) and step.target not in begun and not step.starts:
-            steps.append(replace(step, op=f"{step.op}!" if step.reduction else "="))
+        is_first = begun.isdisjoint(step.targets)
+        if isinstance(step, Comprehension) and is_first and not step.starts:
+            steps.append(replace(step, op=f"{step.op}!" if step.combines else "="))
         else:
             steps.append(step)
-        begun.add(step.target)
+        begun |= {*step.targets}
     shapes = {name: _shape_of(program, output, names) for output, name in given.items()}
     return replace(
         program,
@@ -322,7 +364,8 @@ def _shape_of(program: CallFreeDef, output: str, names: FreshNames) -> tuple[p.E
     for axis in range(program.ranks[output]):
         lines = [s for s in program.steps if isinstance(s, Comprehension) and s.target == output]
         own = p.Extent(output, axis, span=e.NO_SPAN)
-        found = {program.only_extent(line, line.indices[axis]) for line in lines} - {None, own}
+        alone = ((line, line.bare[axis]) for line in lines)
+        found = {program.only_extent(line, v) for line, v in alone if v is not None} - {None, own}
         dim = found.pop() if len(found) == 1 else None
         if isinstance(dim, p.Size | p.Literal):
             dims.append(dim)
@@ -344,10 +387,15 @@ class PairedRanges:
     def ranged(self, line: Comprehension, made: Comprehension) -> Comprehension:
         """The statement `made` with the ranges of `line`, a statement of the program."""
         where, exists = {**line.where, **made.where}, [*line.exists, *made.exists]
-        read = accesses(made.rhs, self.names)
+        read = {access for expr in made.inner for access in accesses(expr, self.names)}
         bare: set[tuple[p.Expr, p.Expr]] = set()
         bare |= {(self._extent(t, axis), s) for t, axis, s in read if isinstance(s, p.Index)}
-        for access in reads_of(line.rhs):
+        inner = [access for expr in line.inner for access in reads_of(expr)]
+        if not line.is_box or line.places is not None or line.others:
+            seen = [_for_ranges(each) for each in inner]
+            exists += [each for each in seen if not accesses(each, {}) <= read]
+            return replace(made, where=where, exists=tuple(dict.fromkeys(exists)))
+        for access in inner:
             open_variables = self._open_variables(line, access, read, bare)
             if not open_variables:
                 continue
@@ -360,7 +408,7 @@ class PairedRanges:
         made = replace(made, where=where, exists=tuple(dict.fromkeys(exists)))
         for variable in line.variables:
             if variable not in made.variables:
-                of_it = (r for r in reads_of(line.rhs) if variable in p.index_names(r))
+                of_it = (r for r in inner if variable in p.index_names(r))
                 made = replace(made, exists=(*made.exists, next(of_it)))
         return made
 
@@ -408,7 +456,7 @@ class PairedRanges:
 
 def is_bounded(line: Comprehension, variable: str) -> bool:
     """Whether a clause, or a subscript that is a sum, gives a variable its range."""
-    if variable in line.where:
+    if variable in line.where or variable in line.within:
         return True
     return any(
         variable in p.index_names(subscript) and _is_sum(subscript)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -30,14 +30,32 @@ ExprBounds: TypeAlias = tuple[p.Expr, p.Expr]
 
 
 @dataclass(frozen=True, slots=True)
+class SizeOf:
+    """A size clause, `target.axis = value` (S4)."""
+
+    target: str
+    axis: int
+    value: p.Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Comprehension:
     """A statement of a def to be, `target(indices) op rhs where ...`, with `op` as it is written.
     `clauses` are the variables with a where clause in the program from which the statement comes,
     None for all those of `where`.
 
+    `places` are the subscripts of a target whose place is computed (S1), `indices` then the
+    variables in these. `within` are ranges that depend on other variables or on tensors (W2, W3):
+    the ranges of their variables in `where` are boxes around them. All `conditions` hold for each
+    instance (W1). `others` are the further targets, and their values (V1); `sizes` the clauses
+    that give dimensions of targets a size (S4).
+
     >>> first = {"i": (e.ZERO, e.number(1))}
     >>> Comprehension("o", ("i",), "=", e.read("a", (e.index("i"),)), first).text
     'o(i) = a(i) where i in 0:1'
+    >>> place = (e.read("p", (e.index("i"),)),)
+    >>> Comprehension("o", ("i",), "+=!", e.read("a", (e.index("i"),)), places=place).text
+    'o(p(i)) +=! a(i)'
     """
 
     target: str
@@ -47,6 +65,11 @@ class Comprehension:
     where: Mapping[str, ExprBounds] = field(default_factory=dict)
     exists: tuple[p.Read, ...] = ()
     clauses: frozenset[str] | None = field(default=None, compare=False)
+    places: tuple[p.Expr, ...] | None = None
+    within: Mapping[str, ExprBounds] = field(default_factory=dict)
+    conditions: tuple[p.Expr, ...] = ()
+    others: tuple[tuple[str, p.Expr], ...] = ()
+    sizes: tuple[SizeOf, ...] = ()
 
     @property
     def operator(self) -> str:
@@ -56,8 +79,8 @@ class Comprehension:
     @property
     def variables(self) -> tuple[str, ...]:
         """The index variables, those of the left side first."""
-        named = [n for expr in (self.rhs, *self.exists) for n in p.index_names(expr)]
-        return tuple(dict.fromkeys((*self.indices, *named, *self.where)))
+        named = [n for expr in (*self.inner, *self.exists) for n in p.index_names(expr)]
+        return tuple(dict.fromkeys((*self.indices, *named, *self.where, *self.within)))
 
     @property
     def reduction(self) -> tuple[str, ...]:
@@ -69,9 +92,49 @@ class Comprehension:
         return self.op == "=" or self.op.endswith("!")
 
     @property
+    def meeting(self) -> tuple[str, ...]:
+        """The variables that an element of the target does not tell."""
+        return tuple(v for v in self.variables if v not in self.bare)
+
+    @property
+    def combines(self) -> bool:
+        """Whether elements may have any number of terms, and not one each."""
+        return bool(self.reduction) or self.places is not None or not self.is_box
+
+    @property
+    def is_box(self) -> bool:
+        """Whether the instances are all points of a box."""
+        return not self.within and not self.conditions
+
+    @property
     def left(self) -> tuple[p.Expr, ...]:
         """The subscripts of the target."""
-        return tuple(map(e.index, self.indices))
+        return tuple(map(e.index, self.indices)) if self.places is None else self.places
+
+    @property
+    def bare(self) -> tuple[str | None, ...]:
+        """The variable that alone is the subscript of a dimension, None where the place is
+        computed."""
+        return tuple(s.name if isinstance(s, p.Index) else None for s in self.left)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return (self.target, *(name for name, _ in self.others))
+
+    @property
+    def values(self) -> tuple[p.Expr, ...]:
+        """The right sides, in the order of `targets`."""
+        return (self.rhs, *(value for _, value in self.others))
+
+    @property
+    def bounds(self) -> tuple[p.Expr, ...]:
+        """The bounds of the ranges that depend on variables or tensors."""
+        return tuple(bound for pair in self.within.values() for bound in pair)
+
+    @property
+    def inner(self) -> tuple[p.Expr, ...]:
+        """The expressions that each instance evaluates."""
+        return (*(self.places or ()), *self.values, *self.bounds, *self.conditions)
 
     @property
     def outer(self) -> dict[str, ExprBounds]:
@@ -80,21 +143,47 @@ class Comprehension:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The tensors that the right side reads."""
-        return tuple(read.tensor for read in reads_of(self.rhs))
+        """The tensors that the instances read."""
+        return tuple(read.tensor for expr in self.inner for read in reads_of(expr))
 
     @property
     def all_reads(self) -> tuple[p.Read, ...]:
-        """The reads of the right side and of `exists`."""
-        return tuple(read for expr in (self.rhs, *self.exists) for read in reads_of(expr))
+        """The reads of the instances and of `exists`."""
+        return tuple(read for expr in (*self.inner, *self.exists) for read in reads_of(expr))
+
+    def changed(self, change: Callable[[p.Expr], p.Expr]) -> Comprehension:
+        """The statement with other expressions for those that each instance evaluates."""
+        return replace(
+            self,
+            rhs=change(self.rhs),
+            places=None if self.places is None else tuple(map(change, self.places)),
+            within={v: (change(b), change(c)) for v, (b, c) in self.within.items()},
+            conditions=tuple(map(change, self.conditions)),
+            others=tuple((name, change(value)) for name, value in self.others),
+        )
+
+    def beside(self, target: str, op: str, rhs: p.Expr) -> Comprehension:
+        """A statement of another target with the same instances, at the same places."""
+        if op.endswith("=!") and not self.combines:
+            op = "="
+        sizes = tuple(replace(s, target=target) for s in self.sizes if s.target == self.target)
+        return replace(self, target=target, op=op, rhs=rhs, others=(), sizes=sizes, clauses=None)
 
     @property
     def text(self) -> str:
-        left = f"{self.target}({', '.join(self.indices)})" if self.indices else self.target
-        clauses = [f"{v} in {printed(b)}:{printed(c)}" for v, (b, c) in self.where.items()]
+        left = ", ".join(f"{target}{self._left_text}" for target in self.targets)
+        values = ", ".join(printed(e.with_signs(e.with_pads(value))) for value in self.values)
+        ranges = {**self.where, **self.within}
+        clauses = [f"{v} in {printed(b)}:{printed(c)}" for v, (b, c) in ranges.items()]
         clauses += [f"exists {printed(read)}" for read in self.exists]
+        clauses += [f"{size.target}.{size.axis} = {printed(size.value)}" for size in self.sizes]
+        clauses += [printed(e.with_signs(condition)) for condition in self.conditions]
         where = f" where {', '.join(clauses)}" if clauses else ""
-        return f"{left} {self.op} {printed(e.with_signs(e.with_pads(self.rhs)))}{where}"
+        return f"{left} {self.op} {values}{where}"
+
+    @property
+    def _left_text(self) -> str:
+        return f"({', '.join(map(printed, self.left))})" if self.left else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +196,10 @@ class Joined:
     pieces: tuple[Comprehension, ...] = ()
 
     @property
+    def targets(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    @property
     def text(self) -> str:
         return f"{self.target} = concat({', '.join(self.sources)})"
 
@@ -117,6 +210,11 @@ TextStep: TypeAlias = Comprehension | Joined
 def reads_of(expr: p.Expr) -> Iterator[p.Read]:
     """The reads in an expression, those in subscripts too."""
     return (node for node in p.walk(expr) if isinstance(node, p.Read))
+
+
+def index_names_of(read: p.Read) -> set[str]:
+    """The variables in the subscripts of a read."""
+    return {name for subscript in read.subscripts for name in p.index_names(subscript)}
 
 
 def accesses(expr: p.Expr, names: Mapping[str, str]) -> set[tuple[str, int, p.Expr]]:
@@ -179,6 +277,30 @@ class FreshNames:
         return tuple(next(n for n in _numbered(stem) if n not in tensors) for stem in stems)
 
 
+def element_names(line: Comprehension, names: FreshNames) -> tuple[str, ...]:
+    """Names for the indices of an element of a statement's target, one for each dimension: the
+    variables of the left side where they stand alone or are the first in a subscript."""
+    found: list[str] = []
+    others = names.indices(len(line.left))
+    for axis, subscript in enumerate(line.left):
+        taken = {*found, *(v for v in line.bare[axis + 1 :] if v is not None)}
+        wanted = (*p.index_names(subscript), others[axis])
+        free = next((v for v in wanted if v not in taken), None)
+        found.append(free or names.untaken(others[axis], taken))
+    return tuple(found)
+
+
+def part_of(
+    line: Comprehension, names: Sequence[str], shape: Sequence[p.Expr]
+) -> dict[str, ExprBounds]:
+    """The ranges, under some names, of the indices of the elements that a statement may change in a
+    target of some shape."""
+    return {
+        name: (e.ZERO, size) if v is None else line.where[v]
+        for name, v, size in zip(names, line.bare, shape, strict=True)
+    }
+
+
 def _numbered(stem: str) -> Iterator[str]:
     yield stem
     yield from (f"{stem}_{n}" for n in itertools.count(2))
@@ -226,14 +348,14 @@ def checked_def(
             program = check(parse(_source(head, steps)))
         except CheckError as error:
             raise refused(name, error, rule) from error
-        types = {target: program.tensors[target].dtype for target in (s.target for s in steps)}
+        types = {n: program.tensors[n].dtype for step in steps for n in step.targets}
         wrong = {n for n, dtype in types.items() if dtype != dtypes.get(n, dtype)}
         if not wrong:
             return WrittenDef(head, steps, program)
         if wrong <= cast:
             first = min(wrong)
             raise GradError(f"no type makes '{first}' {dtypes[first]}", rule=rule)
-        steps = [_as_type(s, dtypes[s.target]) if s.target in wrong - cast else s for s in steps]
+        steps = [_with_types(s, {n: dtypes[n] for n in wrong - cast}) for s in steps]
         cast |= wrong
 
 
@@ -251,13 +373,23 @@ def refused(name: str, error: CheckError | InputError | RangeError, rule: str) -
     )
 
 
-def _as_type(step: TextStep, dtype: DType) -> TextStep:
-    """The statement with its right side cast to a type; a concat stays as it is."""
+def _with_types(step: TextStep, dtypes: Mapping[str, DType]) -> TextStep:
+    """The statement with the right sides of some targets cast to their types; a concat stays as it
+    is."""
     if isinstance(step, Joined):
         return step
-    if step.rhs == e.ZERO and dtype == FLOAT32:
-        return replace(step, rhs=p.Literal(0.0, dtype, span=e.NO_SPAN))
-    return replace(step, rhs=p.Convert(step.rhs, dtype, True, span=e.NO_SPAN))
+    rhs, *others = (
+        _as_type(value, dtypes[name]) if name in dtypes else value
+        for name, value in zip(step.targets, step.values, strict=True)
+    )
+    names = (name for name, _ in step.others)
+    return replace(step, rhs=rhs, others=tuple(zip(names, others, strict=True)))
+
+
+def _as_type(value: p.Expr, dtype: DType) -> p.Expr:
+    if value == e.ZERO and dtype == FLOAT32:
+        return p.Literal(0.0, dtype, span=e.NO_SPAN)
+    return p.Convert(value, dtype, True, span=e.NO_SPAN)
 
 
 def declaration(name: str, dtype: DType, dims: Sequence[p.Expr]) -> str:
@@ -291,12 +423,16 @@ def without_idle_ranges(
         wanted = [_shaped(whole, call) for call in calls]
     except (InputError, RangeError) as error:
         raise refused(made.program.name, error, "D4") from error
-    tried = wanted[-1:]
     fixed = _fixed_dimensions(made.program, statements, shapes)
     said = [names for statement in statements for names in _said(statement, shapes, fixed)]
     for call in edges:
         with contextlib.suppress(InputError, RangeError):
             wanted.append(_shaped(whole, call))
+    # a range that depends on others may be the lesser of two sizes with all clauses, too
+    wanted = [shaped for shaped in wanted if whole.has_ranges_of(shaped)]
+    if not wanted:
+        return made
+    tried = wanted[-1:]
     while True:
         kept = _without_idle_ranges(whole, said, tried)
         other = next((shaped for shaped in wanted if not kept.has_ranges_of(shaped)), None)
@@ -372,8 +508,13 @@ def _fixed_dimensions(
             (names,) = _said(statement, shapes, fixed)
             ends = {v: e.total(e.in_sizes(statement.where[v][1], shapes), e.ZERO) for v in names}
             dims = (e.total(e.in_sizes(d, shapes), e.ZERO) for d in shapes[statement.target])
-            pairs = enumerate(zip(statement.indices, dims, strict=True))
-            fixed |= {(statement.target, axis) for axis, (v, dim) in pairs if ends.get(v) == dim}
+            pairs = enumerate(zip(statement.bare, dims, strict=True))
+            fixed |= {
+                (statement.target, axis)
+                for axis, (v, dim) in pairs
+                if v is not None and ends.get(v) == dim
+            }
+            fixed |= {(size.target, size.axis) for size in statement.sizes}
         else:
             axes = range(len(shapes[statement.target]))
             fixed |= {(statement.target, axis) for axis in axes}
@@ -391,9 +532,9 @@ def _said(
     if isinstance(statement, Joined):
         yield from (set() for _ in statement.sources)
         return
-    reads = [n for n in p.walk(statement.rhs) if isinstance(n, p.Read)]
+    reads = [read for expr in statement.inner for read in reads_of(expr)]
     places = [(n.tensor, axis, s) for n in reads for axis, s in enumerate(n.subscripts)]
-    left = enumerate(map(e.index, statement.indices))
+    left = enumerate(statement.left)
     places += [(statement.target, k, s) for k, s in left if (statement.target, k) in fixed]
     dims = {
         (subscript.name, e.total(e.in_sizes(shapes[tensor][axis], shapes), e.ZERO))
@@ -403,17 +544,30 @@ def _said(
     ends = {v: e.total(e.in_sizes(end, shapes), e.ZERO) for v, (_, end) in statement.where.items()}
     limited = {
         variable
-        for read in _conditional_reads(statement.rhs)
+        for expr in statement.values
+        for read in _conditional_reads(expr, bool(statement.conditions))
         for axis, subscript in enumerate(read.subscripts)
-        for variable in p.index_names(subscript)
+        for variable in _affine_names(subscript)
         if not isinstance(subscript, p.Index)
         or ends.get(variable) != e.total(e.in_sizes(shapes[read.tensor][axis], shapes), e.ZERO)
     }
+    if statement.conditions:
+        computed = (s for s in statement.left if not isinstance(s, p.Index))
+        limited |= {variable for subscript in computed for variable in _affine_names(subscript)}
     yield {
         variable
         for variable, (begin, _) in statement.where.items()
         if begin == e.ZERO and (variable, ends[variable]) in dims and variable not in limited
+        if variable not in statement.within
     }
+
+
+def _affine_names(subscript: p.Expr) -> set[str]:
+    """The variables whose ranges a subscript may bound: those in it that are not in an element."""
+    if isinstance(subscript, p.Index):
+        return {subscript.name}
+    inner = () if isinstance(subscript, p.Read) else p.children(subscript)
+    return {name for child in inner for name in _affine_names(child)}
 
 
 def _conditional_reads(expr: p.Expr, conditional: bool = False) -> Iterator[p.Read]:

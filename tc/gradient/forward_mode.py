@@ -8,21 +8,26 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tc.dtypes import INT32, DType
-from tc.errors import ends_at_caller
+from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Weight, contributions, tangent
 from tc.gradient.call_free_def import (
     CallFreeDef,
     PairedRanges,
     call_free,
+    is_spelled,
     with_given_outputs,
 )
 from tc.gradient.def_text import (
     Comprehension,
     FreshNames,
     Joined,
+    SizeOf,
     TextStep,
     checked_def,
+    element_names,
+    index_names_of,
+    part_of,
     reads_of,
 )
 from tc.gradient.generic_texts import derived
@@ -36,6 +41,8 @@ from tc.gradient.request import (
     repaired,
     wanted_inputs,
 )
+from tc.gradient.several_targets import chosen_terms, with_places
+from tc.gradient.symbolic_ranges import SymbolicRanges, symbolic_ranges
 from tc.semantics import program as p
 from tc.source import ShownText
 
@@ -101,13 +108,56 @@ def _forward(
     alone: bool = False,
 ) -> str:
     checked = program_of(src, entry)
-    program = in_parts(with_given_outputs(call_free(checked)))
+    program = with_given_outputs(call_free(checked, _ranges_for(checked)))
+    program = in_parts(with_places(program, apart="*"))
     floating = [name for name in program.inputs if program.dtypes[name].is_float]
     fixed = constant_tensors(checked, constant)
     asked = wanted_inputs(checked, program.inputs, floating, wrt, fixed)
     with repaired(checked, wrt, fixed):
         words = {program.words[name] for name in fixed}
         return _Forward.of(program, asked, words).text(alone=alone)
+
+
+def _ranges_for(program: p.Program) -> SymbolicRanges | None:
+    """The ranges of a program in which terms of a product or of an extreme that is no box are
+    stored for its tangents: of stored terms, other statements do not say the ranges."""
+    stored = [s for s in program.statements if not s.is_plain and _stores_terms(s, program)]
+    stored += [s for s in program.statements if s.chooses and not _covers_targets(s, program)]
+    if not stored:
+        return None
+    try:
+        return symbolic_ranges(program)
+    except GradError as error:
+        raise GradError(
+            "the terms of this statement are stored for its tangents, which takes the ranges of "
+            f"'{program.name}' for all sizes: {error.cause}",
+            rule="D18",
+            span=stored[0].span,
+            idiom="where i in 0:N, for variables whose ranges follow from others",
+        ) from None
+
+
+def _covers_targets(statement: p.Statement, program: p.Program) -> bool:
+    """Whether a statement that chooses one term for several targets is seen to write all elements
+    of these: it alone gives them their shapes."""
+    others = {t for s in program.statements if s is not statement for t in s.targets}
+    declared = {t for t in statement.targets if program.tensors[t].shape is not None}
+    clauses = [statement.clause_of(v) for v in statement.outer]
+    is_box = all(clause is None or clause.kind == p.SIZES for clause in clauses)
+    alone = declared.union(others).isdisjoint(statement.targets)
+    is_scalar = not statement.subscripts
+    return is_scalar or (statement.has_plain_places and is_box and alone)
+
+
+def _stores_terms(statement: p.Statement, program: p.Program) -> bool:
+    """Whether terms of a statement are stored for its tangent, or products of them (D11, D12)."""
+    dtype = program.tensors[statement.target].dtype
+    if statement.op == "*":
+        return dtype.is_float and len(statement.variables) > sum(
+            isinstance(subscript, p.Index) for subscript in statement.subscripts
+        )
+    is_extreme = statement.op in ("min", "max") and not statement.chooses
+    return is_extreme and dtype.is_float and not is_exact(statement.rhs, dtype)
 
 
 @dataclass
@@ -145,7 +195,7 @@ class _Forward:
         order = dict.fromkeys([*wrt, *outputs, *(n for n in program.dtypes if n in active)])
         names = {name: fresh.fresh(f"t_{name}") for name in order}
         dtypes = dict(program.dtypes) | {t: program.dtypes[n] for n, t in names.items()}
-        written = Counter(step.target for step in program.steps)
+        written = Counter(target for step in program.steps for target in step.targets)
         several = frozenset(name for name, count in written.items() if count > 1)
         paired = PairedRanges(program, names, several)
         new = cls(program, wrt, fresh, names, active, paired, dtypes)
@@ -163,6 +213,9 @@ class _Forward:
         for position, step in enumerate(self.program.steps):
             if isinstance(step, Joined):
                 self._join(step)
+            elif step.others:
+                derive = self._choose if step.operator in ("min", "max") else self._derive_each
+                derive(step)
             elif step.target in self.active:
                 self._derive(step, self.program.steps[position + 1 :])
             else:
@@ -176,7 +229,7 @@ class _Forward:
         values, steps = list(self.program.outputs), self.steps
         if alone:
             steps = _needed(steps, [self.names[name] for name in outputs])
-            left = {step.target for step in steps}
+            left = {target for step in steps for target in step.targets}
             declared = (v for v in values if self.program.declared(v) != v)
             values = [value for value in declared if value in left]
         returns = [self.program.declared(name) for name in values]
@@ -187,14 +240,14 @@ class _Forward:
     def _zero(self, tensor: str, name: str) -> Comprehension:
         """A statement that writes 0 to `name`, in the shape of a tensor."""
         lines = (
-            s for s in self.program.steps if isinstance(s, Comprehension) and s.target == tensor
+            s for s in self.program.steps if isinstance(s, Comprehension) and tensor in s.targets
         )
         first = next(lines, None)
         if first is None:
             axes = range(self.program.ranks[tensor])
             indices = tuple(self.fresh.fresh(f"i{axis}") for axis in axes)
         else:
-            indices = first.indices
+            indices = element_names(first, self.fresh)
         left = tuple(map(e.index, indices))
         whole = p.Read(tensor, left, self.program.dtypes[tensor], -1, span=e.NO_SPAN)
         return Comprehension(name, indices, "=", e.ZERO, exists=(whole,) if indices else ())
@@ -212,6 +265,43 @@ class _Forward:
         sources = (self.names[s] if s in self.active else self.zeros[s] for s in step.sources)
         self.steps.append(Joined(self.names[step.target], tuple(sources)))
 
+    def _choose(self, line: Comprehension) -> None:
+        """Adds a statement that chooses one term for several targets, and tangents of these, which
+        are those of the term (D22)."""
+        read = {*line.targets}.intersection(line.sources) & self.active
+        copies = {target: self._copied(line, target) for target in line.targets if target in read}
+        self.steps.append(line)
+        old = self.started.intersection(line.targets)
+        for term in _terms_of(line, self.program, self.fresh, old):
+            if term.target in self.active:
+                rhs = self._tangent(replace(term, rhs=e.with_tensors(term.rhs, copies)))
+                if not line.starts or rhs != e.ZERO:
+                    self._write(term, "=", rhs)
+                else:
+                    self.steps.append(self._zero(term.target, self.names[term.target]))
+                    self.started.add(term.target)
+
+    def _derive_each(self, line: Comprehension) -> None:
+        """Adds a statement that assigns to several targets, or adds to each, and one of their
+        tangents, before it where it changes elements that both read."""
+        pairs = [
+            (target, self._tangent(replace(line, target=target, rhs=value, others=())))
+            for target, value in zip(line.targets, line.values, strict=True)
+            if target in self.active
+        ]
+        if line.operator == "+" and not line.starts:
+            pairs = [(target, rhs) for target, rhs in pairs if rhs != e.ZERO]
+        if not pairs:
+            self.steps.append(line)
+            return
+        made = [self._like(replace(line, target=t), self.names[t], line.op, x) for t, x in pairs]
+        others = tuple((each.target, each.rhs) for each in made[1:])
+        sizes = tuple(dict.fromkeys(size for each in made for size in each.sizes))
+        whole = self._beside(line, replace(made[0], others=others, sizes=sizes))
+        self.started |= {target for target, _ in pairs}
+        reads_itself = not {*line.targets}.isdisjoint(line.sources)
+        self.steps += [whole, line] if reads_itself else [line, whole]
+
     # --- one statement ----------------------------------------------------------------------
 
     def _derive(self, line: Comprehension, later: Sequence[TextStep]) -> None:
@@ -221,7 +311,7 @@ class _Forward:
         reads_itself = target in line.sources
         if op in ("*", "min", "max"):
             is_stored = op != "*" and self._is_rounded(line)
-            if (line.reduction or is_stored) and reads_itself:
+            if (line.combines or is_stored) and reads_itself:
                 line = self._of_copy(line)
             derive = self._product if op == "*" else self._extreme
             derive(line, later)
@@ -244,7 +334,7 @@ class _Forward:
     def _product(self, line: Comprehension, later: Sequence[TextStep]) -> None:
         """Adds a product and its tangent: each term's tangent times the other terms (D12)."""
         held = self._held(line)
-        if not line.reduction:
+        if not line.combines:
             self._written_out(line)
         elif self._tangent(line) == e.ZERO and line.starts:
             self.steps.append(line)
@@ -269,7 +359,7 @@ class _Forward:
         rhs = self._tangent(line)
         # an old value shares with a term that has no tangent (D11); `max(a, b)` does not (D10)
         shares_with_none = rhs == e.ZERO and not line.starts
-        if not line.reduction and not is_stored and not shares_with_none:
+        if not line.combines and not is_stored and not shares_with_none:
             self._written_out(line)
             return
         held, left = self._held(line), line.left
@@ -287,18 +377,22 @@ class _Forward:
         if line.starts:
             self.steps.append(own)
             self._begin(line)
-            self.steps.append(self._beside(own, Comprehension(count, line.indices, "+=!", one)))
+            self.steps.append(self._beside(own, self._like(own, count, "+=!", one)))
         else:
             before = self._made(f"o_{line.target}", held.dtype)
-            was = e.compare("==", e.read(before, left), held)
+            indices = element_names(line, self.fresh)
+            element = tuple(map(e.index, indices))
+            now = replace(held, subscripts=element)
+            was = e.compare("==", e.read(before, element), now)
             name = self.names[line.target]
-            share = e.select(was, e.binary("/", e.read(name, left), counted))
+            of_one = e.read(count, element)
+            share = e.select(was, e.binary("/", e.read(name, element), of_one))
             self.steps += [
-                Comprehension(before, line.indices, "=", held),
+                Comprehension(before, indices, "=", now),
                 own,
-                Comprehension(count, line.indices, "=", e.select(was, e.number(1))),
-                self._beside(own, Comprehension(count, line.indices, "+=", one)),
-                Comprehension(name, line.indices, "=", share),
+                Comprehension(count, indices, "=", e.select(was, e.number(1))),
+                self._beside(own, self._like(own, count, "+=", one)),
+                Comprehension(name, indices, "=", share),
             ]
         if rhs != e.ZERO:
             weighted = self._tangent(line, lambda t: e.binary("/", t, counted))
@@ -327,10 +421,15 @@ class _Forward:
         self.steps.append(line)
 
     def _others(self, line: Comprehension) -> p.Expr:
-        """A read of the product of the other terms of an instance (D12)."""
+        """The product of the other terms of an instance (D12), as a read of a temporary."""
+        if not line.meeting:
+            return e.number(1)
         name = self._made(f"x_{line.target}", line.rhs.dtype)
         made, read = other_terms(line, name, self.fresh.fresh)
-        if line.target in self.paired.several and line.indices:
+        named = {v for access in line.all_reads for v in index_names_of(access)}
+        is_open = not named.union(line.where).issuperset(line.indices)
+        is_open |= line.target in self.paired.several
+        if is_open and line.indices and self.program.found is None:
             made = replace(made, exists=(self._held(line),))
         self.steps.append(self._beside(replace(line, where=made.where), made))
         return read
@@ -345,7 +444,8 @@ class _Forward:
             return
         self.started.add(target)
         is_whole = all(
-            v in line.where or self.program.only_extent(line, v) is not None for v in line.indices
+            v is not None and (v in line.where or self.program.only_extent(line, v) is not None)
+            for v in line.bare
         )
         if target in self.skipping and not is_whole and target not in self.postponed:
             self.steps.append(self._zero(target, self.names[target]))
@@ -354,7 +454,7 @@ class _Forward:
         """Sets the tangent of a target to 0, where the statement depends on no input that has a
         tangent."""
         if line.target in self.started:
-            self._write(line, "+=!" if line.reduction else "=", e.ZERO)
+            self._write(line, "=" if line.op == "=" else "+=!", e.ZERO)
         elif self._is_added_to(line, later):
             self.postponed.add(line.target)
         else:
@@ -382,7 +482,7 @@ class _Forward:
         if line.target not in self.postponed:
             return line.op
         self.postponed.discard(line.target)
-        return "+=!" if line.reduction else "="
+        return "+=!" if line.combines else "="
 
     # --- parts --------------------------------------------------------------------------------
 
@@ -408,22 +508,77 @@ class _Forward:
         dtype = self.dtypes[self.names[line.target]]
         if any(r.dtype.is_float and not dtype.holds(r.dtype) for r in reads_of(rhs)):
             rhs = p.Convert(rhs, dtype, True, span=e.NO_SPAN)
-        made = Comprehension(self.names[line.target], line.indices, op, rhs)
-        self.steps.append(self._beside(line, made))
+        name = self.names[line.target]
+        self.steps.append(self._beside(line, self._like(line, name, op, rhs)))
+
+    def _like(self, line: Comprehension, target: str, op: str, rhs: p.Expr) -> Comprehension:
+        """A statement of the same instances as another, without clauses that bound their ranges,
+        and of the same places. The target has the shape of the other's target."""
+        made = replace(line.beside(target, op, rhs), where={}, exists=())
+        is_known = any(step.target == target for step in self.steps)
+        if is_known or (target in self.names.values() and self._is_declared(line.target)):
+            return made
+        if not any(line.target in step.targets for step in self.steps):
+            return made
+        told = {size.axis for size in made.sizes}
+        open_ = (axis for axis, v in enumerate(line.bare) if v is None or v in line.within)
+        sizes = (
+            SizeOf(target, axis, p.Extent(line.target, axis, span=e.NO_SPAN))
+            for axis in open_
+            if axis not in told
+        )
+        return replace(made, sizes=(*made.sizes, *sizes))
+
+    def _is_declared(self, tensor: str) -> bool:
+        return tensor in self.program.outputs and is_spelled(self.program.shapes.get(tensor))
 
     def _beside(self, line: Comprehension, made: Comprehension) -> Comprehension:
         return self.paired.ranged(line, made)
 
     def _of_copy(self, line: Comprehension) -> Comprehension:
         """The statement with reads of a copy of its target. A statement before makes the copy."""
-        held, target = self._held(line), line.target
-        copy = self._made(f"o_{target}", held.dtype)
-        self.names[copy] = self._made(f"t_{copy}", held.dtype)
+        copy = self._copied(line, line.target)
+        return replace(line, rhs=e.with_tensors(line.rhs, {line.target: copy}))
+
+    def _copied(self, line: Comprehension, target: str) -> str:
+        """The name of a copy of a target, and of its tangent, which statements make."""
+        dtype = self.program.dtypes[target]
+        copy = self._made(f"o_{target}", dtype)
+        self.names[copy] = self._made(f"t_{copy}", dtype)
         self.active.add(copy)
-        own = replace(held, tensor=self.names[target])
-        self.steps.append(Comprehension(copy, line.indices, "=", held))
-        self.steps.append(Comprehension(self.names[copy], line.indices, "=", own))
-        return replace(line, rhs=e.with_tensors(line.rhs, {target: copy}))
+        indices = element_names(line, self.fresh)
+        element = tuple(map(e.index, indices))
+        for name, source in ((copy, target), (self.names[copy], self.names[target])):
+            value = p.Read(source, element, dtype, -1, span=e.NO_SPAN)
+            self.steps.append(Comprehension(name, indices, "=", value))
+        return copy
+
+
+def _terms_of(
+    line: Comprehension, program: CallFreeDef, names: FreshNames, begun: Container[str]
+) -> list[Comprehension]:
+    """For each floating target of a statement that chooses one term, a statement that gives its
+    value."""
+    old = {target: target for target in line.targets if target in begun}
+
+    def end_of(variable: str) -> p.Expr | None:
+        if program.found is not None:
+            return line.where[variable][1]
+        return program.only_extent(line, variable)
+
+    found = chosen_terms(line, program.dtypes.__getitem__, names, end_of, old)
+    if program.found is None:
+        where = {v: line.where[v] for v in line.bare if v is not None and v in line.where}
+        return [replace(t, where=where, exists=_held_by(t, program)) for t in found]
+    shape = program.inferred[line.target]
+    part = part_of(line, element_names(line, names), shape)
+    return [replace(term, where=part) for term in found]
+
+
+def _held_by(term: Comprehension, program: CallFreeDef) -> tuple[p.Read, ...]:
+    """The read of the target by which a statement has the range of all elements."""
+    dtype = program.dtypes[term.target]
+    return (p.Read(term.target, term.left, dtype, -1, span=e.NO_SPAN),) if term.left else ()
 
 
 def _needed(steps: Sequence[TextStep], wanted: Iterable[str]) -> list[TextStep]:
@@ -431,7 +586,7 @@ def _needed(steps: Sequence[TextStep], wanted: Iterable[str]) -> list[TextStep]:
     follow from any."""
     needed = set(wanted)
     while True:
-        kept = [step for step in steps if step.target in needed]
+        kept = [step for step in steps if needed.intersection(step.targets)]
         more = {name for step in kept for name in _used(step)} - needed
         if not more:
             return kept
@@ -443,22 +598,27 @@ def _used(step: TextStep) -> set[str]:
     if isinstance(step, Joined):
         return {*step.sources}
     bounds = (bound for bounds in step.where.values() for bound in bounds)
-    nodes = (n for expr in (step.rhs, *step.exists, *bounds) for n in p.walk(expr))
+    nodes = (n for expr in (*step.inner, *step.exists, *bounds) for n in p.walk(expr))
     return {node.tensor for node in nodes if isinstance(node, p.Read | p.Extent)}
 
 
 def _touches(step: TextStep, tensor: str) -> bool:
     exists = step.exists if isinstance(step, Comprehension) else ()
-    return tensor in (step.target, *step.sources, *(r.tensor for x in exists for r in reads_of(x)))
+    return tensor in (
+        *step.targets,
+        *step.sources,
+        *(r.tensor for x in exists for r in reads_of(x)),
+    )
 
 
 def _active(program: CallFreeDef, wrt: set[str], constant: set[str]) -> set[str]:
     """The tensors that depend, with a derivative, on what has a tangent."""
     active = set(wrt)
+    steps = _derived(program)
     while True:
         before = len(active)
         names = {name: name for name in active}
-        for step in program.steps:
+        for step in steps:
             dtype = program.dtypes[step.target]
             if step.target in active or step.target in constant or not dtype.is_float:
                 continue
@@ -470,15 +630,31 @@ def _active(program: CallFreeDef, wrt: set[str], constant: set[str]) -> set[str]
                 active.add(step.target)
         if len(active) == before:
             break
-    return active & _useful(program, active)
+    return active & _useful(program, steps, active)
 
 
-def _useful(program: CallFreeDef, active: Container[str]) -> set[str]:
+def _derived(program: CallFreeDef) -> list[TextStep]:
+    """The statements by which values depend on each other: those with several targets are one for
+    each of these."""
+    names = program.fresh_names()
+    made: list[TextStep] = []
+    for step in program.steps:
+        if isinstance(step, Comprehension) and step.operator in ("min", "max") and step.others:
+            made += _terms_of(step, program, names, step.targets)
+        elif isinstance(step, Comprehension):
+            pairs = zip(step.targets, step.values, strict=True)
+            made += [replace(step, target=t, rhs=value, others=()) for t, value in pairs]
+        else:
+            made.append(step)
+    return made
+
+
+def _useful(program: CallFreeDef, steps: Sequence[TextStep], active: Container[str]) -> set[str]:
     """The tensors on which outputs depend with a derivative, and not through comparisons alone."""
     useful = {name for name in program.outputs if name in active}
     while True:
         before = len(useful)
-        for step in program.steps:
+        for step in steps:
             if step.target not in useful:
                 continue
             if isinstance(step, Joined):

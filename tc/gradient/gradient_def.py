@@ -4,12 +4,11 @@ program that it computes again."""
 from __future__ import annotations
 
 import functools
-import operator
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.dtypes import DType, Type, join
+from tc.dtypes import BOOL, DType, Type, join
 from tc.gradient import terms as e
 from tc.gradient.call_free_def import CallFreeDef, is_spelled
 from tc.gradient.def_text import (
@@ -18,14 +17,16 @@ from tc.gradient.def_text import (
     FreshNames,
     Joined,
     SampleCall,
+    SizeOf,
     TextStep,
     WrittenDef,
     checked_def,
+    element_names,
     without_idle_ranges,
 )
 from tc.gradient.reductions import outdated
 from tc.gradient.symbolic_ranges import SymbolicRanges
-from tc.gradient.versions import VersionStep
+from tc.gradient.versions import VersionStep, retargeted
 from tc.semantics import program as p
 from tc.semantics.size_values import KnownSizes, evaluate
 
@@ -56,7 +57,8 @@ class Derivation:
     cotangents: Mapping[str, str]
     results: Mapping[str, str]
     written: Sequence[Comprehension]
-    shapes: Mapping[str, tuple[p.Expr, ...]]
+    shapes: dict[str, tuple[p.Expr, ...]]
+    copies: dict[str, str] = field(default_factory=dict)  # of which versions
     dims: dict[str, list[str]] = field(default_factory=dict)
 
     # --- which versions are saved, and which are computed again -------------------------------
@@ -74,7 +76,7 @@ class Derivation:
     def tensor(self, version: str) -> str:
         """The tensor of a version; a name of no version is that of a tensor."""
         tensors = dict(self.given) | {step.version: step.tensor for step in self.steps}
-        return tensors.get(version, version)
+        return tensors.get(self.copies.get(version, version), version)
 
     def dtype(self, version: str) -> DType:
         if version in self.terms:
@@ -94,13 +96,13 @@ class Derivation:
             versions = {step.version for step in again}
             more = outdated(self.redone, self.dtype, saved, versions, compared)
             if not more:
-                return saved, [made for step in again for made in self._made(step, {})]
+                return saved, self._statements(again, {})
             stale |= more
 
     def _needed(self, stale: Container[str]) -> tuple[list[str], list[VersionStep]]:
         """The versions that are saved, no `stale` one among them, and the steps that make other
         versions."""
-        needed = {name for line in self.written for name in line.sources}
+        needed = {read.tensor for line in self.written for read in line.all_reads}
         saved: list[str] = []
         again: list[VersionStep] = []
         for step in reversed(self.redone):
@@ -112,6 +114,8 @@ class Derivation:
                     saved.insert(0, version)
                 continue
             needed |= step.sources
+            if step.chosen is not None:
+                needed |= {s.previous for s in self._of(step.chosen) if s.previous is not None}
             again.insert(0, step)
         order = [step.version for step in self.steps]
         return sorted(saved, key=order.index), again
@@ -141,16 +145,58 @@ class Derivation:
                 latest[step.tensor] = step.version
             holders[step.version] = latest[step.tensor]
 
-        return [made for step in self.steps for made in self._made(step, holders)]
+        return self._statements(self.steps, holders)
+
+    def _statements(
+        self, steps: Sequence[VersionStep], holders: Mapping[str, str]
+    ) -> list[TextStep]:
+        """The statements of some steps; `holders` are the tensors that hold versions."""
+        made: list[TextStep] = []
+        for step in steps:
+            if step.chosen is None:
+                made += self._made(step, holders)
+            elif step is next(s for s in steps if s.chosen == step.chosen):
+                made += self._with_targets(step.chosen, steps, holders)
+        return made
+
+    def _with_targets(
+        self, chosen: Comprehension, steps: Sequence[VersionStep], holders: Mapping[str, str]
+    ) -> list[TextStep]:
+        """A statement with several targets. Targets that are no versions of `steps`, as their
+        values are given, are others of the same values."""
+        made: list[TextStep] = []
+        names = dict(holders)
+        for step in self._of(chosen):
+            if step not in steps:
+                names[step.version] = self._other(step)
+            made += self._begun(step, names)
+        op = chosen.op
+        if all(step.is_anew for step in self._of(chosen)) and not chosen.starts:
+            op += "!"
+        renamed = chosen.changed(lambda expr: e.with_tensors(expr, holders))
+        return [*made, retargeted(replace(renamed, op=op), names)]
+
+    def _other(self, step: VersionStep) -> str:
+        """The name of a tensor that gets the values of a version once more."""
+        for other, version in self.copies.items():
+            if version == step.version:
+                return other
+        other = self.names.fresh(f"o_{step.version}")
+        self.copies[other] = step.version
+        self.shapes[other] = self.program.inferred[step.tensor]
+        return other
+
+    def _of(self, chosen: Comprehension) -> list[VersionStep]:
+        """The steps of a statement with several targets."""
+        return [step for step in self.steps if step.chosen == chosen]
 
     def _made(self, step: VersionStep, holders: Mapping[str, str]) -> list[TextStep]:
         """The statements that make a version, or add to it; `holders` are the tensors that hold
         versions."""
         line, op = step.line, step.line.op
-        version = holders.get(step.version, step.version)
-        previous = step.previous and holders.get(step.previous, step.previous)
         pieces = [s for s in self.steps if s.concat is step.concat is not None]
         sources = [s.line.sources[0] for s in pieces]
+        version = holders.get(step.version, step.version)
         if (
             pieces
             and {s.version for s in pieces} == {step.version}
@@ -161,19 +207,33 @@ class Derivation:
             return [Joined(version, held)] if step is pieces[0] else []
         if step.is_anew and not line.starts:
             op += "!"
-        made = replace(line, target=version, op=op, rhs=e.with_tensors(line.rhs, holders))
+        renamed = line.changed(lambda expr: e.with_tensors(expr, holders))
+        written = retargeted(replace(renamed, op=op), holders)
+        return [*self._begun(step, holders), written]
+
+    def _begun(self, step: VersionStep, holders: Mapping[str, str]) -> list[TextStep]:
+        """What stands before a statement that does not write all of a version: a copy of the
+        version before, or zeros."""
+        line = step.line
+        version = holders.get(step.version, step.version)
+        previous = step.previous and holders.get(step.previous, step.previous)
         if previous == version or step.joins or step.tensor in self.terms:
-            return [made]
+            return []
         shape = self.program.inferred[step.tensor]
-        ends = (line.where[v][1] for v in line.indices)
-        if previous is None and all(map(operator.eq, ends, shape)):
-            return [made]
-        indices = self.names.indices(len(line.indices))
+        if previous is None and step.covers:
+            return []
+        if previous is None:
+            ends = (line.where[v][1] if v is not None else None for v in line.bare)
+            if all(end in (None, size) for end, size in zip(ends, shape, strict=True)):
+                return []
+        indices = self.names.indices(len(shape))
         whole = {name: (e.ZERO, size) for name, size in zip(indices, shape, strict=True)}
         value: p.Expr = e.ZERO
         if previous is not None:
             value = e.read(previous, tuple(map(e.index, indices)))
-        return [Comprehension(version, indices, "=", value, whole), made]
+        elif self.program.dtypes[step.tensor] == BOOL:
+            value = p.Convert(value, BOOL, True, span=e.NO_SPAN)
+        return [Comprehension(version, indices, "=", value, whole)]
 
     def _concat_type(self, sources: Sequence[str]) -> Type:
         """The element type of a concat of versions. The tensor that holds the concat may have a
@@ -187,7 +247,7 @@ class Derivation:
         """The def of the gradient."""
         program, cotangents = self.program, self.cotangents
         saved, again = self.needed()
-        statements = self._finished((*again, *self.written))
+        statements = self._finished((*again, *self.written), self.results.values())
         asked = [v for v in self.given if v in self.results]
         for version in dict.fromkeys((*cotangents, *asked, *saved)):
             self._dims(version)
@@ -200,7 +260,7 @@ class Derivation:
         kept = self._kept(body, tail)
         head = [self._declared(n, n) for n in program.inputs if n in kept]
         shown = {n: o for o, n in cotangents.items()} | {v: v for v in (*given, *saved)}
-        versions = {w.target for w in again} | {
+        versions = {n for w in again for n in w.targets} | {
             w.target for w in self.written if w.target in self.terms
         }
         return self._written(suffix, [*head, *tail], returns, statements, shown, versions)
@@ -208,11 +268,13 @@ class Derivation:
     def forward(self, suffix: str) -> WrittenDef:
         """The def of the program, which also returns the versions that are saved."""
         program, given, saved = self.program, self.given, self.saved
-        statements = self._finished(self._whole(saved))
+        shapes = program.shapes
+        declared = [output for output in program.outputs if is_spelled(shapes.get(output))]
+        statements = self._finished(self._whole(saved), declared)
         params = [self._declared(n, n) for n in (*program.inputs, *given)]
         returns = [self._returned(n) for n in program.outputs]
         returns += [v for v in saved if v not in program.outputs]
-        versions = {w.target for w in statements}
+        versions = {n for w in statements for n in w.targets}
         return self._written(suffix, params, returns, statements, {v: v for v in given}, versions)
 
     def _written(
@@ -264,13 +326,27 @@ class Derivation:
         """
         tensor = self.tensor(version)
         if tensor not in self.dims:
-            left = next(line.indices for line in self.program.lines if line.target == tensor)
+            first = next(line for line in self.program.lines if tensor in line.targets)
+            left = element_names(first, self.names)
             self.dims[tensor] = []
-            for size, variable in zip(self.program.inferred[tensor], left, strict=True):
-                plain = isinstance(size, p.Size | p.Literal)
+            sizes = self.program.inferred[tensor]
+            for axis, (size, variable) in enumerate(zip(sizes, left, strict=True)):
+                plain = isinstance(size, p.Size | p.Literal) and self._is_size(tensor, axis)
                 dim = e.text(size) if plain else self.names.fresh(f"O{variable.upper()}")
                 self.dims[tensor].append(dim)
         return self.dims[tensor]
+
+    def _is_size(self, tensor: str, axis: int) -> bool:
+        """Whether a dimension has its size where others are 0, too: a range that depends on a
+        variable without values is empty."""
+        names = {word: name for name, word in self.program.words.items()}
+        size = self.program.inferred[tensor][axis]
+        for edge in self.found.edges:
+            shape = edge.shapes.get(names.get(tensor, tensor))
+            known = KnownSizes(edge.sizes, edge.shapes, edge.scalars)
+            if shape is not None and shape[axis] != evaluate(size, known):
+                return False
+        return True
 
     def _declared(self, version: str, name: str) -> str:
         program, tensor = self.program, self.tensor(version)
@@ -287,7 +363,7 @@ class Derivation:
         shape = self.program.shapes.get(output)
         return self._declared(output, output) if is_spelled(shape) else output
 
-    def _finished(self, statements: Sequence[TextStep]) -> list[TextStep]:
+    def _finished(self, statements: Sequence[TextStep], declared: Iterable[str]) -> list[TextStep]:
         """The statements as they are printed: `pad` stands for the conditions that it makes, and
         sizes stand for dimensions of tensors."""
         program, found = self.program, self.found
@@ -304,14 +380,36 @@ class Derivation:
         def finished(written: TextStep) -> TextStep:
             if isinstance(written, Joined):
                 return written
-            rhs = e.rebuilt(e.with_pads(written.rhs), change)
             where = {
                 v: (e.rebuilt(b, change), e.rebuilt(c, change))
                 for v, (b, c) in written.where.items()
             }
-            return replace(written, rhs=rhs, where=where)
+            sizes = tuple(replace(s, value=e.rebuilt(s.value, change)) for s in written.sizes)
+            new = written.changed(lambda expr: e.rebuilt(e.with_pads(expr), change))
+            return replace(new, where=where, sizes=sizes)
 
-        return list(map(finished, statements))
+        return self._with_sizes([*map(finished, statements)], declared)
+
+    def _with_sizes(self, steps: list[TextStep], declared: Iterable[str]) -> list[TextStep]:
+        """The statements with size clauses for dimensions that no statement before gives a size:
+        those whose places are computed, or whose ranges depend on tensors (S4)."""
+        known = {*declared}
+        made: list[TextStep] = []
+        for step in steps:
+            if isinstance(step, Comprehension):
+                told = {(size.target, size.axis) for size in step.sizes}
+                open_ = [
+                    SizeOf(target, axis, self.shapes[target][axis])
+                    for target in step.targets
+                    if target not in known
+                    for axis, variable in enumerate(step.bare)
+                    if variable is None or variable in step.within
+                    if (target, axis) not in told
+                ]
+                step = replace(step, sizes=(*step.sizes, *open_))
+            made.append(step)
+            known |= {*step.targets}
+        return made
 
 
 def _names(text: str, name: str) -> bool:

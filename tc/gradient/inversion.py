@@ -2,7 +2,7 @@
 
 The instances that read an element are the solutions of linear equations. A quotient and a remainder
 are variables of their own, and an equation more. A subscript that is not linear, as that of a
-gather `T(I(n))`, stays as a condition on the element, `I(n) == x`, which is always right (D13).
+gather `T(I(n))`, is not solved: the gradient of such a read is a scatter (D20).
 """
 
 from __future__ import annotations
@@ -58,9 +58,11 @@ def invert(
     ranges: Mapping[str, ExprBounds],
     outer: Container[str],
     fresh: Callable[[str, Container[str]], str],
-) -> Inversion:
-    """The instances that read an element by these subscripts. `ranges` are the ranges of the
-    statement's variables; variables of the left side, `outer`, are the best to solve for."""
+    static: Container[str] = (),
+) -> Inversion | None:
+    """The instances that read an element by these subscripts; None where a subscript is not linear.
+    `ranges` are the ranges of the statement's variables; variables of the left side, `outer`, are
+    the best to solve for. `static` are the scalars that stand for sizes."""
     elements: list[str] = []
     equations: list[tuple[p.Expr, str]] = []
     for subscript in subscripts:
@@ -70,19 +72,15 @@ def invert(
             elements.append(_letter(len(equations), fresh, {*elements, *ranges}))
             equations.append((subscript, elements[-1]))
     unknown = {name: name in outer for name in ranges if name not in elements}
-    system = _System(unknown, dict(ranges), fresh, {*elements, *ranges})
-    left = [pair for pair in equations if not system.takes(*pair)]
+    system = _System(unknown, dict(ranges), fresh, {*elements, *ranges}, static)
+    if not all(system.takes(*pair) for pair in equations):
+        return None
     system.solve()
     values = {name: system.written(form) for name, form in system.solved.items()}
-    selected = [
-        e.compare("==", e.substituted(subscript, values), e.index(element))
-        for subscript, element in left
-    ]
     fixed, guards = _fixed(system.guards, [element for _, element in equations])
     implied = {whole for whole, _ in system.quotients.values()} & values.keys()
     new = {n: bounds for n, bounds in system.ranges.items() if n not in {*ranges, *implied}}
-    conditions = tuple(map(as_condition, (*guards, *selected)))
-    return Inversion(tuple(elements), fixed, values, new, conditions)
+    return Inversion(tuple(elements), fixed, values, new, tuple(map(as_condition, guards)))
 
 
 def _letter(place: int, fresh: Callable[[str, Container[str]], str], taken: set[str]) -> str:
@@ -120,6 +118,7 @@ class _System:
     ranges: dict[str, ExprBounds]
     fresh: Callable[[str, Container[str]], str]
     taken: set[str]
+    static: Container[str]
     equations: list[SizedForm] = field(default_factory=list)
     solved: dict[str, SizedForm] = field(default_factory=dict)
     guards: list[p.Expr] = field(default_factory=list)
@@ -192,7 +191,7 @@ class _System:
 
         def change(node: p.Expr) -> p.Expr | None:
             nonlocal is_linear
-            if isinstance(node, p.Read) and p.index_names(node):
+            if isinstance(node, p.Read) and node.tensor not in self.static:
                 is_linear = False
                 return node
             if isinstance(node, p.Binary) and node.op in "/%" and p.index_names(node):
@@ -402,12 +401,24 @@ def as_condition(expr: p.Expr) -> p.Expr:
 
     def change(node: p.Expr) -> p.Expr | None:
         match node:
-            case p.Compare(left=p.Convert(operand=p.Read(dtype=dtype) as left), right=right) if (
-                dtype in (INT32, INT64)
-            ):
-                return e.compare(node.op, left, e.rebuilt(right, change))
+            case p.Compare(left=left, right=right) if _is_plain_read(left) or _is_plain_read(right):
+                return e.compare(node.op, *(_compared(side, change) for side in (left, right)))
             case p.Convert(operand=p.Read(), dtype=dtype) if dtype == INT64:
                 return p.Convert(node.operand, INT64, True, span=e.NO_SPAN)
         return None
 
     return e.rebuilt(expr, change)
+
+
+def _is_plain_read(expr: p.Expr) -> bool:
+    """Whether an expression is an integer of a tensor as it stands in a subscript."""
+    return isinstance(expr, p.Convert) and (
+        isinstance(expr.operand, p.Read) and expr.operand.dtype in (INT32, INT64)
+    )
+
+
+def _compared(side: p.Expr, change: Callable[[p.Expr], p.Expr | None]) -> p.Expr:
+    """A side of a comparison, in which an integer of a tensor that stands alone keeps its type."""
+    if isinstance(side, p.Convert) and _is_plain_read(side):
+        return side.operand
+    return e.rebuilt(side, change)

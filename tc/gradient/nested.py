@@ -18,6 +18,7 @@ from tc.gradient import terms as e
 from tc.gradient.adjoints import ARGUMENTS, carries, parsed_derivative
 from tc.gradient.call_free_def import CallFreeDef, PairedRanges
 from tc.gradient.def_text import Comprehension, TextStep
+from tc.gradient.domains import Domain, by_data
 from tc.gradient.reductions import stored_terms
 from tc.semantics import program as p
 
@@ -281,18 +282,20 @@ def in_parts(program: CallFreeDef) -> CallFreeDef:
     inferred = dict(program.inferred)
     steps: list[TextStep] = []
     for place, line in enumerate(program.steps):
-        if not isinstance(line, Comprehension) or is_short(line.rhs):
+        if not isinstance(line, Comprehension) or is_short(line.rhs) or _is_whole(line, program):
             steps.append(line)
             continue
         if any(isinstance(n, p.Select) and n.padded and is_long(n) for n in p.walk(line.rhs)):
             line = _with_ranges(line, paired)
-        terms = stored_terms(program, line, program.steps[:place])
+        box = replace(line, within={}, conditions=())
+        terms = stored_terms(program, box, program.steps[:place])
         whole = terms.line
         clauses = frozenset(line.where if line.clauses is None else line.clauses)
         fresh = functools.partial(names.fresh, f"v_{line.target}")
         indices = whole.indices if program.found is None else None
         parts = Parts(line.variables, clauses, terms.begins, fresh, indices)
-        rhs = line.rhs if terms.waits else parts.of(line.rhs)
+        tests = tuple(Domain(line.within, line.conditions).tests)
+        rhs = line.rhs if terms.waits else parts.of(line.rhs, tests)
         for made in parts.made:
             dtypes[made.target] = made.rhs.dtype.computed
             ranks[made.target] = len(made.indices)
@@ -304,6 +307,14 @@ def in_parts(program: CallFreeDef) -> CallFreeDef:
             steps.append(made)
         steps.append(replace(line, rhs=rhs))
     return replace(program, steps=tuple(steps), dtypes=dtypes, ranks=ranks, inferred=inferred)
+
+
+def _is_whole(line: Comprehension, program: CallFreeDef) -> bool:
+    """Whether a statement has no parts, as its terms may have no value at all points of a box: some
+    range depends on tensors, or on variables whose ranges are not known."""
+    if line.others or program.found is None:
+        return bool(line.others or line.within)
+    return bool(by_data(line, program.static_scalars))
 
 
 def _with_ranges(line: Comprehension, paired: PairedRanges) -> Comprehension:

@@ -19,6 +19,7 @@ from tc.dtypes import DType, rounded
 from tc.gradient import terms as e
 from tc.gradient.call_free_def import CallFreeDef, is_bounded, is_spelled
 from tc.gradient.def_text import Comprehension, ExprBounds, Joined, TextStep, reads_of
+from tc.gradient.inversion import as_condition
 from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
 
@@ -151,6 +152,15 @@ class TermPositions:
             {v: e.total(i, moved[v]) if v in moved else i for v, i in indices.items()},
         )
 
+    def range_at(self, variable: str, bounds: ExprBounds) -> ExprBounds:
+        """The range of the position of a variable whose own range depends on others."""
+        first, last = (e.substituted(bound, self.values) for bound in bounds)
+        value = self.values.get(variable, e.index(variable))
+        begin = e.difference(value, e.index(variable))
+        if begin == e.ZERO:
+            return first, last
+        return e.difference(first, begin), e.difference(last, begin)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTerms:
@@ -168,19 +178,22 @@ class StoredTerms:
 def stored_terms(
     program: CallFreeDef, line: Comprehension, done: Sequence[TextStep]
 ) -> StoredTerms:
-    """The terms of a statement, which stands after the statements `done`."""
+    """The terms of a statement, which stands after the statements `done`. Terms that are the same
+    for several instances of its domain are stored as their maximum."""
     named = {n for expr in (line.rhs, *line.exists) for n in p.index_names(expr)}
     indices = tuple(v for v in line.variables if v in named)
-    given = {v: line.where[v] for v in indices if v in line.where}
-    reduced = {v: bounds for v, bounds in given.items() if v in line.reduction}
+    limits = (*line.conditions, *line.bounds)
+    needed = {*named, *line.within, *(n for expr in limits for n in p.index_names(expr))}
+    given = {v: line.where[v] for v in line.variables if v in needed and v in line.where}
+    reduced = {v: bounds for v, bounds in given.items() if v not in line.bare}
     positions = TermPositions.of(reduced)
-    begins = {v: begin for v, (begin, _) in reduced.items() if begin != e.ZERO}
+    begins = {v: begin for v, (begin, _) in reduced.items() if begin != e.ZERO and v in indices}
     exists = [_moved(read, positions.values) for read in line.exists]
-    is_open = any(v in line.indices and not is_bounded(line, v) for v in indices)
+    is_open = any(v in line.bare and not is_bounded(line, v) for v in indices)
     is_declared = is_spelled(program.shapes.get(line.target))
     before = [step for step in done if step.target == line.target]
     is_limited = is_open or is_declared or any(map(_is_settled, before))
-    if line.indices and is_limited and program.found is None:
+    if line.indices and is_limited and program.found is None and line.places is None:
         left = tuple(e.index(v) if v in indices else e.ZERO for v in line.indices)
         dtype = program.dtypes[line.target]
         exists.append(p.Read(line.target, left, dtype, -1, span=e.NO_SPAN))
@@ -188,6 +201,14 @@ def stored_terms(
     where = {**given, **positions.ranges}
     places = tuple(positions.places.get(v, e.index(v)) for v in indices)
     own = Comprehension("", indices, "=", rhs, where, tuple(exists) if indices else ())
+    if not line.is_box:
+        own = replace(
+            own,
+            op="=" if needed <= set(indices) else "max=!",
+            within={v: positions.range_at(v, bounds) for v, bounds in line.within.items()},
+            conditions=tuple(e.substituted(c, positions.values) for c in line.conditions),
+            exists=tuple(exists),
+        )
     return StoredTerms(own, places, begins, is_open and not before and not is_declared)
 
 
@@ -198,7 +219,9 @@ def _moved(read: p.Read, moved: Mapping[str, p.Expr]) -> p.Read:
 
 def _is_settled(step: TextStep) -> bool:
     """Whether a step alone gives its target a shape."""
-    return isinstance(step, Joined) or all(is_bounded(step, v) for v in step.indices)
+    if isinstance(step, Joined):
+        return True
+    return step.places is None and all(is_bounded(step, v) for v in step.indices)
 
 
 def other_terms(
@@ -213,15 +236,34 @@ def other_terms(
     >>> print(made.text, "|", e.text(read))
     x_o(k) *=! q == k ? 1 : a(q) | x_o(k)
     """
-    given = {v: line.where[v] for v in line.reduction if v in line.where}
+    meeting = line.meeting
+    given = {v: line.where[v] for v in meeting if v in line.where}
     positions = TermPositions.of(given)
-    others = {v: fresh("q") for v in line.reduction}
-    values = {v: positions.values.get(v, e.index(v)) for v in line.reduction}
+    others = {v: fresh("q") for v in meeting}
+    values = {v: positions.values.get(v, e.index(v)) for v in meeting}
+    at_other: dict[str, p.Expr] = {v: e.index(other) for v, other in others.items()}
     same = [e.compare("==", e.index(other), values[v]) for v, other in others.items()]
-    term = e.substituted(line.rhs, {v: e.index(other) for v, other in others.items()})
+    term = e.substituted(line.rhs, at_other)
     rhs = p.Select(e.conjunction(same), e.number(1), term, line.rhs.dtype, span=e.NO_SPAN)
-    where = {**line.outer, **positions.ranges}
+    where = {v: bounds for v, bounds in line.where.items() if v in line.bare}
+    where |= positions.ranges
     where |= {others[v]: bounds for v, bounds in given.items()}
-    made = Comprehension(name, (*line.indices, *line.reduction), "*=!", rhs, where)
-    places = (positions.places.get(v, e.index(v)) for v in line.reduction)
-    return made, e.read(name, (*line.left, *places))
+    meets = [
+        e.compare("==", e.substituted(s, at_other), e.substituted(s, values))
+        for s in line.left
+        if not isinstance(s, p.Index)
+    ]
+    bare = tuple(v for v in line.bare if v is not None)
+    made = replace(
+        Comprehension(name, (*bare, *meeting), "*=!", rhs, where),
+        within={
+            others.get(v, v): (e.substituted(b, at_other), e.substituted(c, at_other))
+            for v, (b, c) in line.within.items()
+        },
+        conditions=(
+            *(as_condition(c) for c in meets),
+            *(e.substituted(c, at_other) for c in line.conditions),
+        ),
+    )
+    places = (positions.places.get(v, e.index(v)) for v in meeting)
+    return made, e.read(name, (*map(e.index, bare), *places))

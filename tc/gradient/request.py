@@ -51,30 +51,7 @@ def program_of(src: TextOrFunction, entry: str | None) -> p.Program:
         made = check(parse(given_source(src)), entry)
     elif entry is not None:
         made = check(parse(made.source), entry)
-    _check_boxes(made)
     return made
-
-
-def _check_boxes(program: p.Program) -> None:
-    """Raise for a statement that is no box with a plain place and one value (D20)."""
-    for statement in program.statements:
-        if statement.is_plain:
-            continue
-        what, idiom = "several targets", "a statement for each target"
-        if not statement.has_plain_places:
-            what = "a computed place"
-            idiom = "h(p) +=! I(n) == p ? x(n) : 0 where p in 0:K, a selection of the place"
-        elif not statement.has_box:
-            what = "a condition, or a range that uses index variables or tensors,"
-            idiom = "o(i) +=! j <= i ? x(j) : 0 where i in 0:N, a selection of the terms"
-        elif not statement.companions:
-            what, idiom = "a size clause", "-> (float(N) o), a declared return"
-        raise GradError(
-            f"'{statement.text}' has {what} and no derivative yet",
-            rule="D20",
-            span=statement.span,
-            idiom=f"{idiom}, has one",
-        )
 
 
 def wanted_inputs(

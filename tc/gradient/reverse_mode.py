@@ -16,10 +16,18 @@ from tc.errors import GradError, ends_at_caller
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution, branches, check_derived, contributions, merged
 from tc.gradient.call_free_def import CallFreeDef, call_free
-from tc.gradient.def_text import Comprehension, ExprBounds, FreshNames, reads_of
+from tc.gradient.def_text import (
+    Comprehension,
+    ExprBounds,
+    FreshNames,
+    element_names,
+    part_of,
+    reads_of,
+)
+from tc.gradient.domains import Domain, by_data, domain_at, reads_of_box
 from tc.gradient.generic_texts import derived
 from tc.gradient.gradient_def import EACH_VERSION, Derivation
-from tc.gradient.inversion import as_condition, invert
+from tc.gradient.inversion import Inversion, as_condition, invert
 from tc.gradient.nested import in_parts
 from tc.gradient.reductions import is_exact, other_terms, stored_terms
 from tc.gradient.request import (
@@ -30,6 +38,7 @@ from tc.gradient.request import (
     repaired,
     wanted_inputs,
 )
+from tc.gradient.several_targets import chosen_terms, with_places
 from tc.gradient.stored_values import Product, StoredValues, divided_last, pulled
 from tc.gradient.symbolic_ranges import ranges_at, symbolic_ranges
 from tc.gradient.versions import Cotangents, VersionStep, versions
@@ -99,7 +108,7 @@ def derivation(
     checked = program_of(src, entry)
     found = symbolic_ranges(checked) if sizes is None else ranges_at(checked, sizes)
     fixed = constant_tensors(checked, constant)
-    program = in_parts(call_free(checked, found))
+    program = in_parts(with_places(call_free(checked, found)))
     names = program.fresh_names()
     steps, given = versions(program, names.fresh)
     types = {**program.dtypes, **{v: program.dtypes[name] for v, name in given.items()}}
@@ -147,7 +156,7 @@ class _Reverse:
         tensors = {**self.given, **{step.version: step.tensor for step in steps}}
         shapes = dict(program.inferred) | {v: program.inferred[n] for v, n in tensors.items()}
         types = dict(program.dtypes) | {v: program.dtypes[n] for v, n in tensors.items()}
-        left = {step.version: step.line.indices for step in reversed(steps)}
+        left = {s.version: element_names(s.line, self.names) for s in reversed(steps)}
         self.cotangents = Cotangents(shapes, types, self.names, left)
         self.active = set(self.wrt)
         for step in steps:
@@ -197,13 +206,20 @@ class _Reverse:
         """Adds the statements that one statement of the program gives rise to: contributions to the
         cotangents of the tensors that it reads (D3), and the cotangent of the version that it
         changes (D9)."""
+        if step.chosen is not None:
+            step = self._by_place(step)
         old = step.previous if step.previous in self.active else None
+        # another target of the statement may have read the old version
+        before = None if old is None else self.cotangents.apart(old)
         line = step.line
         reads = [c.read.tensor for c in contributions(line.rhs, e.ZERO)]
         adjoint, guard = self._adjoint(step, cotangent, self.active.intersection(reads))
         in_place = old is not None and old not in reads and self.cotangents.is_owned(cotangent)
+        in_place &= before is None
         if old is not None and not in_place:
             self._carry(step, old, cotangent)
+            if before is not None:
+                self.cotangents.join(old, before)
         value = None
         if line.op == "=" and self._is_stored(step):
             value = self._read(step.version, line)
@@ -220,11 +236,26 @@ class _Reverse:
         for each in self._with_scaled(step, cotangent, found):
             by_value = self.stored.of_step(step, each, self._read(step.version, line))
             ranges, each = by_value or (line.where, each)
-            for branch in branches(each):
-                self._contribute(line.indices, ranges, branch)
+            self._contribute(line, ranges, each)
         if old is not None and in_place:
             self.cotangents.alias(old, cotangent)
             self._keep(step, old)
+
+    def _by_place(self, step: VersionStep) -> VersionStep:
+        """The step of a target whose value is that of a chosen term, as one that gives the target
+        this value by the place of the term (D22)."""
+        whole = step.chosen
+        assert whole is not None
+        part = self._part(step)
+        terms = chosen_terms(
+            whole,
+            self.cotangents.types.__getitem__,
+            self.names,
+            lambda variable: whole.where[variable][1],
+            {step.version: step.previous},
+        )
+        line = next(term for term in terms if term.target == step.version)
+        return replace(step, line=replace(line, where=part), chosen=None)
 
     def _with_scaled(
         self, step: VersionStep, cotangent: str, found: list[Contribution]
@@ -301,28 +332,42 @@ class _Reverse:
         stays."""
         line, op = step.line, step.line.operator
         cotangent = self.cotangents.names[old]
-        own: p.Expr = self._read(cotangent, line)
+        if line.op == "=":
+            zero = line.beside(cotangent, "=", e.ZERO)
+            self.cotangents.write(replace(zero, exists=self._exists(line, zero)))
+            return
+        part = self._part(step)
+        element = tuple(map(e.index, part))
+        own: p.Expr = self.cotangents.read(cotangent, element)
         if step.is_anew:
             kept: p.Expr = e.ZERO
         elif op == "+":
             return
         elif op == "*":
-            kept = e.product(own, self._product(step))
+            kept = e.product(own, self._product(step, element))
         else:
             if self.ties == "split":
-                own = e.binary("/", own, self._read(self.counts[step.version], line))
-            kept = e.select(e.compare("==", *self._before_and_after(step)), own)
-        self.cotangents.write(Comprehension(cotangent, line.indices, "=", kept, line.outer))
+                count = self.cotangents.read(self.counts[step.version], element)
+                own = e.binary("/", own, count)
+            kept = e.select(e.compare("==", *self._before_and_after(step, element)), own)
+        self.cotangents.write(Comprehension(cotangent, tuple(part), "=", kept, part))
 
-    def _product(self, step: VersionStep) -> p.Expr:
+    def _part(self, step: VersionStep) -> dict[str, ExprBounds]:
+        """Names and ranges of the indices of the elements that a step may change."""
+        names = element_names(step.line, self.names)
+        return part_of(step.line, names, self.cotangents.shapes[step.version])
+
+    def _product(self, step: VersionStep, element: tuple[p.Expr, ...]) -> p.Expr:
         """The product of the terms of an element, as a read of a temporary where there are several
         terms."""
         line = step.line
-        if not line.reduction:
-            return line.rhs
+        if not line.reduction and line.places is None:
+            tests = Domain(line.within, line.conditions).tests
+            one = p.Literal(1.0, FLOAT64, span=e.NO_SPAN)
+            return e.select(e.conjunction(tests), line.rhs, one) if tests else line.rhs
         name = self._factors("y", step)
-        self._temporary(Comprehension(name, line.indices, "*=!", line.rhs, line.where))
-        return self._read(name, line)
+        self._temporary(line.beside(name, "*=!", line.rhs), step)
+        return self.cotangents.read(name, element)
 
     def _factors(self, kind: str, step: VersionStep) -> str:
         """A new name for products of the terms of a statement, which have the type of its product:
@@ -331,18 +376,26 @@ class _Reverse:
         self.terms[name] = self.cotangents.types[step.version].computed
         return name
 
-    def _before_and_after(self, step: VersionStep) -> tuple[p.Read, p.Read]:
-        """Reads of the element that a statement changes, in the previous version and in its own."""
+    def _before_and_after(
+        self, step: VersionStep, element: tuple[p.Expr, ...]
+    ) -> tuple[p.Read, p.Read]:
+        """Reads of an element that a statement changes, in the previous version and in its own."""
         assert step.previous is not None
-        return self._read(step.previous, step.line), self._read(step.version, step.line)
+        before, after = (self.cotangents.read(v, element) for v in (step.previous, step.version))
+        return before, after
 
     def _goes_on(self, step: VersionStep) -> bool:
         """Whether the value of the previous version counts as a term of the statement."""
         return step.previous is not None and not step.is_anew
 
-    def _temporary(self, made: Comprehension) -> None:
-        """Adds a statement that makes a temporary."""
-        self.cotangents.shapes[made.target] = tuple(made.where[v][1] for v in made.indices)
+    def _temporary(self, made: Comprehension, like: VersionStep | None = None) -> None:
+        """Adds a statement that makes a temporary, which has the shape of a version where the
+        statement is `like` the one that makes this."""
+        if like is None:
+            shape = tuple(made.where[v][1] for v in made.indices)
+        else:
+            shape = self.cotangents.shapes[like.version]
+        self.cotangents.shapes[made.target] = shape
         self.cotangents.write(made)
 
     # --- the largest and the smallest (D11) -------------------------------------------------
@@ -371,12 +424,13 @@ class _Reverse:
         counts as a term where the statement goes on from it."""
         line = step.line
         count = self.counts[step.version] = self.names.fresh(f"n_{step.version}")
-        op = "+=!" if line.reduction else "="
         one = e.select(equal, e.number(1))
-        self._temporary(Comprehension(count, line.indices, op, one, line.where))
+        self._temporary(line.beside(count, "+=!", one), step)
         if self._goes_on(step):
-            own = e.select(e.compare("==", *self._before_and_after(step)), e.number(1))
-            self._temporary(Comprehension(count, line.indices, "+=", own, line.outer))
+            part = self._part(step)
+            same = e.compare("==", *self._before_and_after(step, tuple(map(e.index, part))))
+            own = e.select(same, e.number(1))
+            self._temporary(Comprehension(count, tuple(part), "+=", own, part), step)
         return self._read(count, line)
 
     def _is_first(self, step: VersionStep) -> p.Expr:
@@ -386,12 +440,13 @@ class _Reverse:
         equal = self._is_extreme(step)
         conditions = [equal]
         if self._goes_on(step):
-            conditions = [e.compare("!=", *self._before_and_after(step)), equal]
-        if not line.reduction:
+            is_new = e.compare("!=", *self._before_and_after(step, line.left))
+            conditions = [is_new, equal]
+        if not line.meeting:
             return e.conjunction(conditions)
         place: p.Expr = e.ZERO
         size: p.Expr = e.number(1)
-        for variable in line.reduction:
+        for variable in line.meeting:
             begin, end = line.where[variable]
             extent = e.difference(end, begin)
             own = e.difference(e.index(variable), begin)
@@ -399,7 +454,7 @@ class _Reverse:
             size = extent if size == e.number(1) else e.binary("*", size, extent)
         name = self.names.fresh(f"p_{step.version}")
         first = p.Select(equal, place, size, FLOAT64, span=e.NO_SPAN)
-        self._temporary(Comprehension(name, line.indices, "min=!", first, line.where))
+        self._temporary(line.beside(name, "min=!", first), step)
         conditions[-1] = e.compare("==", place, self._read(name, line))
         return e.conjunction(conditions)
 
@@ -411,8 +466,8 @@ class _Reverse:
         line = step.line
         factor: p.Expr = p.Literal(1.0, FLOAT64, span=e.NO_SPAN)
         if self._goes_on(step):
-            factor, _ = self._before_and_after(step)
-        if not line.reduction:
+            factor, _ = self._before_and_after(step, line.left)
+        if not line.meeting:
             return factor
         name = self._factors("x", step)
         made, read = other_terms(line, name, self.names.fresh)
@@ -422,23 +477,94 @@ class _Reverse:
     # --- one read (D5 to D7) ----------------------------------------------------------------
 
     def _contribute(
-        self, outer: tuple[str, ...], ranges: Mapping[str, ExprBounds], found: Contribution
+        self, line: Comprehension, ranges: Mapping[str, ExprBounds], found: Contribution
     ) -> None:
-        """Adds the contribution of one read to a cotangent: the read's subscripts are inverted, and
-        guards stand outermost. `ranges` are the ranges of the statement's variables; `outer`
-        are the variables of its left side."""
-        order = dict.fromkeys((*outer, *ranges))
-        own = {v: ranges[v] for v in order}
-        made = invert(found.read.subscripts, own, outer, self.names.untaken)
+        """Adds the contribution of one read to a cotangent, for the instances of a statement over
+        `ranges`: to each element from the instances that read it, where these follow from the
+        element, and else from each instance to the element that it reads (D20)."""
+        parts = branches(found)
+        made = [self._inverted(line, ranges, each) for each in parts]
+        solved = [each for each in made if each is not None]
+        if len(solved) < len(made):
+            self._scatter(line, ranges, found)
+            return
+        for each, (inversion, domain) in zip(parts, solved, strict=True):
+            self._gather(line, {**ranges, **inversion.ranges}, each, inversion, domain)
+
+    def _scatter(
+        self, line: Comprehension, ranges: Mapping[str, ExprBounds], found: Contribution
+    ) -> None:
+        """Adds the contribution of a read to a cotangent at the place that each instance reads.
+        What keeps the read in bounds keeps the place."""
+        read, conditions = found.read, [*line.conditions]
+        for condition in found.conditions:
+            conditions += map(as_condition, p.conjuncts(condition))
+        inside = (*read.subscripts, found.adjoint, *conditions, *line.bounds)
+        exists = self._boxes(line, read.tensor, read.subscripts, inside)
+        domain = Domain(line.within, tuple(dict.fromkeys(conditions)), exists)
+        self.cotangents.scatter(read.tensor, read.subscripts, found.adjoint, ranges, domain)
+
+    def _exists(self, line: Comprehension, made: Comprehension) -> tuple[p.Read, ...]:
+        return self._boxes(line, made.target, made.left, made.inner)
+
+    def _boxes(
+        self,
+        line: Comprehension,
+        target: str,
+        left: Sequence[p.Expr],
+        made: Sequence[p.Expr],
+    ) -> tuple[p.Read, ...]:
+        """Reads by which the ranges that tensors decide have the boxes that they have in a
+        statement, in one with the expressions `made`."""
+        variables = by_data(line, self.program.static_scalars)
+        if not variables:
+            return ()
+        shapes = self.cotangents.shapes
+        if self.cotangents.names.get(target, target) in self.cotangents.returned:
+            made = (*made, self.cotangents.read(target, tuple(left)))
+        found = reads_of_box(line, variables, made, shapes)
+        return tuple(dict.fromkeys(found))
+
+    def _inverted(
+        self, line: Comprehension, ranges: Mapping[str, ExprBounds], found: Contribution
+    ) -> tuple[Inversion, Domain] | None:
+        """The instances that read an element; None where they do not follow from the element."""
+        order = dict.fromkeys((*line.indices, *ranges))
+        own = {v: ranges[v] for v in order if v in ranges}
+        static = self.program.static_scalars
+        made = invert(found.read.subscripts, own, line.indices, self.names.untaken, static)
+        if made is None:
+            return None
         ranges = {**ranges, **made.ranges}
+        sizes = dict(zip(made.elements, self.cotangents.shapes[found.read.tensor], strict=True))
+        for variable, bounds in by_data(line, static).items():
+            named = {variable, *(n for bound in bounds for n in p.index_names(bound))}
+            if any(n in sizes and ranges[n] != (e.ZERO, sizes[n]) for n in named):
+                return None  # bounds are read for the elements of instances alone
+        values = _values(made, ranges)
+        below = {v: end for v, (b, end) in ranges.items() if v not in values and b == e.ZERO}
+        gone = {*values, *made.elements}
+        loops = {v: bounds for v, bounds in ranges.items() if v not in gone}
+        domain = domain_at(line, static, values, loops, below | sizes)
+        return None if domain is None else (made, domain)
+
+    def _gather(
+        self,
+        line: Comprehension,
+        ranges: Mapping[str, ExprBounds],
+        found: Contribution,
+        made: Inversion,
+        domain: Domain,
+    ) -> None:
+        """Adds the contribution of the instances that read an element to a cotangent: guards stand
+        outermost."""
         is_plain = not any(isinstance(n, p.Select | p.Logical) for n in p.walk(found.adjoint))
         padded = _bounds(found.adjoint) if is_plain else set()
         parts_of = [part for c in found.conditions for part in self._parts(c, found.read)]
         conditions = [c for c in parts_of if c not in padded]
         is_padded = len(conditions) < len(parts_of)
-        one = {v: b for v, (b, end) in ranges.items() if e.difference(end, b) == e.number(1)}
-        one = {v: b for v, b in one.items() if v not in made.elements and v not in made.values}
-        values = {v: e.substituted(value, one) for v, value in made.values.items()} | one
+        values = _values(made, ranges)
+        one = {v: value for v, value in values.items() if v not in made.values}
 
         shape = self.cotangents.shapes[found.read.tensor]
         sizes = dict(zip(made.elements, shape, strict=True))
@@ -461,7 +587,7 @@ class _Reverse:
                 continue
             value = values.get(variable, e.index(variable))
             guards = [as_condition(g) for g in e.within(begin, value, end, below | sizes)]
-            if (variable, begin, end) in bare:
+            if (variable, begin, end) in bare and domain.is_box:
                 covered += guards
             elif guards and variable in made.elements and is_begun and not found.conditions:
                 parts[variable] = (begin, end)
@@ -471,8 +597,16 @@ class _Reverse:
         inside += [g for g in solved if not e.reads_elements(g)] + others
         # reads of a guard are in bounds where the conditions of the program hold, which come first
         conditions += [g for g in solved if e.reads_elements(g)]
-        if any(e.never_holds(c, below | sizes) for c in (*inside, *covered, *conditions)):
+        asked = (*inside, *covered, *conditions, *domain.conditions)
+        if any(e.never_holds(c, below | sizes) for c in asked):
             return
+        gone = {*values, *made.elements}
+        loops = {v: bounds for v, bounds in ranges.items() if v not in gone}
+        if any(map(e.reads_elements, domain.conditions)):
+            # what keeps their reads in bounds comes before the conditions of the statement
+            first = [c for c in (*inside, *covered) if c not in domain.conditions]
+            domain = replace(domain, conditions=(*first, *domain.conditions))
+            inside, covered = [], []
         rhs = adjoint
         if is_plain and (covered or is_padded):
             rhs = e.pad(e.select(e.conjunction(conditions), rhs) if conditions else rhs)
@@ -480,10 +614,13 @@ class _Reverse:
             inside += covered + conditions
         if inside:
             rhs = e.select(e.conjunction(inside), rhs)
-        gone = {*values, *made.elements}
-        loops = {v: bounds for v, bounds in ranges.items() if v not in gone}
         rhs = divided_last(rhs, loops)
-        self.cotangents.add(found.read.tensor, made.elements, rhs, loops, parts)
+        if domain.within:
+            left = tuple(map(e.index, made.elements))
+            shown = (rhs, *domain.conditions, *(b for ends in domain.within.values() for b in ends))
+            exists = self._boxes(line, found.read.tensor, left, shown)
+            domain = replace(domain, exists=exists)
+        self.cotangents.add(found.read.tensor, made.elements, rhs, loops, parts, domain)
 
     def _places(
         self, fixed: Mapping[str, p.Expr], sizes: Mapping[str, p.Expr], conditional: bool
@@ -515,6 +652,13 @@ class _Reverse:
             for subscript, size in zip(read.subscripts, shapes[read.tensor], strict=True)
             if isinstance(subscript, p.Index)
         }
+
+
+def _values(made: Inversion, ranges: Mapping[str, ExprBounds]) -> dict[str, p.Expr]:
+    """The values of the variables that were solved for, and of those that have one value only."""
+    one = {v: b for v, (b, end) in ranges.items() if e.difference(end, b) == e.number(1)}
+    one = {v: b for v, b in one.items() if v not in made.elements and v not in made.values}
+    return {v: e.substituted(value, one) for v, value in made.values.items()} | one
 
 
 def _bounds(expr: p.Expr) -> set[p.Expr]:

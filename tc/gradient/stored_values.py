@@ -12,7 +12,7 @@ from typing import TypeAlias
 from tc.dtypes import FLOAT64
 from tc.gradient import terms as e
 from tc.gradient.adjoints import Contribution
-from tc.gradient.def_text import Comprehension, ExprBounds
+from tc.gradient.def_text import Comprehension, ExprBounds, index_names_of
 from tc.gradient.versions import VersionStep
 from tc.semantics import program as p
 
@@ -92,6 +92,7 @@ class StoredValues:
         """Whether the version of a step holds just the step's right side, or the sum of that."""
         alone = not any(s is not step and s.version == step.version for s in self.steps)
         kind = step.line.operator == "=" or (step.line.operator == "+" and step.is_anew)
+        kind &= step.line.places is None
         return alone and kind and step.covers and step.previous is None
 
     def of_step(
@@ -99,9 +100,9 @@ class StoredValues:
     ) -> tuple[Mapping[str, ExprBounds], Contribution] | None:
         """The contribution of a statement to a read, by the value that the statement has stored,
         and the ranges of its variables, which are not those of the statement's sum."""
-        if not self.is_right_side_alone(step) or version.dtype.is_storage:
-            return None
         line = step.line
+        if not self.is_right_side_alone(step) or version.dtype.is_storage or not line.is_box:
+            return None
         term = Product.of(line.rhs)
         if len(term.factors) < 2:
             return None
@@ -110,7 +111,7 @@ class StoredValues:
             return None
         summed = set(line.reduction)
         used = {n for _, factor in rest.factors for n in p.index_names(factor)}
-        if summed and (found.conditions or summed & (used | names(found.read))):
+        if summed and (found.conditions or summed & (used | index_names_of(found.read))):
             return None
         return line.outer, replace(found, adjoint=rest.times([(False, version)]).expr)
 
@@ -120,6 +121,8 @@ class StoredValues:
             if other.version not in self.held or other.line.op != "=":
                 continue
             if not self.is_right_side_alone(other) or other.version == step.version:
+                continue
+            if other.line.places is not None or not other.line.is_box:
                 continue
             term = Product.of(other.line.rhs)
             if len(term.factors) < 2 or not any(isinstance(f, p.Call) for _, f in term.factors):
@@ -134,10 +137,6 @@ class StoredValues:
                 value = e.read(other.version, tuple(e.index(bound[v]) for v in outer))
                 return rest.times([(False, value)])
         return None
-
-
-def names(read: p.Read) -> set[str]:
-    return {n for subscript in read.subscripts for n in p.index_names(subscript)}
 
 
 def _signed_factors(expr: p.Expr, divides: bool = False) -> tuple[int, list[Factor]]:
@@ -202,6 +201,8 @@ def pulled(
     if len(places) != 1 or written[places[0]].op != "+=!":
         return None
     sum_ = written[places[0]]
+    if sum_.places is not None or not sum_.is_box:
+        return None
     if any(isinstance(n, p.Select | p.Logical) for n in p.walk(sum_.rhs)):
         return None
     if isinstance(sum_.rhs, p.Call | p.Convert):

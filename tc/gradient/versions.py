@@ -20,6 +20,7 @@ from tc.dtypes import FLOAT32, FLOAT64, DType
 from tc.gradient import terms as e
 from tc.gradient.call_free_def import CallFreeDef
 from tc.gradient.def_text import Comprehension, ExprBounds, FreshNames, Joined
+from tc.gradient.domains import Domain
 from tc.semantics import program as p
 
 
@@ -29,7 +30,9 @@ class VersionStep:
     version or writes another part of the version. The target and the reads of the statement `line`
     are versions, and its clauses are the ranges of all its variables. `previous` is the version
     that the statement changes, None where it writes all elements anew. `covers`: the statement
-    writes each element. `concat` is the concat of which the statement is a piece."""
+    writes each element. `concat` is the concat of which the statement is a piece. Of a statement
+    that chooses one term for several targets (V1) there is a step for each of them, whose `line`
+    has this target first; `chosen` is the whole statement."""
 
     line: Comprehension
     tensor: str
@@ -37,6 +40,7 @@ class VersionStep:
     joins: bool
     covers: bool
     concat: Joined | None = None
+    chosen: Comprehension | None = None
 
     @property
     def version(self) -> str:
@@ -45,7 +49,8 @@ class VersionStep:
     @property
     def sources(self) -> set[str]:
         """The versions that the statement reads, the one that it changes among them."""
-        return {*self.line.sources} | ({self.previous} if self.previous else set())
+        own = {read.tensor for read in self.line.all_reads}
+        return own | ({self.previous} if self.previous else set())
 
     @property
     def is_anew(self) -> bool:
@@ -67,16 +72,34 @@ class _Versions:
     steps: list[VersionStep] = field(default_factory=list)
 
     def take(self, line: Comprehension, concat: Joined | None) -> None:
-        target = line.target
-        rhs = e.with_tensors(line.rhs, self.current)
-        old = self.current.get(target)
+        new = line.changed(lambda expr: e.with_tensors(expr, self.current))
         self.sums -= {self.current.get(name, name) for name in line.sources}
-        part = tuple(line.where[v] for v in line.indices)
-        covers = part == tuple((e.ZERO, size) for size in self.shapes[target])
+        if not line.others:
+            self._add(line.target, new, concat)
+            return
+        first = len(self.steps)
+        pairs = [*zip(new.targets, new.values, strict=True)]
+        for target, value in pairs:
+            others = tuple(pair for pair in pairs if pair[0] != target)
+            self._add(target, replace(new, target=target, rhs=value, others=others), None)
+        made = self.steps[first:]
+        names = {step.tensor: step.version for step in made}
+        whole = retargeted(new, names)
+        self.steps[first:] = [
+            replace(step, line=retargeted(step.line, names), chosen=whole) for step in made
+        ]
+
+    def _add(self, target: str, line: Comprehension, concat: Joined | None) -> None:
+        """Adds the step of one target of a statement, whose reads are of versions."""
+        old = self.current.get(target)
+        part = self._part(target, line)
+        is_whole = line.op != "=" or (line.is_box and line.places is None)
+        covers = is_whole and part == tuple((e.ZERO, size) for size in self.shapes[target])
         is_anew = line.starts or old is None
         joins = (
             old is not None
             and old in self.sums
+            and not line.others
             and (self._is_apart(part, old) if is_anew else line.operator == "+")
         )
         previous = None if joins or (is_anew and covers) else old
@@ -90,8 +113,16 @@ class _Versions:
                 self.sums.add(version)
         written = [] if previous is None else self.parts[previous]
         self.parts.setdefault(version, [*written]).append(part)
-        new = replace(line, target=version, rhs=rhs)
+        new = retargeted(line, {target: version})
         self.steps.append(VersionStep(new, target, previous, joins, covers, concat))
+
+    def _part(self, target: str, line: Comprehension) -> tuple[ExprBounds, ...]:
+        """The part of a tensor that a statement may write: all of a dimension whose place is
+        computed."""
+        return tuple(
+            (e.ZERO, size) if variable is None else line.where[variable]
+            for variable, size in zip(line.bare, self.shapes[target], strict=True)
+        )
 
     def _is_apart(self, part: tuple[ExprBounds, ...], version: str) -> bool:
         """Whether no earlier statement writes to a part of a version, whatever the sizes."""
@@ -122,11 +153,37 @@ def versions(
 
 def _named(step: VersionStep, names: Mapping[str, str]) -> VersionStep:
     """A step in which last versions have the names of their tensors."""
-    version, rhs = step.version, e.with_tensors(step.line.rhs, names)
-    line = replace(step.line, target=names.get(version, version), rhs=rhs)
+
+    def named(line: Comprehension) -> Comprehension:
+        return retargeted(line.changed(lambda expr: e.with_tensors(expr, names)), names)
+
     return replace(
-        step, line=line, previous=step.previous and names.get(step.previous, step.previous)
+        step,
+        line=named(step.line),
+        previous=step.previous and names.get(step.previous, step.previous),
+        chosen=step.chosen and named(step.chosen),
     )
+
+
+def retargeted(line: Comprehension, names: Mapping[str, str]) -> Comprehension:
+    """The statement with other names for its targets."""
+    others = tuple((names.get(target, target), value) for target, value in line.others)
+    sizes = tuple(replace(s, target=names.get(s.target, s.target)) for s in line.sizes)
+    target = names.get(line.target, line.target)
+    return replace(line, target=target, others=others, sizes=sizes)
+
+
+def _placed(subscripts: Sequence[p.Expr]) -> tuple[p.Expr, ...]:
+    """Subscripts as a left side may have them: a variable stands alone once, and other names do not
+    (S1, N1)."""
+    places: list[p.Expr] = []
+    for subscript in subscripts:
+        inner = subscript.operand if isinstance(subscript, p.Convert) else subscript
+        is_name = isinstance(inner, p.Size)
+        if is_name or (isinstance(subscript, p.Index) and subscript in places):
+            subscript = e.binary("+", subscript, e.ZERO)
+        places.append(subscript)
+    return tuple(places)
 
 
 @dataclass
@@ -180,8 +237,26 @@ class Cotangents:
         return name not in self.given
 
     def alias(self, version: str, name: str) -> None:
-        """Makes the cotangent `name` that of a version, too."""
+        """Makes the cotangent `name` that of a version, too; a result has a tensor of its own."""
+        if self.names.get(version) in self.returned or version in self.rounded:
+            self.copy(version, name)
+        else:
+            self.names[version] = name
+
+    def apart(self, version: str) -> str | None:
+        """Takes away the cotangent of a version, if something has contributed to it, so that
+        another begins; `join` adds the former to this."""
+        name = self.of(version)
+        if name is not None:
+            del self.names[version]
+        return name
+
+    def join(self, version: str, name: str) -> None:
+        """Adds the cotangent of a version to the cotangent `name`, which it has from then on."""
+        other = self.names[version]
         self.names[version] = name
+        indices = self.indices(version)
+        self.add(version, indices, self.read(other, tuple(map(e.index, indices))))
 
     def indices(self, tensor: str) -> tuple[str, ...]:
         if tensor in self.left:
@@ -200,9 +275,11 @@ class Cotangents:
         rhs: p.Expr,
         loops: Mapping[str, ExprBounds] | None = None,
         parts: Mapping[str, ExprBounds] | None = None,
+        domain: Domain | None = None,
     ) -> None:
         """Adds a contribution to the cotangent of a version. The contribution is summed over
-        `loops`; `parts` are ranges of indices that are less than a whole dimension."""
+        `loops`; `parts` are ranges of indices that are less than a whole dimension. Of instances
+        with a `domain` only those in it contribute."""
         name = self._own(version)
         if parts and name not in self.started:
             self.add(version, self.indices(version), self.zero(version))
@@ -211,7 +288,50 @@ class Cotangents:
             op = "+=!" if loops else "="
         self.started.add(name)
         where = self.whole(version, indices) | dict(parts or {}) | dict(loops or {})
-        self.write(Comprehension(name, indices, op, rhs, where))
+        domain = domain or Domain()
+        if not loops:  # all elements have a value, those of no instance, too
+            if not domain.is_box:
+                rhs = e.select(e.conjunction(domain.tests), rhs)
+            domain = Domain()
+        made = Comprehension(name, indices, op, rhs, where)
+        self.write(
+            replace(
+                made,
+                within=domain.within,
+                conditions=domain.conditions,
+                exists=domain.exists,
+            )
+        )
+
+    def scatter(
+        self,
+        version: str,
+        places: tuple[p.Expr, ...],
+        rhs: p.Expr,
+        ranges: Mapping[str, ExprBounds],
+        domain: Domain,
+    ) -> None:
+        """Adds contributions at computed places to the cotangent of a version (D20); `ranges` are
+        those of all variables."""
+        name = self._own(version)
+        indices = tuple(dict.fromkeys(v for place in places for v in p.index_names(place)))
+        made = Comprehension(name, indices, "+=", rhs, ranges, places=_placed(places))
+        if name not in self.started:
+            whole = zip(made.bare, self.shapes[version], strict=True)
+            is_sum = bool(made.reduction) or None in made.bare or not domain.is_box
+            if not is_sum or any(v and ranges[v] != (e.ZERO, size) for v, size in whole):
+                self.add(version, self.indices(version), self.zero(version))
+            else:
+                made = replace(made, op="+=!")
+        self.started.add(name)
+        self.write(
+            replace(
+                made,
+                within=domain.within,
+                conditions=domain.conditions,
+                exists=domain.exists,
+            )
+        )
 
     def zero(self, version: str) -> p.Expr:
         """A zero to start a cotangent with, cast to the type of the cotangent where no declaration
@@ -236,9 +356,10 @@ class Cotangents:
 
     def copy(self, version: str, source: str) -> None:
         """Begins the cotangent of a version as a copy of another."""
-        name = self.names[version] = self.new_names.fresh(f"b_{version}")
-        dtype = self.types[source]
-        self._declare(name, version, dtype.computed)
+        name = self.names.get(version)
+        if name is None or name in self.started:
+            name = self.names[version] = self.new_names.fresh(f"b_{version}")
+            self._declare(name, version, self.types[source].computed)
         indices = self.indices(version)
         value = self.read(source, tuple(map(e.index, indices)))
         self.started.add(name)
@@ -312,7 +433,7 @@ def _last_of(target: str, written: Sequence[Comprehension]) -> int | None:
 def _merged(first: Comprehension, second: Comprehension) -> Comprehension | None:
     """One statement for two statements that sum over the same instances (D3), else None."""
     first = _with_indices(first, second)
-    if (first.target, first.indices, first.where) != (second.target, second.indices, second.where):
+    if _instances(first) != _instances(second):
         return None
     if first.op not in ("=", "+=", "+=!") or second.op != "+=":
         return None
@@ -324,11 +445,18 @@ def _merged(first: Comprehension, second: Comprehension) -> Comprehension | None
     return None if rhs is None else replace(first, rhs=rhs)
 
 
+def _instances(line: Comprehension) -> tuple[object, ...]:
+    """What two statements that sum over the same instances have in common."""
+    domain = (line.within, line.conditions, line.exists)
+    return line.target, line.indices, line.places, line.where, *domain
+
+
 def _with_indices(first: Comprehension, second: Comprehension) -> Comprehension:
     """The first statement with the index names of the second, where the first has no other
     variables."""
     names = dict(zip(first.indices, second.indices, strict=False))
-    if first.target != second.target or first.where.keys() != set(first.indices):
+    is_whole = first.places is None and first.where.keys() == set(first.indices)
+    if first.target != second.target or not is_whole or second.places is not None:
         return first
     rhs = e.substituted(first.rhs, {old: e.index(new) for old, new in names.items()})
     where = {names[name]: bounds for name, bounds in first.where.items()}

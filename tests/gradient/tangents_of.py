@@ -15,7 +15,7 @@ def directions(text: str, known: Arrays, entry: str | None = None) -> dict[str, 
     """A tangent for each floating input, those that the caller gives in outputs too."""
     program = _program(text, entry)
     numbers = np.random.default_rng(7)
-    given = [f"{n}_0" for n in program.needs_initial]
+    given = [f"{n}_0" for n in program.needs_initial if program.tensors[n].dtype.is_float]
     floating = [n for n in program.inputs if program.tensors[n].dtype.is_float]
     shapes = {n: np.shape(known[n]) for n in (*floating, *given)}
     types = {n: program.tensors[n if n in floating else n[:-2]].dtype.name for n in shapes}

@@ -87,13 +87,6 @@ def test_names_of_constants_are_those_of_tensors() -> None:
     assert caught.value.rule == "D16"
 
 
-def test_what_a_gather_reads_is_a_condition() -> None:
-    """D13: the other dimension is solved for."""
-    text = "def f(float(V,D) T, int(N) I) -> (O) { O(n,d) = T(2*I(n), d) where d in 0:D }"
-    body = tc.grad(text, "T").splitlines()[1].strip()
-    assert body == "d_T(x, d) +=! 2 * int64(I(n)) == x ? d_O(n, d) : 0"
-
-
 @pytest.mark.parametrize(
     ("asked", "cause", "repair"),
     [

@@ -173,11 +173,14 @@ class _Either:
 
 
 def _subscripting(statement: ast.Comprehension) -> Iterator[str]:
-    """The names in subscripts of what bounds of ranges read."""
-    bounds = (
-        b for c in statement.where if isinstance(c, ast.RangeClause) for b in (c.begin, c.end)
-    )
-    for node in (node for bound in bounds for node in ast.walk(bound)):
+    """The names in subscripts of what bounds of ranges and `exists` read."""
+    exprs: list[ast.Expr] = []
+    for clause in statement.where:
+        if isinstance(clause, ast.RangeClause):
+            exprs += (clause.begin, clause.end)
+        elif isinstance(clause, ast.Exists):
+            exprs.append(clause.read)
+    for node in (node for expr in exprs for node in ast.walk(expr)):
         if isinstance(node, ast.Apply):
             inner = (n for arg in node.args for n in ast.walk(arg))
             yield from (n.text for n in inner if isinstance(n, ast.Name))
@@ -373,10 +376,13 @@ def _left_side(
     subscripts: list[p.Expr] = []
     bare: set[str] = set()
     for index in statement.indices or ():
-        if not isinstance(index, ast.Name) or index.text in scope.bindings:
+        if not isinstance(index, ast.Name):
             subscripts.append(resolve(index, scope, left))
             continue
         name = index.text
+        if name in scope.bindings or _is_computed(name, signature):
+            subscripts.append(resolve(index, scope, left))
+            continue
         if name in bare:
             raise CheckError(
                 f"the left side names '{name}' twice; each index stands there once",
@@ -390,6 +396,12 @@ def _left_side(
         subscripts.append(p.Index(name, span=index.span))
         left.variables.setdefault(name, index.span)
     return tuple(subscripts)
+
+
+def _is_computed(name: str, signature: DefSignature) -> bool:
+    """Whether a subscript is the name of a number that the def computes, and so a place; a
+    parameter and a size are named on the left by mistake (N1)."""
+    return name not in signature.params and signature.ranks.get(name) == 0
 
 
 def _check_name_on_left(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from tc import sets
 from tc.affine.intervals import Box, is_empty
+from tc.dtypes import INT64
 from tc.errors import InputError, RangeError
 from tc.semantics import affine
 from tc.semantics import program as p
@@ -32,7 +33,7 @@ from tc.semantics.ranges.place_errors import (
 from tc.semantics.ranges.preconditions import LeavesTensor, check_accesses
 from tc.semantics.ranges.range_errors import cut_warnings, no_range, outside, unresolved
 from tc.semantics.ranges.rounds import NoRange, RangeFixpoint, ShapingContext, resolve
-from tc.semantics.ranges.symbolic import Symbols, in_symbols
+from tc.semantics.ranges.symbolic import Symbols, greatest, in_symbols
 from tc.semantics.size_values import (
     KnownSizes,
     check_shape,
@@ -350,7 +351,11 @@ def _end_of(
     low, high = _extremes(context, subscript, box)
     if low < 0:
         raise below_zero(context, axis, low)
-    return DimensionEnd(high + 1, None, not names)
+    last = greatest(subscript, ranges, context.symbols)
+    if last is None or evaluate(last, known) != high:
+        return DimensionEnd(high + 1, None, not names)
+    end = p.Binary("+", last, p.Literal(1, INT64, span=last.span), INT64, span=last.span)
+    return DimensionEnd(high + 1, in_symbols(end, context.symbols), not names)
 
 
 def _extremes(context: ShapingContext, subscript: p.Expr, box: Box[str]) -> tuple[int, int]:

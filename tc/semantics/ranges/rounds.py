@@ -19,7 +19,14 @@ from tc.semantics import affine
 from tc.semantics import program as p
 from tc.semantics.dependent_ranges import LOW, dependent, hull
 from tc.semantics.ranges.accesses import Accesses, SubscriptAccess
-from tc.semantics.ranges.symbolic import Symbols, bounds_inside, in_symbols, least, to_text
+from tc.semantics.ranges.symbolic import (
+    Symbols,
+    bounds_inside,
+    ends_over,
+    in_symbols,
+    least,
+    to_text,
+)
 from tc.semantics.size_values import MAX_OFFSET, KnownSizes, evaluate, why_unknown
 from tc.source import Span
 
@@ -159,7 +166,12 @@ def _hull(context: ShapingContext, clause: p.WhereRange, ranges: Mapping[str, p.
             repair=f"where {name} in 0:N, of the whole range, with a condition",
         ) from None
     _check_ends(context, clause, begin, end)
-    return p.Range(begin, end, None, None, (clause.span,), 0)
+    ends = ends_over(clause.begin, clause.end, ranges, context.symbols) or (None, None)
+    first, last = (
+        each if each is not None and evaluate(each, known) == value else None
+        for each, value in zip(ends, (begin, end), strict=True)
+    )
+    return p.Range(begin, end, first, last, (clause.span,), 0)
 
 
 def bounds_of_round(

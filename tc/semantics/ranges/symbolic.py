@@ -107,6 +107,39 @@ def bounds_inside(
 Extremes: TypeAlias = tuple[Poly, Poly]
 
 
+def ends_over(
+    begin: p.Expr, end: p.Expr, ranges: Mapping[str, p.Range], symbols: Symbols
+) -> tuple[p.Expr, p.Expr] | None:
+    """The least begin and the greatest end of a dependent range over the ranges of the variables in
+    its bounds (W2); None where a bound is not linear or a range has no expression."""
+    first, last = _extremes(begin, ranges, symbols), _extremes(end, ranges, symbols)
+    if first is None or last is None:
+        return None
+    return to_expr(first[0], symbols), to_expr(last[1], symbols)
+
+
+def greatest(expr: p.Expr, ranges: Mapping[str, p.Range], symbols: Symbols) -> p.Expr | None:
+    """The greatest value of an expression that is linear in index variables."""
+    found = _extremes(expr, ranges, symbols)
+    return None if found is None else to_expr(found[1], symbols)
+
+
+def _extremes(expr: p.Expr, ranges: Mapping[str, p.Range], symbols: Symbols) -> Extremes | None:
+    """The least and the greatest value of an expression that is linear in index variables."""
+    form = linear(expr, symbols)
+    if form is None:
+        return None
+    low = high = form.constant
+    for name, coefficient in form.terms.items():
+        extremes = _interval(name, {}, ranges, symbols)
+        if extremes is None:
+            return None
+        rises = sign_of(coefficient, symbols) > 0
+        low += coefficient * extremes[not rises]
+        high += coefficient * extremes[rises]
+    return low, high
+
+
 def _between(
     subscript: p.Expr,
     variable: str,
