@@ -30,6 +30,7 @@ from tc.gradient.def_text import (
     part_of,
     reads_of,
 )
+from tc.gradient.domains import by_data
 from tc.gradient.generic_texts import derived
 from tc.gradient.nested import in_parts
 from tc.gradient.reductions import is_exact, other_terms, stored_terms
@@ -227,6 +228,10 @@ class _Forward:
         params = [self.program.declared(name) for name in self.program.inputs]
         params += [self.program.named_like(name, self.names[name]) for name in self.wrt]
         values, steps = list(self.program.outputs), self.steps
+        if alone and not outputs:
+            raise GradError(
+                f"'{self.program.name}' has no floating output, and so no tangents", rule="D18"
+            )
         if alone:
             steps = _needed(steps, [self.names[name] for name in outputs])
             left = {target for step in steps for target in step.targets}
@@ -521,7 +526,16 @@ class _Forward:
         if not any(line.target in step.targets for step in self.steps):
             return made
         told = {size.axis for size in made.sizes}
-        open_ = (axis for axis, v in enumerate(line.bare) if v is None or v in line.within)
+        rows = by_data(line, self.program.static_scalars)
+        is_shared = line.target in self.paired.several
+
+        def is_open(subscript: p.Expr) -> bool:
+            """Whether the statement may not tell how large a dimension of its target is."""
+            if any(v in rows for v in p.index_names(subscript)) or any(reads_of(subscript)):
+                return True
+            return is_shared and not isinstance(subscript, p.Index)
+
+        open_ = (axis for axis, subscript in enumerate(line.left) if is_open(subscript))
         sizes = (
             SizeOf(target, axis, p.Extent(line.target, axis, span=e.NO_SPAN))
             for axis in open_
@@ -598,7 +612,8 @@ def _used(step: TextStep) -> set[str]:
     if isinstance(step, Joined):
         return {*step.sources}
     bounds = (bound for bounds in step.where.values() for bound in bounds)
-    nodes = (n for expr in (*step.inner, *step.exists, *bounds) for n in p.walk(expr))
+    sizes = (size.value for size in step.sizes)
+    nodes = (n for x in (*step.inner, *step.exists, *bounds, *sizes) for n in p.walk(x))
     return {node.tensor for node in nodes if isinstance(node, p.Read | p.Extent)}
 
 

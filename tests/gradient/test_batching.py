@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import tc
 from tc.api import _program
 from tc.frontend.format import format_source
 from tc.gradient.batching import batched_outputs
+from tc.semantics import program as p
 from tests.gradient.differences import Arrays, forward
 from tests.gradient.pairs import as_double
 from tests.support.bounds import assert_computes
@@ -21,8 +23,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::tc.TCWarning")
 SIZE = 3
 
 
-def elements(known: Arrays, batched: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The inputs for each element of a batch, of which the first has these."""
+def elements(known: Arrays, batched: Iterable[str]) -> list[dict[str, Any]]:
+    """The inputs for each element of a batch, of which the first has these; other elements have
+    others for those that are `batched`."""
     numbers = np.random.default_rng(6)
     made = [dict(known)]
     for _ in range(SIZE - 1):
@@ -37,12 +40,15 @@ def elements(known: Arrays, batched: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def assert_loop(text: str, known: Arrays, axes: dict[str, int], entry: str | None = None) -> None:
-    each = elements(known, tuple(axes))
+    program = _program(text, entry)
+    bounds = (b for s in program.statements for w in s.where for b in (w.begin, w.end))
+    rows = {n.tensor for b in bounds for n in p.walk(b) if isinstance(n, p.Read)}
+    each = elements(known, [name for name in axes if name not in rows])  # rows do not fall (W3)
     named = batched_outputs(text, axes, entry=entry)
     whole = dict(known)
     for name, axis in axes.items():
         whole[name] = np.stack([element[name] for element in each], axis)
-    for name in _program(text, entry).needs_initial:
+    for name in program.needs_initial:
         if name in named:
             whole[f"{name}_0"] = np.stack([element[f"{name}_0"] for element in each])
     found = forward(tc.batch(text, axes, entry=entry), whole)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 from tc import sets
 from tc.affine.intervals import Box, is_empty
-from tc.dtypes import INT64
 from tc.errors import InputError, RangeError
 from tc.semantics import affine
 from tc.semantics import program as p
@@ -33,7 +32,7 @@ from tc.semantics.ranges.place_errors import (
 from tc.semantics.ranges.preconditions import LeavesTensor, check_accesses
 from tc.semantics.ranges.range_errors import cut_warnings, no_range, outside, unresolved
 from tc.semantics.ranges.rounds import NoRange, RangeFixpoint, ShapingContext, resolve
-from tc.semantics.ranges.symbolic import Symbols, greatest, in_symbols
+from tc.semantics.ranges.symbolic import Symbols, greatest_of, in_symbols
 from tc.semantics.size_values import (
     KnownSizes,
     check_shape,
@@ -351,10 +350,10 @@ def _end_of(
     low, high = _extremes(context, subscript, box)
     if low < 0:
         raise below_zero(context, axis, low)
-    last = greatest(subscript, ranges, context.symbols)
+    last = greatest_of(subscript, ranges, context.symbols)
     if last is None or evaluate(last, known) != high:
         return DimensionEnd(high + 1, None, not names)
-    end = p.Binary("+", last, p.Literal(1, INT64, span=last.span), INT64, span=last.span)
+    end = context.symbols.binary("+", last, context.symbols.number(1))
     return DimensionEnd(high + 1, in_symbols(end, context.symbols), not names)
 
 
@@ -394,18 +393,24 @@ def _given_end(
     """The end that a statement gives a dimension of its target by size expressions alone."""
     subscript = statement.subscripts[axis]
     own = (clause for clause in statement.sizes if (clause.target, clause.axis) == (target, axis))
-    exprs = [(clause.value, 0) for clause in own]
+    exprs = [clause.value for clause in own]
     if not exprs and isinstance(subscript, p.Index):
         clause_of = statement.clause_of(subscript.name)
         if clause_of is not None and clause_of.kind == p.SIZES:
-            exprs = [(clause_of.end, 0)]
+            exprs = [clause_of.end]
     elif not exprs and not p.index_names(subscript):
-        exprs = [(subscript, 1)]
-    for expr, more in exprs:
+        exprs = [_after(subscript, shaping, statement.span)]
+    for expr in exprs:
         value = evaluate(expr, shaping.known)
         if value is not None:
-            return DimensionEnd(value + more, None if more else expr, True)
+            return DimensionEnd(value, expr, True)
     return None
+
+
+def _after(place: p.Expr, shaping: Shaping, span: Span) -> p.Expr:
+    """The size of which a place is the last."""
+    symbols = Symbols(shaping.symbolic, shaping.program.sizes, shaping.known, span)
+    return symbols.binary("+", place, symbols.number(1))
 
 
 def _check_sizes(context: ShapingContext, shaping: Shaping) -> None:

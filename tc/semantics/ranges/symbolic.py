@@ -112,32 +112,52 @@ def ends_over(
 ) -> tuple[p.Expr, p.Expr] | None:
     """The least begin and the greatest end of a dependent range over the ranges of the variables in
     its bounds (W2); None where a bound is not linear or a range has no expression."""
-    first, last = _extremes(begin, ranges, symbols), _extremes(end, ranges, symbols)
-    if first is None or last is None:
-        return None
-    return to_expr(first[0], symbols), to_expr(last[1], symbols)
+    first, last = least_of(begin, ranges, symbols), greatest_of(end, ranges, symbols)
+    return None if first is None or last is None else (first, last)
 
 
-def greatest(expr: p.Expr, ranges: Mapping[str, p.Range], symbols: Symbols) -> p.Expr | None:
-    """The greatest value of an expression that is linear in index variables."""
-    found = _extremes(expr, ranges, symbols)
-    return None if found is None else to_expr(found[1], symbols)
+def least_of(expr: p.Expr, ranges: Mapping[str, p.Range], symbols: Symbols) -> p.Expr | None:
+    """The least value of an expression, as of `greatest_of`."""
+    found = _extreme(expr, 0, ranges, symbols)
+    return None if found is None else to_expr(found, symbols)
 
 
-def _extremes(expr: p.Expr, ranges: Mapping[str, p.Range], symbols: Symbols) -> Extremes | None:
-    """The least and the greatest value of an expression that is linear in index variables."""
+def greatest_of(expr: p.Expr, ranges: Mapping[str, p.Range], symbols: Symbols) -> p.Expr | None:
+    """The greatest value of an expression that is linear in index variables, or the lesser or the
+    larger of such; None where it has no expression of the sizes."""
+    found = _extreme(expr, 1, ranges, symbols)
+    return None if found is None else to_expr(found, symbols)
+
+
+def _extreme(
+    expr: p.Expr, side: int, ranges: Mapping[str, p.Range], symbols: Symbols
+) -> Poly | None:
+    """The least value of an expression where `side` is 0, the greatest where it is 1."""
+    match expr:
+        case p.Binary(op=("min" | "max") as op, left=left, right=right):
+            parts = [_extreme(part, side, ranges, symbols) for part in (left, right)]
+            if parts[0] is None or parts[1] is None:
+                return None
+            return _lesser_or_larger(op, parts[0], parts[1], symbols)
     form = linear(expr, symbols)
     if form is None:
         return None
-    low = high = form.constant
+    found = form.constant
     for name, coefficient in form.terms.items():
         extremes = _interval(name, {}, ranges, symbols)
         if extremes is None:
             return None
         rises = sign_of(coefficient, symbols) > 0
-        low += coefficient * extremes[not rises]
-        high += coefficient * extremes[rises]
-    return low, high
+        found += coefficient * extremes[side if rises else 1 - side]
+    return found
+
+
+def _lesser_or_larger(op: str, left: Poly, right: Poly, symbols: Symbols) -> Poly | None:
+    """The lesser or the larger of two values, where it is the same at all sizes."""
+    for one, other in ((left, right), (right, left)):
+        if is_at_most(one, other, symbols):
+            return one if op == "min" else other
+    return None
 
 
 def _between(
