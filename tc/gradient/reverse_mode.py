@@ -582,9 +582,12 @@ class _Reverse:
         inside: list[p.Expr] = []
         bare = self._bare(found.adjoint)
         is_begun = self.cotangents.of(found.read.tensor) is not None
+        rows = by_data(line, self.program.static_scalars)
         for variable, (begin, end) in ranges.items():
             if variable in one or (variable not in values and variable not in sizes):
                 continue
+            if variable in line.within and variable not in rows:
+                continue  # its box is around what the domain says
             value = values.get(variable, e.index(variable))
             guards = [as_condition(g) for g in e.within(begin, value, end, below | sizes)]
             if (variable, begin, end) in bare and domain.is_box:
