@@ -364,9 +364,10 @@ def _shape_of(program: CallFreeDef, output: str, names: FreshNames) -> tuple[p.E
     for axis in range(program.ranks[output]):
         lines = [s for s in program.steps if isinstance(s, Comprehension) and s.target == output]
         own = p.Extent(output, axis, span=e.NO_SPAN)
-        alone = ((line, line.bare[axis]) for line in lines)
+        alone = [(line, line.bare[axis]) for line in lines]
         found = {program.only_extent(line, v) for line, v in alone if v is not None} - {None, own}
-        dim = found.pop() if len(found) == 1 else None
+        is_said = any(v is None or v in line.where or v in line.within for line, v in alone)
+        dim = found.pop() if len(found) == 1 and not is_said else None
         if isinstance(dim, p.Size | p.Literal):
             dims.append(dim)
         else:

@@ -497,8 +497,10 @@ class _Reverse:
         """Adds the contribution of a read to a cotangent at the place that each instance reads.
         What keeps the read in bounds keeps the place."""
         read, conditions = found.read, [*line.conditions]
-        for condition in found.conditions:
-            conditions += map(as_condition, p.conjuncts(condition))
+        below = {v: end for v, (begin, end) in ranges.items() if begin == e.ZERO}
+        for condition in (c for each in found.conditions for c in p.conjuncts(each)):
+            in_sizes = as_condition(e.in_sizes(condition, self.cotangents.shapes))
+            conditions += e.simplified(in_sizes, below)
         inside = (*read.subscripts, found.adjoint, *conditions, *line.bounds)
         exists = self._boxes(line, read.tensor, read.subscripts, inside)
         domain = Domain(line.within, tuple(dict.fromkeys(conditions)), exists)

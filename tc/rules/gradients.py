@@ -147,13 +147,12 @@ def prod_grad(float(N, K) A, float(N) d_P) -> (float(N, K) d_A) {
 
 # D13 Gathers (gradients.md)
 
-A read whose place depends on data stays a sum over all that could have read it, under the condition
-that it did: nothing is scattered.
+The instances that read an element do not follow from it: the gradient of a gather is a scatter.
 
 >>> at = "def at(float(V) T, int(N) I) -> (O) { O(n) = T(I(n)) }"
 >>> print(tc.grad(at, 'T'), end="")
 def at_grad(float(V) T, int(N) I, float(N) d_O) -> (float(V) d_T) {
-  d_T(x) +=! I(n) == x ? d_O(n) : 0
+  d_T(I(n)) +=! d_O(n)
 }
 
 # D14 Choices of a subscript (gradients.md)
@@ -249,19 +248,34 @@ def cube_batch(float(B, N) x) -> (y) {
   y(b, i) = x(b, i) * x(b, i) * x(b, i)
 }
 
-# D20 Places and domains (gradients.md)
+# D20 Scatters and gathers (gradients.md)
 
-Statements with conditions (W1), ranges that use index variables or data (W2, W3), computed places
-(S1) or several targets (V1) have no gradient, tangent or batch yet, and are refused. The same as a
-selection in a box has them.
+Scatter and gather are each other's gradient: what a statement writes to a computed place is read
+there, and what is read at a place that no equation solves is scattered to it.
 
->>> tc.grad("def h(int(N) I, float(N) w) -> (h) { h(I(n)) +=! w(n) where h.0 = 5 }")
-Traceback (most recent call last):
-tc.errors.GradError: GradError [D20]: 'h(I(n)) +=! w(n) where h.0 = 5' has a computed place...
->>> box = "def h(int(N) I, float(N) w) -> (h) { h(p) +=! I(n) == p ? w(n) : 0 where p in 0:5 }"
->>> print(tc.grad(box), end="")
+>>> print(tc.grad("def h(int(N) I, float(N) w) -> (float(5) h) { h(I(n)) +=! w(n) }"), end="")
 def h_grad(int(N) I, float(5) d_h) -> (float(N) d_w) {
-  d_w(n) +=! I(n) == p ? d_h(p) : 0
+  d_w(n) = d_h(I(n))
+}
+
+# D21 Domains (gradients.md)
+
+Conditions stay with their statement, ranges that depend on variables are inverted exactly, and
+ranges that tensors decide stay as they are.
+
+>>> print(tc.grad("def sums(float(N) x) -> (o) { o(i) +=! x(j) where j in 0:i+1 }"), end="")
+def sums_grad(float(N) d_o) -> (float(N) d_x) {
+  d_x(j) +=! d_o(i) where i in j:N
+}
+
+# D22 Chosen terms (gradients.md)
+
+Where one term gives the values of several targets, their gradients go to that term, at the place
+that a target tells, or else the gradient.
+
+>>> print(tc.grad("def best(float(N,K) x) -> (m, at) { m(n), at(n) max=! x(n,k), k }"), end="")
+def best_grad(float(N, K) x, int(N) at, float(N) d_m) -> (float(N, K) d_x) {
+  d_x(n, at(n)) +=! d_m(n) where at(n) < K
 }
 """
 )
