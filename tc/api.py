@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -26,7 +27,13 @@ from tc.process.uninterrupted import load
 from tc.runtime.arguments import bind_call, read_inputs, signature_of
 from tc.runtime.arrays.encoded_arrays import as_bits
 from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
-from tc.runtime.sizes import CallSizes, as_collection, resolve_sizes, sizes_of_arrays
+from tc.runtime.sizes import (
+    CallSizes,
+    as_collection,
+    output_shapes,
+    resolve_sizes,
+    sizes_of_arrays,
+)
 from tc.runtime.specialisation import out_of_memory, start_warnings
 from tc.semantics.program import Program
 from tc.semantics.reference.error_bound import error_bound as bound_of_shaped
@@ -113,7 +120,8 @@ def error_bound(
         targets, family, _ = view_outputs(signature, given, values, family, like)
     check_initial(program, frozenset(targets))
     arrays = dict(zip(program.inputs, views, strict=True))
-    shaped = shape_program(program, sizes_of_arrays(program, arrays))
+    shapes = output_shapes(program, targets)
+    shaped = shape_program(program, replace(sizes_of_arrays(program, arrays), outputs=shapes))
     check_outputs(signature, targets, shaped.shapes, views, family)
     starts = start_warnings(shaped, frozenset(targets))
     issue_warnings((*program.warnings, *shaped.warnings, *starts))

@@ -55,6 +55,7 @@ from tc.runtime.outputs import (
 from tc.runtime.sizes import (
     CallSizes,
     as_collection,
+    output_shapes,
     resolve_sizes,
     sizes_of_arrays,
     specialisation_key,
@@ -287,7 +288,8 @@ class Compiled:
             targets, family, like = view_outputs(
                 signature, given, inputs, family, like, devices=devices
             )
-        key: Any = (sizes_key, *targets)
+        shapes = output_shapes(self.program, targets)
+        key: Any = (sizes_key, *targets, *shapes.values())
         if kinds:
             place = common_place(signature, views, targets, kinds, self.backend, family)
             if place is not None:
@@ -296,7 +298,7 @@ class Compiled:
         special = self._specialiser.find(key)
         if special is None:
             arrays = dict(zip(self.program.inputs, views, strict=True))
-            sizes = sizes_of_arrays(self.program, arrays)
+            sizes = replace(sizes_of_arrays(self.program, arrays), outputs=shapes)
             try:
                 special = self._make(key, sizes, frozenset(targets), on)
             except InputError as error:  # sizes that do not agree
@@ -319,7 +321,7 @@ class Compiled:
             results = run_specialised(
                 special, views, targets, alignment=family.alignment, threads=_threads(special)
             )
-        if self._may_be_next(special, targets):
+        if self._may_be_next(special, targets) and not shapes:
             self._install_inline_cache_for(special, inputs, views, given, targets, family, on)
         if given or self._encoded or family is not NUMPY:
             wrap = family.wrap if on is None else _as_is
@@ -463,7 +465,7 @@ class Compiled:
 
     def _specialised(self, sizes: CallSizes, outputs: tuple[str, ...] = ()) -> Specialisation:
         """What runs for inputs of these sizes, and these outputs passed; compiled if need be."""
-        key: Any = (specialisation_key(self.program, sizes), *outputs)
+        key: Any = (specialisation_key(self.program, sizes), *outputs, *sizes.outputs.values())
         on = None
         if self._kinds:
             if sizes.place is not None and sizes.place.kind in self._kinds:

@@ -137,7 +137,7 @@ def shape_program(
     nothing: frozenset[str] = frozenset()
     request = request or Request(program, sizes, nothing, "interpret", Options(), check=True)
     with faults_reported(request, repair=None):
-        return infer_ranges(program, sizes.shapes, sizes.scalars)
+        return infer_ranges(program, sizes.shapes, sizes.scalars, sizes.outputs)
 
 
 def target_of(device: Device | Gpu) -> Target:

@@ -443,8 +443,10 @@ def without_idle_ranges(
 
 
 def _shaped(inference: RangeInference, call: SampleCall) -> p.ShapedProgram:
-    shapes = {name: call.shapes[name] for name in inference.program.inputs}
-    return inference.at(shapes, call.scalars, warns=False)
+    program = inference.program
+    shapes = {name: call.shapes[name] for name in program.inputs}
+    outputs = {name: call.shapes[name] for name in program.open_outputs if name in call.shapes}
+    return inference.at(shapes, call.scalars, outputs, warns=False)
 
 
 def _without_idle_ranges(

@@ -61,7 +61,7 @@ def ranges_at(program: p.Program, inputs_or_sizes: object) -> SymbolicRanges:
     """The ranges of a program at some sizes, as numbers. InputError and RangeError where the
     program has no ranges at these sizes."""
     sizes = _resolved(program, inputs_or_sizes)
-    shaped = infer_ranges(program, sizes.shapes, sizes.scalars)
+    shaped = infer_ranges(program, sizes.shapes, sizes.scalars, sizes.outputs)
     return replace(_in_numbers(shaped), is_known=True)
 
 
@@ -264,7 +264,8 @@ class _Found:
         self.inferred += 1
         shapes = _shapes(self.program, sizes, scalars)
         try:
-            shaped = self.inference.at(shapes, scalars, warns=False)
+            outputs = _outputs(self.program, sizes, scalars)
+            shaped = self.inference.at(shapes, scalars, outputs, warns=False)
         except InputError as error:
             return -2, 0, _place(error)
         except RangeError as error:
@@ -410,9 +411,24 @@ def _shaped(
 ) -> p.ShapedProgram | None:
     """The program at some sizes; None where the program has no ranges at these sizes."""
     try:
-        return inference.at(_shapes(inference.program, sizes, scalars), scalars, warns=False)
+        program = inference.program
+        shapes, outputs = (each(program, sizes, scalars) for each in (_shapes, _outputs))
+        return inference.at(shapes, scalars, outputs, warns=False)
     except (InputError, RangeError):
         return None
+
+
+def _outputs(
+    program: p.Program, sizes: Mapping[str, int], scalars: Mapping[str, int]
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of outputs with sizes of their own."""
+    known = KnownSizes(sizes, {}, scalars)
+    shapes = {}
+    for name in program.open_outputs:
+        dims = [evaluate(d, known) for d in program.tensors[name].shape or ()]
+        if dims:
+            shapes[name] = tuple(d or 0 for d in dims)
+    return shapes
 
 
 def _shapes(

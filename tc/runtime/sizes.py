@@ -34,6 +34,8 @@ class CallSizes:
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     place: DeviceLocation | None = None
     library: str | None = None
+    outputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The shapes of those outputs that were passed whose arrays may say them."""
 
 
 @dataclass
@@ -85,7 +87,22 @@ def resolve_sizes(program: Program, inputs_or_sizes: object) -> CallSizes:
     shapes = {name: known.shapes.get(name, ()) for name in program.inputs}
     scalars = {name: known.scalars[name] for name in program.static_scalars}
     library = known.family[1].name if known.family else None
-    return CallSizes(shapes, scalars, known.strides, known.place, library)
+    outputs = _outputs_of_sizes(program, known)
+    return CallSizes(shapes, scalars, known.strides, known.place, library, outputs)
+
+
+def _outputs_of_sizes(program: Program, known: _Known) -> dict[str, tuple[int, ...]]:
+    """The shapes of outputs with sizes of their own, where sizes were given by name."""
+    outputs = {}
+    for name in program.open_outputs:
+        dims = program.tensors[name].shape
+        values = [
+            known.sizes.get(d.name) if isinstance(d, Size) else getattr(d, "value", None)
+            for d in dims or ()
+        ]
+        if dims and None not in values:
+            outputs[name] = tuple(int(value) for value in values if value is not None)
+    return outputs
 
 
 def _take_named(signature: Signature, name: object, value: Any, known: _Known) -> None:
@@ -266,3 +283,9 @@ def specialisation_key(program: Program, sizes: CallSizes) -> tuple[Any, ...]:
         elif name in program.static_scalars:
             key.append(sizes.scalars[name])
     return tuple(key)
+
+
+def output_shapes(program: Program, targets: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arrays that a caller passes for outputs whose shapes these may say."""
+    open_ = program.open_outputs
+    return {n: tuple(array.shape) for n, array in targets.items() if n in open_} if open_ else {}

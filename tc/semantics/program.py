@@ -460,6 +460,17 @@ class Statement:
     def text(self) -> str:
         return self.span.line
 
+    def is_part(self, axis: int, target: str) -> bool:
+        """Whether the statement may write a part of a dimension: at computed places, or in a range
+        of sizes that its `where` says; a size clause says the whole."""
+        subscript = self.subscripts[axis]
+        if any((size.target, size.axis) == (target, axis) for size in self.sizes):
+            return False
+        if not isinstance(subscript, Index):
+            return shifted_variable(subscript) is None
+        clause = self.clause_of(subscript.name)
+        return clause is not None and clause.kind == SIZES
+
     def starts_fresh(self, initial: Container[str], position: int = 0) -> bool:
         """Whether a reduction starts at the identity rather than at what its target, that at a
         `position` of `targets`, holds (R3), given the outputs that hold values of the caller."""
@@ -512,6 +523,35 @@ class Program:
     """The integer rank 0 inputs whose values the code is specialised on: those that occur in a
     subscript, a where clause or an affine condition (G2)."""
     span: Span | None = None  # of the def
+
+    @cached_property
+    def open_sizes(self) -> frozenset[str]:
+        """The sizes that outputs alone have: callers pass these outputs (T4)."""
+        inputs = self.inputs
+        return frozenset(
+            name
+            for name, size in self.sizes.items()
+            if not any(extent.tensor in inputs or "." in name for extent in size.extents)
+        )
+
+    @cached_property
+    def open_outputs(self) -> frozenset[str]:
+        """The outputs whose shapes an array of the caller may say: those with a size of their own,
+        and those that a statement writes in part (S4)."""
+        declared = {
+            name
+            for name in self.outputs
+            for dim in self.tensors[name].shape or ()
+            if isinstance(dim, Size) and dim.name in self.open_sizes
+        }
+        parts = {
+            target
+            for statement in self.statements
+            for target in statement.targets
+            if target in self.outputs and self.tensors[target].shape is None
+            if any(statement.is_part(axis, target) for axis, _ in enumerate(statement.subscripts))
+        }
+        return frozenset(declared | parts)
 
     @cached_property
     def declared(self) -> tuple[Tensor, ...]:

@@ -153,10 +153,13 @@ def value_warnings(statement: p.Statement, known: KnownSizes) -> Iterator[p.Prog
 
 
 def known_of_call(
-    program: p.Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
+    program: p.Program,
+    shapes: Mapping[str, tuple[int, ...]],
+    scalars: Mapping[str, int],
+    outputs: Mapping[str, tuple[int, ...]],
 ) -> KnownSizes:
-    """What the arguments of a call tell; raises InputError where they contradict the
-    declarations of the parameters."""
+    """What the arguments of a call tell, with the shapes of `outputs` that were passed; raises
+    InputError where they contradict the declarations of the parameters."""
     given: dict[str, tuple[int, ...]] = {}
     for name in program.inputs:
         tensor = program.tensors[name]
@@ -165,15 +168,39 @@ def known_of_call(
         shape = tuple(map(as_extent, shapes.get(name, ())))
         _check_rank(tensor, shape)
         given[name] = shape
+    open_ = dict(_open_sizes(program, outputs))
     static = (n for n in program.inputs if n in program.static_scalars)
     values = {name: _scalar(program.tensors[name], scalars) for name in static}
-    return resolve_sizes(program, KnownSizes({}, given, values))
+    known = resolve_sizes(program, KnownSizes(open_, given, values))
+    for size in program.open_sizes - known.sizes.keys():
+        output = program.sizes[size].extents[0].tensor
+        raise InputError(
+            f"{program.name}: {size} is the size of the output '{output}' alone, so an array that "
+            f"it is written to must be passed",
+            rule="R4",
+            span=program.tensors[output].span,
+            repair=f'outputs={{"{output}": {output}}}',
+        )
+    return known
+
+
+def _open_sizes(
+    program: p.Program, outputs: Mapping[str, tuple[int, ...]]
+) -> Iterator[tuple[str, int]]:
+    """The sizes that outputs alone have, by the arrays that are passed for these."""
+    for name in program.open_sizes:
+        for extent in program.sizes[name].extents:
+            if extent.tensor in outputs:
+                _check_rank(program.tensors[extent.tensor], outputs[extent.tensor])
+                yield name, as_extent(outputs[extent.tensor][extent.axis])
+                break
 
 
 def _check_rank(tensor: p.Tensor, shape: tuple[int, ...]) -> None:
     if len(shape) != tensor.rank:
+        what = "parameter" if tensor.role == "input" else "output"
         raise InputError(
-            f"parameter '{tensor.name}' has rank {tensor.rank}, "
+            f"{what} '{tensor.name}' has rank {tensor.rank}, "
             f"but the argument has rank {len(shape)}, shape {shape}",
             span=tensor.span,
         )
@@ -206,7 +233,8 @@ def resolve_sizes(program: p.Program, known: KnownSizes) -> KnownSizes:
     """Gives values to the sizes, and shapes to the declared tensors, that follow from the shapes
     known; raises InputError or RangeError where two places disagree (T4)."""
     while True:
-        sizes = dict(_size_values(program, known))
+        passed = ((n, value) for n, value in known.sizes.items() if n in program.open_sizes)
+        sizes = dict(passed) | dict(_size_values(program, known))
         shapes = dict(known.shapes)
         known = KnownSizes(sizes, known.shapes, known.scalars, known.indices)
         for tensor in program.declared:

@@ -63,8 +63,13 @@ def a_binding_of_itself(case: Case, _rng: random.Random) -> Call | None:
 @breaks("T4", "CheckError")
 def a_size_that_no_input_has(case: Case, _rng: random.Random) -> Call | None:
     name = case.returns[0]
-    if not case.shapes[name]:
-        return None
+    first = next(s for s in case.statements if s.target == name)
+    if (
+        not case.shapes[name]
+        or first.where
+        or first.op not in ("=", "+=!", "*=!", "min=!", "max=!")
+    ):
+        return None  # a part, or what goes on: an array that is passed says the size
     dims = ",".join(["ZZ"] * len(case.shapes[name]))
     return returning(case, name, f"float({dims}) {name}")
 

@@ -55,11 +55,7 @@ MEANT = {
     "check_python_true": "a > 0",
     "check_reduction_misspelt_scalar": "alpha * A",
     "check_reduction_without_operator": "np.correlate(I, K)",
-    "check_return_size_of_caller": "a * y_held",
     "check_return_size_unknown": "A",
-    "check_return_sizes_in_part": "(np.vstack([np.full((1, M), fict[t]), ey_held[1:]]),"
-    " np.vstack([hz_held[:1] - (ey_held[1:2] - fict[t]),"
-    " hz_held[1:3] - (ey_held[2:] - ey_held[1:3]), hz_held[3:]]))",
     "check_size_clause_float": "np.bincount(I, x, N // 2)",
     "check_size_clause_of_nothing": "np.bincount(I, x, 8)",
     "check_size_is_called": "A / N",

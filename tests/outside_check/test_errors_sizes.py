@@ -19,13 +19,9 @@ def fdtd(float(T) fict, int t) -> (float(N,M) ex, float(N,M) ey, float(N,M) hz) 
 }"""
 
 
-def test_the_repair_of_outputs_alone_with_their_sizes_runs_at_once() -> None:
-    """2.1: T4 said to remove the shape, and G8 to declare it."""
-    with pytest.raises(tc.CheckError) as caught:
-        tc.compile(FDTD)
-    assert caught.value.rule == "T4"
-    text = caught.value.repaired()
-    assert text is not None
+@pytest.mark.parametrize("backend", ["interpret", "numba", "c"])
+def test_outputs_alone_with_their_sizes_are_declared_in_one_place(backend: str) -> None:
+    """2.1: T4 said to remove the shape, and G8 to declare it; arrays that are passed say it."""
     rng = np.random.default_rng(1)
     fields = {name: rng.normal(size=(4, 3)).astype(np.float32) for name in ("ex", "ey", "hz")}
     ex, ey, hz = (field.astype(float) for field in fields.values())
@@ -35,8 +31,8 @@ def test_the_repair_of_outputs_alone_with_their_sizes_runs_at_once() -> None:
     ex[:, 1:] -= 0.5 * (hz[:, 1:] - hz[:, :-1])
     hz[:-1, :-1] -= 0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1])
     before = {name: field.copy() for name, field in fields.items()}
-    found = tc.interpret(text, [fict, 1, 4, 3], outputs=fields)
-    assert_computes(text, [fict, 1, 4, 3], found, (ex, ey, hz), outputs=before)
+    found = tc.compile(FDTD, backend=backend)(fict, 1, outputs=fields)
+    assert_computes(FDTD, [fict, 1], found, (ex, ey, hz), outputs=before)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +40,34 @@ def test_the_repair_of_outputs_alone_with_their_sizes_runs_at_once() -> None:
     [
         "def f(float a) -> (float(N) y) { y(i) = a * y(i) }",
         "def f(float a) -> (float(N) y) { y(i) *= a }",
+        "def f(float a) -> (float(N) y) { y(i) = exp(log(a)) * y(i) }",
+        "def f(float a) -> (float(N) y) { y(i) = a * y(i) where i in 0:N }",
+        "def f(float a) -> (float(N) y) { y(N-1-i) *= a where i in 0:N }",
+    ],
+)
+def test_an_output_that_is_passed_says_its_size(text: str) -> None:
+    """2.1, with other operators, a range, a computed place."""
+    function = tc.compile(text, backend="c")
+    for count in (3, 5, 3):
+        y = np.arange(count, dtype=np.float32)
+        np.testing.assert_allclose(function(np.float32(2), outputs=y), 2 * np.arange(count))
+    with pytest.raises(
+        tc.InputError, match=r"\[R4\]: f: (N is the size of the output 'y' alone|y is read)"
+    ):
+        function(np.float32(2))
+    assert tc.compile(text).infer(N=4)["y"].shape == (4,)
+    assert "y(" in str(tc.explain(text, N=4))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "def f(float a, int N) -> (float(N) y) { y(i) = a * y(i) }",
         "def f(float a) -> (y) { y(i) = a * y(i) where i in 0:N }",
-        "def f(float a) -> (float(N) y) { y(i) = exp(log(a)) * y(i) }",
-        "def f(float a) -> (float(N) y) { y(i) = a * y(i) <=> kernel(a) }",
     ],
 )
 def test_one_repair_gives_an_output_its_size(text: str) -> None:
-    """2.1, with other operators, a size that is an input already, an annotation."""
+    """2.1: a size that is an input already, and none."""
     with pytest.raises(tc.TCError) as caught:
         tc.compile(text)
     repaired = caught.value.repaired()
@@ -62,25 +78,41 @@ def test_one_repair_gives_an_output_its_size(text: str) -> None:
 
 
 PART = "def f(float(N,M) hz, float(T) fict) -> (ey) { ey(i,j) = fict(0) where i in 0:1, j in 0:M }"
+PARTS = {
+    PART: (slice(0, 1), 5),
+    PART.replace("ey(i,j)", "ey(0,j)").replace("i in 0:1, ", ""): (slice(0, 1), 5),
+    PART.replace("ey(i,j)", "ey(i+1,j)"): (slice(1, 2), 5),
+}
 
 
-def test_an_output_that_is_written_in_part_is_to_be_declared() -> None:
-    """2.1: `outputs=` of shape (4, 3) is for a shape of (1, 3)."""
-    with pytest.raises(tc.InputError) as caught:
-        tc.interpret(tc.Source(PART, "f.tc"), [ONES, ONES[:, 0]], outputs={"ey": ONES.copy()})
-    assert str(caught.value) == (
-        "InputError [R4]: f: ey in outputs= has shape (4, 3), but the output has shape (1, 3)\n"
-        " --> f.tc:1:41\n"
-        "  |\n"
-        "1 | def f(float(N,M) hz, float(T) fict) -> (ey) "
-        "{ ey(i,j) = fict(0) where i in 0:1, j in 0:M }\n"
-        "  |                                         ^^\n"
-        "repair: -> (float32(N,M) ey), where statements write a part of it; otherwise "
-        "np.empty((1, 3), np.float32)"
-    )
-    declared = PART.replace("(ey)", "(float32(N,M) ey)")
-    found = tc.interpret(declared, [ONES, 5 * ONES[:, 0]], outputs={"ey": ONES.copy()})
-    np.testing.assert_array_equal(found, np.float32([[5] * 3, [1] * 3, [1] * 3, [1] * 3]))
+@pytest.mark.parametrize("backend", ["interpret", "numba", "c"])
+@pytest.mark.parametrize("text", PARTS)
+def test_what_is_written_in_part_takes_its_shape_from_outputs(text: str, backend: str) -> None:
+    """2.1: `outputs=` of shape (4, 3) was for a shape of (1, 3)."""
+    rows, value = PARTS[text]
+    wanted = ONES.copy()
+    wanted[rows] = value
+    function = tc.compile(text, backend=backend)
+    for _ in range(2):
+        found = function(ONES, 5 * ONES[:, 0], outputs={"ey": ONES.copy()})
+        np.testing.assert_array_equal(found, wanted)
+    assert function(ONES, 5 * ONES[:, 0]).shape == (rows.stop, 3)  # the least that holds it
+    more = np.zeros((6, 3), np.float32)
+    assert function(ONES, 5 * ONES[:, 0], outputs={"ey": more}) is more
+    with pytest.raises(tc.InputError, match=r"has shape \(4, 2\), but the output has"):
+        function(ONES, 5 * ONES[:, 0], outputs={"ey": np.ones((4, 2), np.float32)})
+
+
+def test_a_shape_that_is_said_is_not_taken_from_outputs() -> None:
+    """2.1: by a declaration, a size clause, or accesses."""
+    x = np.ones(4, np.float32)
+    for text in (
+        "def f(float(M) x) -> (o) { o(i) = x(i) }",
+        "def f(float(M) x) -> (o) { o(i) = x(i) where i in 0:2, o.0 = 4 }",
+        "def f(float(M) x) -> (float(M) o) { o(i) = x(i) where i in 0:2 }",
+    ):
+        with pytest.raises(tc.InputError, match=r"has shape \(7,\), but the output has \w+ \(4,\)"):
+            tc.interpret(text, [x], outputs=np.ones(7, np.float32))
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,7 @@ class Builder:
     ) -> None:
         """The sizes of a def and its literal dimensions, from the extents of its parameters."""
         extents: dict[str, list[p.Extent]] = {}
+        open_: dict[str, list[p.Extent]] = {}
         for name, param in signature.params.items():
             for axis, dim in enumerate(param.type.dims or ()):
                 extent = p.Extent(tensors[name], axis, span=dim.span)
@@ -146,6 +147,13 @@ class Builder:
                             span=dim.span,
                         )
                     )
+        if not prefix:  # outputs that a caller passes say what no parameter says
+            for name, result in signature.returns.items():
+                for axis, dim in enumerate((result.type.dims or ()) if result.type else ()):
+                    if isinstance(dim, ast.Name) and dim.text not in extents:
+                        of_output = p.Extent(name, axis, span=dim.span)
+                        open_.setdefault(dim.text, []).append(of_output)
+            extents |= open_
         for size, found in extents.items():
             self.sizes[prefix + size] = p.SizeDef(
                 prefix + size, tuple(found), span=signature.sizes[size]

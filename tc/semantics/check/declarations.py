@@ -3,9 +3,10 @@
 A def has sizes, tensors (parameters, returns, and temporaries: the other names on the left of a
 statement, N3) and index variables, which are all other names in its statements (N1).
 
-Errors about returns whose types name sizes that no parameter has (T4) come with repairs: an output
-whose index ranges follow from other tensors needs no shape; an output that the caller passes, and
-whose size no other tensor has, needs the size as an input, and a `where` with the size.
+The type of a return may name a size that no parameter has where the def goes on from what the
+output holds, or writes a part of it: the array that the caller passes says the size (T4). Errors
+about other such returns come with repairs: an output whose index ranges follow from other tensors
+needs no shape; one whose size is an input needs a `where` with the size.
 """
 
 from __future__ import annotations
@@ -58,6 +59,38 @@ def unknown_size(
         f"{' and '.join(dict.fromkeys(written))}, for the shape of {listed(list(unsized))}"
     )
     return CheckError(cause, rule="T4", span=dim.span, repair=repair, edits=tuple(edits))
+
+
+def _is_passed(definition: ast.Def, name: str) -> bool:
+    """Whether a def goes on from what an output holds, or writes a part of it: then a caller passes
+    an array, whose shape may say sizes (T4)."""
+    for statement in definition.body:
+        if not isinstance(statement, ast.Comprehension):
+            if any(name in _names_in(arg) for arg in statement.args):
+                return True
+            continue
+        if any(name in _names_in(value) for value in statement.values):
+            return True
+        if name in {target.text for target in statement.written}:
+            goes_on = statement.op.endswith("=") and statement.op != "="
+            return goes_on or _writes_a_part(statement)
+    return False
+
+
+def _names_in(expr: ast.Expr) -> set[str]:
+    return {node.name.text for node in ast.walk(expr) if isinstance(node, ast.Apply)} | {
+        node.text for node in ast.walk(expr) if isinstance(node, ast.Name)
+    }
+
+
+def _writes_a_part(statement: ast.Comprehension) -> bool:
+    """Whether a statement is seen to write some elements of its targets alone: at places that are
+    computed, under conditions, or in ranges of its `where`."""
+    indices = statement.indices or ()
+    ranged = {c.variable.text for c in statement.where if isinstance(c, ast.RangeClause)}
+    computed = any(not isinstance(index, ast.Name) for index in indices)
+    is_domain = any(isinstance(c, ast.Condition) for c in statement.where)
+    return computed or is_domain or not ranged.isdisjoint(statement.index_texts)
 
 
 def _unknown(result: ast.Return, sizes: Mapping[str, Span]) -> tuple[str, ...]:
@@ -208,6 +241,7 @@ def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> DefSignature:
             if isinstance(dim, ast.Name):
                 sizes.setdefault(dim.text, dim.span)
     returns = _by_name(definition.returns, "two returns are")
+    of_results: dict[str, Span] = {}
     for result in returns.values():
         if result.name.text in params:
             raise CheckError(
@@ -221,7 +255,10 @@ def _declare(definition: ast.Def, defs: Mapping[str, ast.Def]) -> DefSignature:
             )
         for dim in (result.type.dims or ()) if result.type else ():
             if isinstance(dim, ast.Name) and dim.text not in sizes:
-                raise unknown_size(definition, dim, result, sizes)
+                if dim.text in params or not _is_passed(definition, result.name.text):
+                    raise unknown_size(definition, dim, result, sizes)
+                of_results.setdefault(dim.text, dim.span)
+    sizes |= of_results
     temporaries: dict[str, Span] = {}
     for statement in definition.body:
         for target in statement.written:

@@ -43,6 +43,8 @@ from tc.semantics.size_values import (
 )
 from tc.source import Span
 
+NO_OUTPUTS: Mapping[str, tuple[int, ...]] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
@@ -53,13 +55,17 @@ class Shaping:
     symbolic: Mapping[str, tuple[p.Expr | None, ...]]
     fixed_by: Mapping[str, Span]
     rounds: Mapping[str, RangeFixpoint]  # of the statements that fixed a shape, by name
+    outputs: Mapping[str, tuple[int, ...]]  # the shapes of outputs that the caller passes
 
 
 def infer_ranges(
-    program: p.Program, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]
+    program: p.Program,
+    shapes: Mapping[str, tuple[int, ...]],
+    scalars: Mapping[str, int],
+    outputs: Mapping[str, tuple[int, ...]] = NO_OUTPUTS,
 ) -> p.ShapedProgram:
-    """The ranges and shapes that follow from the shapes of the inputs and the values of
-    `program.static_scalars`.
+    """The ranges and shapes that follow from the shapes of the inputs, the values of
+    `program.static_scalars`, and the shapes of the `program.open_outputs` that a caller passes.
 
     Inputs of rank 0 may be left out of `shapes`. Raises InputError where the arguments contradict
     the declarations (T4), and RangeError where ranges do not follow, an access leaves its
@@ -74,7 +80,7 @@ def infer_ranges(
     >>> shaped.shapes["O"], to_text(shaped.statements[0].ranges["i"].symbolic_end)
     ((8,), 'M - N + 1')
     """
-    return RangeInference.of(program).at(shapes, scalars)
+    return RangeInference.of(program).at(shapes, scalars, outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +117,12 @@ class RangeInference:
         self,
         shapes: Mapping[str, tuple[int, ...]],
         scalars: Mapping[str, int],
+        outputs: Mapping[str, tuple[int, ...]] = NO_OUTPUTS,
         *,
         warns: bool = True,
     ) -> p.ShapedProgram:
         """What `infer_ranges` gives, and raises; without warnings where it need not warn."""
-        program, shaping = self.program, self._shaped(shapes, scalars)
+        program, shaping = self.program, self._shaped(shapes, scalars, outputs)
         statements: list[p.ShapedStatement] = []
         preconditions: list[p.Precondition] = []
         warnings: list[p.ProgramWarning] = []
@@ -165,7 +172,9 @@ class RangeInference:
         """
         try:
             shaping = self._shaped(
-                {name: shaped.shapes[name] for name in self.program.inputs}, shaped.scalars
+                {name: shaped.shapes[name] for name in self.program.inputs},
+                shaped.scalars,
+                {name: shaped.shapes[name] for name in self.program.open_outputs},
             )
             if shaping.known.shapes != shaped.shapes:
                 return False
@@ -176,10 +185,15 @@ class RangeInference:
         except (InputError, RangeError):
             return False
 
-    def _shaped(self, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int]) -> Shaping:
+    def _shaped(
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        scalars: Mapping[str, int],
+        outputs: Mapping[str, tuple[int, ...]],
+    ) -> Shaping:
         """The shapes of all tensors at some sizes."""
-        known = known_of_call(self.program, shapes, scalars)
-        shaping = _with_declared(Shaping(self.program, known, {}, {}, {}))
+        known = known_of_call(self.program, shapes, scalars, outputs)
+        shaping = _with_declared(Shaping(self.program, known, {}, {}, {}, outputs))
         return _fix_shapes(shaping, self.accesses)
 
     def _resolved(self, shaping: Shaping) -> Iterator[tuple[ShapingContext, RangeFixpoint]]:
@@ -286,6 +300,7 @@ def _with_shapes(
         tensor = shaping.program.tensors[target]
         dims = [end for end in ends if end is not None]
         dims = [_greatest(shaping, target, axis, dim, statement) for axis, dim in enumerate(dims)]
+        dims = [_as_passed(shaping, target, axis, dim, statement) for axis, dim in enumerate(dims)]
         shape = tuple(dim.end for dim in dims)
         check_shape(tensor, shape, statement.span)
         known = replace(known, shapes={**known.shapes, target: shape})
@@ -305,6 +320,7 @@ def _with_shapes(
             symbolic,
             fixed_by,
             {**shaping.rounds, statement.name: rounds},
+            shaping.outputs,
         )
     )
 
@@ -385,6 +401,17 @@ def _greatest(
             if other is not None and other.end > found.end:
                 found = other
     return found
+
+
+def _as_passed(
+    shaping: Shaping, target: str, axis: int, found: DimensionEnd, fixing: p.Statement
+) -> DimensionEnd:
+    """The end that an array of the caller has, where the statement that fixes the shape writes a
+    part of the dimension."""
+    shape = shaping.outputs.get(target, ())
+    if len(shape) <= axis or shape[axis] <= found.end or not fixing.is_part(axis, target):
+        return found
+    return DimensionEnd(shape[axis], None, True)
 
 
 def _given_end(

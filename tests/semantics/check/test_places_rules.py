@@ -1,5 +1,4 @@
-"""Numbers by name (E4), defaults (E5), what has no derivative yet (D20), and what alone is a
-condition (W1)."""
+"""Numbers by name (E4), defaults (E5), and what alone is a condition (W1)."""
 
 from __future__ import annotations
 
@@ -60,22 +59,6 @@ def test_rule_E5_defs_may_leave_defaults_out() -> None:
 def test_rule_E5_a_default_fits_its_type(declared: str, value: str) -> None:
     with pytest.raises(tc.CheckError, match="does not fit"):
         tc.compile(f"def f(float(N) x, {declared} n = {value}) -> (o) {{ o(i) = x(i) }}")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "def f(float(N) x) -> (o) { o(i) +=! x(j) where j in 0:i+1 }",
-        "def f(float(N) x) -> (o) { o(i) = x(i) where x(i) > 0 }",
-        "def f(int(N) I, float(N) x) -> (h) { h(I(n)) +=! x(n) where h.0 = 10 }",
-        "def f(float(N,D) x) -> (m, at) { m(n), at(n) max=! x(n,d), d }",
-    ],
-)
-def test_rule_D20_has_no_derivative_yet(text: str) -> None:
-    for derived in (tc.grad, tc.vjp, tc.jvp):
-        with pytest.raises(tc.GradError, match="no derivative yet") as caught:
-            derived(text)
-        assert caught.value.rule == "D20"
 
 
 def test_rule_W1_a_variable_alone_is_told() -> None:
