@@ -425,7 +425,7 @@ def cut_ranges(
 ) -> Iterator[tuple[SubscriptAccess, tuple[Guard, ...], str, tuple[WrittenRange, ...]]]:
     """The guarded reads that cut the range of a variable for points where they are not made, each
     with its guards, the variable, and the ranges that do without."""
-    guards = usable_guards(context) if context.statement.is_plain else {}
+    guards = usable_guards(context) if context.statement.has_plain_places else {}
     suspects = {
         name: access
         for name, own in ranges.items()

@@ -4,10 +4,12 @@ the text, in which a read that is not made does nothing."""
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pytest
 
+import tc
 from tc.errors import RangeError
 from tc.frontend.parser import parse
 from tc.semantics.check.checker import check
@@ -132,3 +134,17 @@ def test_guards_are_told_of(first: int) -> None:
 def test_guards_of_many_programs_are_told_of() -> None:
     for seed in range(1000, 6000):
         judge(seed)
+
+
+def test_places_that_are_computed_have_no_wider_ranges() -> None:
+    """Conditions that cut reads short are told of where places are plain, and are no fault where
+    they are not (W1, S1)."""
+    text = """def f(double(N) x) -> (o) {
+      o(2,i) +=! x(i+1) where i < 4, x(i) > 0, i + i <= 4
+      o(0,i) = x(i) where i in 0:2
+    }"""
+    x = np.array([1.0, 2.0, -3.0, 4.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.TCWarning)
+        found = tc.interpret(text, [x])
+    np.testing.assert_array_equal(found, [[1, 2, 0], [0, 0, 0], [2, -3, 0]])
