@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tc.kernel.ir import Call
 from tc.kernel.pass_manager import Pass, PassContext
 from tc.kernel.passes.blocked_sums import sum_in_blocks
+from tc.kernel.passes.check_blocks import check_in_blocks
 from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.copies import copy_by_vectors
 from tc.kernel.passes.dead_code import eliminate_dead_code
@@ -91,6 +92,11 @@ PASSES: tuple[Pass, ...] = (
         "dead code elimination",
         "what no store needs is gone; branches on one condition are one; extrema start with a term",
         lambda kernel, _: eliminate_dead_code(kernel),
+    ),
+    Pass(
+        "check blocks",
+        "loops of checks alone test blocks of iterations without branches first",
+        lambda kernel, _: check_in_blocks(kernel),
     ),
     Pass(
         "demanded lanes",
