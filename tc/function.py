@@ -321,7 +321,7 @@ class Compiled:
             results = run_specialised(
                 special, views, targets, alignment=family.alignment, threads=_threads(special)
             )
-        if self._may_be_next(special, targets) and not shapes:
+        if self._may_be_next(special, targets):
             self._install_inline_cache_for(special, inputs, views, given, targets, family, on)
         if given or self._encoded or family is not NUMPY:
             wrap = family.wrap if on is None else _as_is

@@ -2,11 +2,12 @@
 
     for n: if !(0 <= I[n] && I[n] < V): fail
         becomes, for each block of n, by any thread:
-            all = true; for n in the block: all = all & 0 <= I[n] & I[n] < V
-            if !all: for n in the block: if !(0 <= I[n] && I[n] < V): fail
+            failed = 0; for n in the block: failed = failed | (0 <= I[n] & I[n] < V ? 0 : 1)
+            if failed: for n in the block: if !(0 <= I[n] && I[n] < V): fail
 
 The tests of a block have no branches, so that compilers make vectors of them. What fails is found
-by the loop as it was.
+by the loop as it was. A loop that computes something behind its checks is tested so, too, and has
+vectors without checks for the blocks in which none fails.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from tc.dtypes import BOOL, INT32, INT64, fits
 from tc.kernel import ir
 from tc.kernel.folding import TRUE, binary, integer, logical_not, select
 from tc.kernel.intervals import Bounds, is_in_bounds, loop_interval
-from tc.kernel.rebuild import LocalNames, Stmts, map_regions
-from tc.kernel.walk import iterations
+from tc.kernel.rebuild import LocalNames, Stmts, map_expressions, map_regions, substitute
+from tc.kernel.walk import iterations, loads_in, names_in, stored_in
 
 _ZERO = ir.Const(0, INT32)
 
@@ -45,10 +46,10 @@ def check_in_blocks(kernel: ir.Kernel) -> ir.Kernel:
       site 0: write -2 of S0 at (n)
     region
       parallel for n_block in 0:3
-        let all: bool = true
+        let failed: int32 = int32(0)
         for n in n_block * 4096:min(n_block * 4096 + 4096, 9000)
-          all = all & ((I[n] >= int32(0)) & (I[n] < int32(7)))
-        if !all
+          failed = failed | ((I[n] >= int32(0)) & (I[n] < int32(7)) ? int32(0) : int32(1))
+        if failed != int32(0)
           for n in n_block * 4096:min(n_block * 4096 + 4096, 9000)
             if int64(I[n]) >= 0
               if int64(I[n]) < 7
@@ -63,10 +64,150 @@ def check_in_blocks(kernel: ir.Kernel) -> ir.Kernel:
     return map_regions(kernel, lambda region: _Checks(shapes, LocalNames(kernel)).region(region))
 
 
+def test_blocks(kernel: ir.Kernel, lanes_bits: int) -> ir.Kernel:
+    """The kernel with parallel loops around checks and what these guard in blocks: where no check
+    of a block fails, its iterations are vectors of at most `lanes_bits` without checks."""
+    if not kernel.sites or not lanes_bits:
+        return kernel
+    shapes = {buffer.name: buffer.shape for buffer in kernel.buffers}
+    made = _CheckedLoops(kernel, _Checks(shapes, LocalNames(kernel)), lanes_bits)
+    return map_regions(kernel, made.region)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The iterations of a loop in blocks: the variable that counts these, and the begin and the end
+    of one."""
+
+    of_loop: ir.For
+    var: str
+    begin: ir.Expr
+    end: ir.Expr
+
+    @classmethod
+    def of(cls, loop: ir.For, names: LocalNames) -> _Block:
+        var = names.fresh(f"{loop.var}_block")
+        first = binary("+", binary("*", ir.Var(var, INT64), integer(BLOCK)), loop.begin)
+        end = binary("min", binary("+", first, integer(BLOCK)), loop.end)
+        return cls(loop, var, first, end)
+
+    def loop(self, body: Stmts) -> ir.For:
+        """The loop over the blocks."""
+        count = -(-len(iterations(self.of_loop)) // BLOCK)
+        return ir.For(self.var, integer(0), integer(count), body, parallel=True)
+
+
+@dataclass
+class _CheckedLoops:
+    kernel: ir.Kernel
+    checks: _Checks
+    lanes_bits: int
+
+    def region(self, region: Stmts) -> Stmts:
+        loops = [stmt for stmt in region if not isinstance(stmt, ir.Comment)]
+        loop = loops[0] if len(loops) == 1 else None
+        if not isinstance(loop, ir.For) or not loop.parallel or loop.mark:
+            return region
+        if len(iterations(loop)) <= BLOCK:
+            return region
+        found = self._unchecked(loop)
+        if found is None:
+            return region
+        names, (tests, body) = self.checks.names, found
+        failed, block = names.fresh("failed"), _Block.of(loop, names)
+        held = ir.Var(failed, INT32)
+        term = ir.Binary("|", held, select(tests, _ZERO, ir.Const(1, INT32)), INT32)
+        own = replace(loop, begin=block.begin, end=block.end, parallel=False)
+        count = len(iterations(loop))
+        vectors = (
+            self._vectors(loop, body, block)
+            if count % BLOCK == 0
+            else (*self._vectors(loop, body, block), *self._rest(loop, body, block))
+        )
+        whole = (
+            ir.Let(failed, _ZERO),
+            replace(own, body=(ir.Set(failed, term),)),
+            ir.If(ir.Compare("==", held, _ZERO), vectors, (own,)),
+        )
+        blocks = block.loop(whole)
+        return tuple(blocks if stmt is loop else stmt for stmt in region)
+
+    def _lanes(self, body: Stmts) -> int:
+        """The lanes of vectors of the widest elements that are loaded, computed or stored."""
+        stored = {stmt.buffer for stmt in body if isinstance(stmt, ir.Store)}
+        read = {load.buffer for load in loads_in(body)}
+        bits = [b.dtype.computed.bits for b in self.kernel.buffers if b.name in stored | read]
+        return self.lanes_bits // max(bits)
+
+    def _vectors(self, loop: ir.For, body: Stmts, block: _Block) -> Stmts:
+        """The iterations of a block in whole vectors."""
+        lanes, names = self._lanes(body), self.checks.names
+        step, lane = names.fresh(loop.var), names.fresh(f"{loop.var}_lane")
+        begin = binary("+", block.begin, binary("*", ir.Var(step, INT64), integer(lanes)))
+        at = binary("+", begin, ir.Var(lane, INT64))
+        inner = tuple(
+            map_expressions(stmt, lambda e: substitute(e, {loop.var: at}, {})) for stmt in body
+        )
+        vector = ir.For(lane, integer(0), integer(lanes), inner, mark="vector")
+        count = binary("/", binary("-", block.end, block.begin), integer(lanes))
+        return (ir.For(step, integer(0), count, (vector,)),)
+
+    def _rest(self, loop: ir.For, body: Stmts, block: _Block) -> Stmts:
+        """The iterations of a block that are no whole vector."""
+        if len(iterations(loop)) % self._lanes(body) == 0:
+            return ()
+        count = binary("-", block.end, block.begin)
+        rest = binary("%", count, integer(self._lanes(body)))
+        begin = binary("-", block.end, rest)
+        return (replace(loop, begin=begin, end=block.end, body=body, parallel=False),)
+
+    def _unchecked(self, loop: ir.For) -> tuple[ir.Expr, Stmts] | None:
+        """Whether no check of an iteration fails, and the iteration without checks; None where this
+        is not known before the iterations."""
+        stored = stored_in(loop.body)
+        bounds = {loop.var: loop_interval(loop.begin, loop.end, {})}
+        values: dict[str, ir.Expr] = {}  # of locals
+        decided: dict[str, ir.Expr] = {}
+        tests: ir.Expr = TRUE
+        body: list[ir.Stmt] = []
+        for stmt in loop.body:
+            match stmt:
+                case ir.Comment():
+                    body.append(stmt)
+                case ir.Let(var=var, value=value):
+                    values[var] = substitute(value, values, {})
+                    body.append(map_expressions(stmt, lambda e: substitute(e, decided, {})))
+                case ir.If(condition=condition, then=(ir.Fail(),), otherwise=()):
+                    holds = logical_not(substitute(condition, values, {}))
+                    if isinstance(own := logical_not(condition), ir.Var):
+                        decided[own.name] = TRUE
+                    found = self.checks.as_values(holds, bounds)
+                    if found is None or any(
+                        node.buffer in stored
+                        for node in ir.walk(holds)
+                        if isinstance(node, ir.Load)
+                    ):
+                        return None
+                    tests = _both(tests, found)
+                case ir.Store(indices=indices) if _is_row(indices, loop.var):
+                    body.append(map_expressions(stmt, lambda e: substitute(e, decided, {})))
+                case _:
+                    return None
+        return None if tests == TRUE else (tests, tuple(body))
+
+
+def _is_row(indices: Sequence[ir.Expr], var: str) -> bool:
+    """Whether elements are next to each other for the values of a variable."""
+    *outer, last = indices
+    return last == ir.Var(var, INT64) and all(var not in names_in(index) for index in outer)
+
+
 @dataclass
 class _Checks:
     shapes: dict[str, tuple[int, ...]]
     names: LocalNames
+    used: frozenset[str] = frozenset()
+    """The locals that the region reads."""
 
     def region(self, region: Stmts) -> Stmts:
         loops = [stmt for stmt in region if not isinstance(stmt, ir.Comment)]
@@ -76,22 +217,21 @@ class _Checks:
         count = len(iterations(loop))
         if count <= BLOCK:
             return region
-        whole = self.names.fresh("all")
+        read = (names_in(e) for stmt in ir.statements(region) for e in ir.own_expressions(stmt))
+        self.used = frozenset().union(*read)
+        whole = self.names.fresh("failed")
         bounds = {loop.var: loop_interval(loop.begin, loop.end, {})}
         tests = self._tested(loop.body, bounds, whole)
         if tests is None:
             return region
-        block = self.names.fresh(f"{loop.var}_block")
-        first = binary("*", ir.Var(block, INT64), integer(BLOCK))
-        first = binary("+", first, loop.begin)
-        end = binary("min", binary("+", first, integer(BLOCK)), loop.end)
-        own = replace(loop, begin=first, end=end)
+        block = _Block.of(loop, self.names)
+        own = replace(loop, begin=block.begin, end=block.end)
         body = (
             ir.Let(whole, _ZERO),
             replace(own, body=tests),
             ir.If(ir.Compare("!=", ir.Var(whole, INT32), _ZERO), (own,), rare=True),
         )
-        blocks = ir.For(block, integer(0), integer(-(-count // BLOCK)), body, parallel=True)
+        blocks = block.loop(body)
         return tuple(blocks if stmt is loop else stmt for stmt in region)
 
     def _tested(self, body: Stmts, bounds: Bounds, whole: str) -> Stmts | None:
@@ -121,10 +261,14 @@ class _Checks:
             match stmt:
                 case ir.Comment():
                     continue
+                case ir.Let(var=var, value=ir.Const()) | ir.Set(var=var, value=ir.Const()) if (
+                    var not in self.used
+                ):
+                    continue
                 case ir.Fail():
                     return ir.Const(False, BOOL)
                 case ir.If(condition=condition, then=then, otherwise=otherwise):
-                    own = self._as_values(condition, bounds, read)
+                    own = self.as_values(condition, bounds, read)
                     if own is None:
                         return None
                     seen = read | {n for n in ir.walk(condition) if isinstance(n, ir.Load)}
@@ -136,8 +280,8 @@ class _Checks:
                     return None
         return found
 
-    def _as_values(
-        self, condition: ir.Expr, bounds: Bounds, read: frozenset[ir.Expr]
+    def as_values(
+        self, condition: ir.Expr, bounds: Bounds, read: frozenset[ir.Expr] = frozenset()
     ) -> ir.Expr | None:
         """A condition of which all parts may be computed, as these are defined in any case."""
         for node in ir.walk(condition):

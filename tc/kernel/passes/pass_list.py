@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tc.kernel.ir import Call
 from tc.kernel.pass_manager import Pass, PassContext
 from tc.kernel.passes.blocked_sums import sum_in_blocks
-from tc.kernel.passes.check_blocks import check_in_blocks
+from tc.kernel.passes.check_blocks import check_in_blocks, test_blocks
 from tc.kernel.passes.contraction import contract
 from tc.kernel.passes.copies import copy_by_vectors
 from tc.kernel.passes.dead_code import eliminate_dead_code
@@ -63,6 +63,11 @@ PASSES: tuple[Pass, ...] = (
         "loop splitting",
         "last iterations with masks, guards of terms and edges are in loops of their own",
         lambda kernel, context: split_loops(kernel, vectors=_with_vectors(context)),
+    ),
+    Pass(
+        "checked loops",
+        "loops with checks test blocks of iterations first, and compute those as vectors",
+        lambda kernel, context: test_blocks(kernel, context.lanes_bits),
     ),
     Pass(
         "prefix sums",

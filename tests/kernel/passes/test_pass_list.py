@@ -56,6 +56,8 @@ NARROW = "def n(bfloat16(N,M) a) -> (o) { o(i,j) = 2 * a(i,j) }"
 SCALED = "def s(float(N,M) a, float(M) b) -> (o) { o(i,j) = a(i,j) * b(j) }"
 POOLED = "def m(float(N,H,W) I) -> (O) { O(n,h,w) max=! I(n,2*h+i,2*w+j) where i in 0:2, j in 0:2 }"
 PREFIX = "def p(float(N) x) -> (o) { o(i) +=! x(j) where j in 0:i+1 }"
+TAKEN = "def t(float(N) x, int(M) p) -> (o) { o(i) = exp(x(p(i))) }"
+COUNTED = "def c(int(N) x) -> (int(7) h) { h(x(i)) +=! 1 }"
 LOWER = "def l(float(N,N) A, float(N,M) B) -> (C) { C(i,j) +=! k <= i ? A(i,k) * B(k,j) : 0 }"
 SPREAD = """def spread(float(N,F,H,W) Y, float(F,C,KH,KW) K) -> (X) {
   X(n,c,x,y) +=! pad(Y(n,f,x-i,y-j) * K(f,c,i,j), 0) where x in 0:H+KH-1, y in 0:W+KW-1
@@ -277,6 +279,18 @@ class Row:
     holds: Callable[[Kernel], bool]
 
 
+def takes_vectors_where_sure(kernel: Kernel) -> bool:
+    """Rows of what is computed are stored as vectors, which no check has branches for."""
+    wide = [s for s in every_statement(kernel) if isinstance(s, Store) and s.value.dtype.lanes > 1]
+    return any(isinstance(s.indices[-1], Ramp) and s.mask is None for s in wide)
+
+
+def has_no_branches_in_tests(kernel: Kernel) -> bool:
+    """Each failure is recorded in a loop that is run where a block has one."""
+    found = [s for s in every_statement(kernel) if isinstance(s, If) and s.rare]
+    return any(isinstance(f, ir.Fail) for s in found for f in ir.statements(s.then))
+
+
 def converts_by_bits(kernel: Kernel) -> bool:
     """No conversion to a type, or from one, that numpy does not have is left to the compiler."""
     every = (e for s in every_statement(kernel) for e in expressions(s))
@@ -291,12 +305,14 @@ TABLE_OF_PASSES = (
     Row("loop splitting", LOWER, {"A": (96, 96), "B": (96, 64)}, AVX2, adds_without_conditions),
     Row("loop splitting", LOWER, {"A": (61, 61), "B": (61, 45)}, AVX2, fuses_products_under_guards),
     Row("loop splitting", SPREAD, SPREAD_SIZES, WIDE, has_tests_at_ends),
+    Row("checked loops", TAKEN, {"x": (9000,), "p": (20_011,)}, AVX2, takes_vectors_where_sure),
     Row("prefix sums", PREFIX, {"x": (1000,)}, AVX2, adds_each_term_once),
     Row("vectorization", MM, SMALL, WIDE, computes_with_vectors),
     Row("unrolling", MM, SMALL, WIDE, has_no_marks),
     Row("scalar replacement", MM, SMALL, WIDE, accumulates_in_locals),
     Row("dead code elimination", MM, SMALL, AVX2, has_one_test_of_rows),
     Row("dead code elimination", POOLED, {"I": (8, 64, 64)}, AVX2, takes_three_maxima_of_four),
+    Row("check blocks", COUNTED, {"x": (20_011,)}, AVX2, has_no_branches_in_tests),
     Row("demanded lanes", MM, {"A": (128, 64), "B": (64, 26)}, AVX2, computes_few_lanes_beyond),
     Row("stores", DOUBLED, {"a": (64, 64)}, AVX2, stores_each_element_beside_the_next),
     Row("stores", NORM, ROWS, AVX2, stores_past_the_caches),
