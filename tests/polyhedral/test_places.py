@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from tc.kernel import ir
 from tc.kernel.ir import Kernel
 from tc.kernel.walk import every_statement, names_in
 from tc.semantics.ranges.range_inference import infer_ranges
+from tests.fuzz.execute import Run, evaluated
 from tests.support.lowering import lower
 from tests.support.pipeline import checked
 
@@ -211,3 +213,24 @@ def test_a_variable_with_two_dimensions_is_a_diagonal(backend: str) -> None:
         tc.interpret(text, [x]) if backend == "interpret" else tc.compile(text, backend=backend)(x)
     )
     np.testing.assert_array_equal(found, np.diag(x, 3)[:3])
+
+
+@pytest.mark.parametrize("backend", ["interpret", "numba", "c", "evaluate"])
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("o(k,i) = 7 where k = 1, k < o.0  o(0,i) = i where i in 0:5", [[0, 1, 2, 3, 4]]),
+        ("o(0,i-2) = i where i in 0:7, i >= 2", [[2, 3, 4, 5, 6]]),
+        ("o(j,i) = 10 * j + i where i in 0:7, j in 0:3, i < 5, j < 1", [[0, 1, 2, 3, 4]]),
+    ],
+)
+def test_a_box_ends_where_its_target_does(backend: str, text: str, wanted: list[list[int]]) -> None:
+    """Conditions that sizes decide keep places inside: nothing is written where they do not hold."""
+    program = f"def f() -> (int(1,5) o) {{ {text} }}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.TCWarning)
+        if backend == "evaluate":
+            found = evaluated(Run(program, {}, {}, 0, backend), {}, None)["o"]
+        else:
+            found = tc.compile(program, backend=backend)()
+    np.testing.assert_array_equal(found, wanted)

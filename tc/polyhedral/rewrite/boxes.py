@@ -300,19 +300,21 @@ class _Boxes:
         for axis, subscript in enumerate(statement.subscripts):
             if isinstance(subscript, p.Index):
                 variables.append(subscript.name)
+                if each.ranges[subscript.name].end > shape[axis]:
+                    ranges[subscript.name] = _inside(each.ranges[subscript.name], shape[axis])
                 continue
             form = linear_form(subscript, self.made.known, exact=True)
             name = self._fresh(f"p{axis}")
             variables.append(name)
             own = p.Index(name, span=subscript.span)
             if not starts and form is not None and not form.terms:
-                ranges[name] = p.Range(form.constant, form.constant + 1)
+                ranges[name] = _inside(p.Range(form.constant, form.constant + 1), shape[axis])
                 continue
             alone = self._shifted(subscript)
             if not starts and form is not None and alone is not None:
                 old = each.ranges[alone]
                 begin, end = (at + form.constant for at in (old.begin, old.end))
-                ranges[name] = p.Range(begin, end)
+                ranges[name] = _inside(p.Range(begin, end), shape[axis])
                 back = p.Literal(form.constant, INT64, span=subscript.span)
                 moved[alone] = p.Binary("-", own, back, INT64, span=subscript.span)
                 continue
@@ -718,6 +720,12 @@ class _Boxes:
 
 MAX_STORED = 1 << 24
 """The most values that are stored so that they can be compared later."""
+
+
+def _inside(found: p.Range, extent: int) -> p.Range:
+    """The part of a range in a dimension: elsewhere the conditions of a statement do not hold."""
+    begin, end = (min(max(at, 0), extent) for at in (found.begin, found.end))
+    return found if (begin, end) == (found.begin, found.end) else p.Range(begin, max(begin, end))
 
 
 def _is_exact(value: p.Expr) -> bool:
