@@ -225,7 +225,7 @@ def test_a_variable_with_two_dimensions_is_a_diagonal(backend: str) -> None:
     ],
 )
 def test_a_box_ends_where_its_target_does(backend: str, text: str, wanted: list[list[int]]) -> None:
-    """Conditions that sizes decide keep places inside: nothing is written where they do not hold."""
+    """Conditions that sizes decide keep places inside, and nothing is written elsewhere."""
     program = f"def f() -> (int(1,5) o) {{ {text} }}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tc.TCWarning)

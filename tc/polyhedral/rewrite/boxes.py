@@ -26,7 +26,7 @@ from itertools import count
 from math import prod
 
 from tc.builtins import identity
-from tc.dtypes import INT64, DType, limits
+from tc.dtypes import BOOL, INT64, DType, limits
 from tc.polyhedral.rewrite.rewriting import rewrite, statement_text, unused_name
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
@@ -484,13 +484,13 @@ class _Boxes:
         return self._read(tensor, names)
 
     def _same(self, left: p.Expr, right: p.Expr) -> p.Expr:
-        """Whether two values are equal, or both NaN."""
+        """Whether a value is the least, or greatest, of values among which it is. That is NaN where
+        any of these is, so that just one of two NaN need be looked at."""
         equal = self._compare("==", left, right)
         if not left.dtype.is_float:
             return equal
-        both = [self._compare("!=", side, side) for side in (left, right)]
-        nan = p.Logical("&&", tuple(both), span=self.span)
-        return p.Logical("||", (equal, nan), span=self.span)
+        nan = self._compare("!=", left, left)
+        return p.Binary("|", equal, nan, BOOL, span=self.span)
 
     # --- plain values -------------------------------------------------------------------------
 
