@@ -164,6 +164,47 @@ def test_rows_are_right(text: str, backend: str, kind: Callable[[Any], Any]) -> 
     assert tc.compile(text, backend=backend)(**inputs).tolist() == want.tolist()
 
 
+_KEYS = "def f(int(N) I, float(N) x, int(N) p) -> "
+_ROWS = "def f(int(N) I, float(N,D) A) -> "
+FORMS: dict[str, str] = {
+    "parts": _KEYS + "(float(300) h) { h(I(n)) +=! x(n) }",
+    "one after the other": _KEYS + "(float(50000) h) { h(I(n)) +=! x(n) }",
+    "integers": _KEYS + "(int(300) h) { h(I(n)) +=! 1 }",
+    "the greatest": _KEYS + "(float(300) h) { h(I(n)) max=! x(n) }",
+    "the greatest, and where": _KEYS + "(float(300) h, int(300) at)"
+    " { h(I(n)), at(I(n)) max=! x(n), n }",
+    "products": _KEYS + "(float(300) h) { h(I(n)) *=! 1 + 0.001 * x(n) }",
+    "what goes on": _KEYS + "(float(300) h) { h(i) = 1 / (i + 3)  h(I(n)) += x(n) }",
+    "under a condition": _KEYS + "(float(300) h) { h(I(n)) +=! x(n) where x(n) > 0 }",
+    "computed": _KEYS + "(float(300) h) { h(I(n)) +=! exp(x(n)) * x(p(n)) }",
+    "a permutation": _KEYS + "(float(N) o) { o(p(n)) = x(n) * x(n) }",
+    "rows that are owned": _ROWS + "(float(300,D) h) { h(I(n),d) +=! A(n,d) }",
+    "places of several variables": _ROWS + "(float(400) h) { h(I(n)+d) +=! A(n,d) }",
+}
+
+
+@pytest.mark.drawn(4)
+@pytest.mark.parametrize("form", FORMS)
+def test_any_number_of_threads_gives_the_same_bits_of_scatters(form: str) -> None:
+    """X1, for each form of X2, of floats that are rounded, many of which meet."""
+    rng, n = np.random.default_rng(4), 40_000
+    inputs = {
+        "I": rng.integers(0, 300, n).astype(np.int32),
+        "x": rng.standard_normal(n).astype(np.float32),
+        "p": rng.permutation(n).astype(np.int32),
+        "A": rng.standard_normal((n, 24)).astype(np.float32),
+    }
+    found = set()
+    for backend in ("numba", "c"):
+        for threads in (1, 2, 3, 7):
+            f = tc.compile(FORMS[form], backend=backend, options=tc.Options(threads=threads))
+            results = f(**{name: inputs[name] for name in f.program.inputs})
+            results = results if isinstance(results, tuple) else (results,)
+            bits = b"".join(np.asarray(result).tobytes() for result in results)
+            found.add((backend if form == "computed" else "", bits))  # of exp, by compilers
+    assert len(found) == 1 + (form == "computed" and len({b for b, _ in found}) == 2)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_any_number_of_threads_gives_the_same_bits(threads: int) -> None:
     """X1, for scatters, rows and prefixes of floats that are rounded."""
