@@ -57,8 +57,9 @@ if TYPE_CHECKING:
     from tc.function import Compiled
     from tc.gpu import Gpu
     from tc.gradient.batching import batch
+    from tc.gradient.forward_and_backward import vjp
     from tc.gradient.forward_mode import jvp
-    from tc.gradient.reverse_mode import grad, vjp
+    from tc.gradient.reverse_mode import grad
     from tc.introspection import TensorInfo
     from tc.options import PRESETS, GpuOptions, MappingOptions, Options, ScheduleOptions
     from tc.plan import Plan
@@ -135,7 +136,8 @@ _HOMES = {
     "tc.gpu": ("Gpu",),
     "tc.gradient.batching": ("batch",),
     "tc.gradient.forward_mode": ("jvp",),
-    "tc.gradient.reverse_mode": ("grad", "vjp"),
+    "tc.gradient.forward_and_backward": ("vjp",),
+    "tc.gradient.reverse_mode": ("grad",),
     "tc.introspection": ("TensorInfo",),
     "tc.options": ("PRESETS", "GpuOptions", "MappingOptions", "Options", "ScheduleOptions"),
     "tc.plan": ("Plan",),

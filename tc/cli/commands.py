@@ -19,7 +19,7 @@ from tc.cli.parser import UsageError
 from tc.cli.shell_hints import in_shell_words
 from tc.cli.terminal import print_line, say
 from tc.errors import TCError
-from tc.gradient import batching, forward_mode, reverse_mode
+from tc.gradient import batching, forward_and_backward, forward_mode, reverse_mode
 from tc.runtime import cache
 from tc.source import Source
 
@@ -126,7 +126,7 @@ def grad(arguments: argparse.Namespace) -> int:
 
 def vjp(arguments: argparse.Namespace) -> int:
     source = _tc_text(arguments)
-    found = reverse_mode.vjp(source, arguments.wrt, **_how(arguments))
+    found = forward_and_backward.vjp(source, arguments.wrt, **_how(arguments))
     return _put(arguments, str(found))
 
 
