@@ -148,11 +148,12 @@ def compile(
 
     `src` is the text, the `pathlib.Path` of a file with the text, or a `tc.Source`. The text is
     parsed and checked now, and compiled at the first call with new sizes. `check` says whether
-    reads that may leave their tensor, and integer divisions, are tested (G7): None is the backend's
-    default, which is on for CPUs. `backend` is one of `tc.backends()`. A plan that was tuned for
-    the sizes of a call, or for near sizes, is used, unless `options` have a plan. `dynamic` names
-    sizes that vary, so that few kernels serve all of them: `{"N"}`, `{"N": range(16, 4097, 16)}`,
-    True for all, "auto" for those that are seen to vary.
+    reads that may leave their tensor, and integer divisions, are tested (G7), as are places of
+    writes (S5): None is the backend's default, which is all of them on CPUs, and places on GPUs.
+    `backend` is one of `tc.backends()`. A plan that was tuned for the sizes of a call, or for near
+    sizes, is used, unless `options` have a plan. `dynamic` names sizes that vary, so that few
+    kernels serve all of them: `{"N"}`, `{"N": range(16, 4097, 16)}`, True for all, "auto" for those
+    that are seen to vary.
 
     Raises ParseError, CheckError, InputError for a name in `dynamic` that is no size of the def,
     and BackendError for an unknown backend.
@@ -403,7 +404,8 @@ def emit(
     if not isinstance(found, Backend):
         raise runs_text(backend)
     src, entry = _bound(src, entry, inputs_or_sizes, named)
-    stages = _trace(src, (inputs_or_sizes, named), entry, found, options, check, device, dynamic)
+    checks = check, False
+    stages = _trace(src, (inputs_or_sizes, named), entry, found, options, checks, device, dynamic)
     issue_warnings((*stages.program.warnings, *stages.shaped.warnings))
     return stages.text
 
@@ -443,9 +445,9 @@ def explain(
     src, entry = _bound(src, entry, inputs_or_sizes, named)
     found = registry.get(backend)
     if isinstance(found, Backend):
-        check = found.checks_by_default if check is None else check
+        checks = found.checks_by_default if check is None else check, check is None
         stages = _trace(
-            src, (inputs_or_sizes, named), entry, found, options, check, device, dynamic
+            src, (inputs_or_sizes, named), entry, found, options, checks, device, dynamic
         )
         return Explanation(stages.shaped, stages, stage)
     if stage not in (None, "ranges", "all"):
@@ -472,17 +474,20 @@ def _trace(
     entry: str | None,
     backend: Backend,
     options: Options | None,
-    check: bool,
+    checks: tuple[bool, bool],
     device: Device | Gpu | None,
     dynamic: Dynamic,
 ) -> Trace:
+    """The stages of a call; `checks` says whether all that may fail is tested (G7), and whether the
+    places of writes are in any case (S5)."""
     return trace(
         given_source(src),
         entry,
         lambda program: _sizes(program, given),
         backend,
         options_from(options),
-        check=check,
+        check=checks[0],
+        check_places=checks[1],
         device=device,
         make_with=with_tuned_plan,
         dynamic=dynamic,

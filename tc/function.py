@@ -180,7 +180,7 @@ class Compiled:
         varying = None if self._dynamic is None else self._dynamic.to_value()
         self._how = how_compiled(self.backend, self.options, check, varying)
         self._specialiser = Specialiser(
-            *(program, self._backend, self.options, self.check, tuned),
+            *(program, self._backend, self.options, self.check, check is None, tuned),
             None if self._dynamic is None else Templates(self._dynamic),
         )
         _FUNCTIONS[id(self)] = self
@@ -432,6 +432,7 @@ class Compiled:
             self._backend,
             self.options,
             check=self.check,
+            check_places=self._requested_check is None,
             make_with=self._specialiser.with_tuned_plan,
             dynamic=None if self._dynamic is None else self._dynamic.asked,
         )

@@ -190,6 +190,7 @@ def lower_for(
         target,
         initial=request.given,
         check=request.check,
+        check_places=request.check_places,
         options=request.options,
         plan_is_own=plan_is_own,
     )
@@ -226,6 +227,7 @@ def trace(
     options: Options,
     *,
     check: bool,
+    check_places: bool = False,
     device: Device | Gpu | None = None,
     make_with: MakeWith = as_asked,
     dynamic: Dynamic = None,
@@ -240,7 +242,8 @@ def trace(
     sizes = resolve(program)
     device = device_for(at_place(backend, sizes.place), device)
     initial = frozenset(program.needs_initial)
-    request = Request(program, sizes, initial, backend.name, options, check, device)
+    how = (backend.name, options, check, device, check_places)
+    request = Request(program, sizes, initial, *how)
     varying = dynamic_sizes(program, dynamic)
     if varying is not None and isinstance(backend, TemplateBackend):
         found = _traced_for_many(request, varying, module, backend, device, make_with)

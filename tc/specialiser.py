@@ -67,6 +67,7 @@ class Specialiser:
     backend: AnyBackend
     options: Options
     check: bool
+    check_places: bool
     tuned: TunedOptions | None = None
     templates: Templates | None = None
     made: OrderedDict[Hashable, Specialisation] = field(default_factory=OrderedDict)
@@ -137,7 +138,8 @@ class Specialiser:
             raise KeyboardInterrupt
 
     def request(self, sizes: CallSizes, given: frozenset[str]) -> Request:
-        return Request(self.program, sizes, given, self.backend.name, self.options, self.check)
+        how = (self.backend.name, self.options, self.check)
+        return Request(self.program, sizes, given, *how, check_places=self.check_places)
 
     def after_fork_in_child(self) -> None:
         """A lock that another thread of the parent held is never released there."""

@@ -60,7 +60,8 @@ def how_made(request: Request, backend: Backend, device: Device | Gpu) -> tuple[
     """What else than the program and the sizes decides what is made for a request."""
     options, given = request.options.to_json(), repr(sorted(request.given))
     where = repr(device), version_of("islpy")
-    return (backend.name, options, str(request.check), given, *where)
+    checks = repr((request.check, request.check_places))
+    return (backend.name, options, checks, given, *where)
 
 
 _KIND = "text"

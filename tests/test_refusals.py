@@ -17,6 +17,7 @@ import pytest
 import tc
 from tests.fuzz.legal import Call, cases
 from tests.fuzz.mutations import MUTATIONS, Mutation
+from tests.support.opencl import on_pocl
 from tests.test_errors import ERRORS
 
 PROGRAMS = 3
@@ -75,8 +76,11 @@ def inputs_of(text: str) -> dict[str, np.ndarray]:
     }
 
 
+ACCESS = sorted((ERRORS / "access").glob("*.tc"))
+
+
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
-@pytest.mark.parametrize("path", sorted((ERRORS / "access").glob("*.tc")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", ACCESS, ids=lambda path: path.stem)
 def test_data_that_break_a_rule(path: Path, golden: Callable[[Path, str], None]) -> None:
     text = path.read_text(encoding="utf-8")
     inputs, entry = inputs_of(text), re.findall(r"def (\w+)", text)[-1]
@@ -86,3 +90,25 @@ def test_data_that_break_a_rule(path: Path, golden: Callable[[Path, str], None])
     for name, how in BACKENDS.items():
         found = refusal(lambda h=how: tc.compile(text, entry=entry, **h)(**inputs))
         assert found == expected, name
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("name", [path.stem for path in ACCESS])
+@on_pocl
+def test_data_that_break_a_rule_on_gpus(name: str) -> None:
+    """With all checks the words are the same; without, places of writes are checked (S5), unless
+    the caller says no."""
+    text = (ERRORS / "access" / f"{name}.tc").read_text(encoding="utf-8")
+    inputs, entry = inputs_of(text), re.findall(r"def (\w+)", text)[-1]
+    expected = refusal(lambda: tc.interpret(text, inputs, entry=entry))
+    found = {
+        check: refusal(
+            lambda how=check: tc.compile(text, entry=entry, backend="opencl", check=how)(**inputs)
+        )
+        for check in (True, None, False)
+        if check or expected[1] in ("S2", "S5")  # without a check, others read anywhere
+    }
+    assert found.pop(True) == expected
+    accepted = "", "", "accepted"
+    if found:
+        assert found == {None: expected if expected[1] == "S5" else accepted, False: accepted}

@@ -85,6 +85,7 @@ def trace_lowering(
     *,
     initial: frozenset[str],
     check: bool,
+    check_places: bool = False,
     options: Options | None = None,
     plan_is_own: bool = False,
 ) -> Lowering:
@@ -92,14 +93,16 @@ def trace_lowering(
 
     `strides` gives the strides, in elements, of inputs that are not row-major; `initial` names
     the outputs whose contents the caller passes (R3, R4); with `check`, reads and divisions that
-    are not proven safe are tested (G7). `plan_is_own` says that the plan of `options` is one that
-    tc chose, so that it need not be tried whether there is a kernel of it. Raises BackendError for
-    options that the target cannot have.
+    are not proven safe are tested (G7), with `check_places` at least the places of writes (S5).
+    `plan_is_own` says that the plan of `options` is one that tc chose, so that it need not be tried
+    whether there is a kernel of it. Raises BackendError for options that the target cannot have.
     """
     options, original = options or Options(), shaped
     timed = Stopwatch()
     front = _scheduled(
-        shaped, strides, target, initial, check, options, timed, plan_is_own=plan_is_own
+        *(shaped, strides, target, initial, check, options, timed),
+        check_places=check_places,
+        plan_is_own=plan_is_own,
     )
     shaped, strides, target, scop = front.shaped, front.strides, front.target, front.scop
     dependences, tree, mapped = front.dependences, front.tree, front.mapped
@@ -158,12 +161,14 @@ def _scheduled(
     options: Options,
     timed: Stopwatch,
     *,
+    check_places: bool = False,
     plan_is_own: bool = False,
 ) -> _Scheduled:
     """All stages until a tree is mapped, as `trace_lowering` has them."""
     check_options(options, target.device)
     target = target.wanted(options)
-    boxes = timed("rewrite", lambda: as_boxes(shaped, initial, check=check))
+    places = check or check_places
+    boxes = timed("rewrite", lambda: as_boxes(shaped, initial, check=check, places=places))
     shaped, strides = timed("rewrite", lambda: _rewrite(boxes, strides, options, target))
     scop = timed("scop", lambda: with_gathers(build_scop(shaped, initial)))
     dependences = timed("dependences", lambda: compute_dependences(scop))

@@ -60,9 +60,9 @@ array([2, 0, 2], dtype=int32)
 # S5 Places stay in the target (places.md)
 
 An affine place takes part in the rounds once the shape is known (G1), and leaves a precondition
-otherwise (G6); others are checked when they are written, where reads are checked (G7). Nothing
-wraps around or is moved to the edge; to drop what lies outside, a condition says so. Where code is
-not checked, what lies outside is not written.
+otherwise (G6); others are checked when they are written, where reads are checked (G7), and on GPUs
+unless `check=False`. Nothing wraps around or is moved to the edge; to drop what lies outside, a
+condition says so. Code that is not checked drops what lies outside.
 
 >>> keys = np.int32([0, 2, 3, 0])
 >>> tc.interpret("def f(int(N) k) -> (int(3) h) { h(k(i)) +=! 1 }", [keys])

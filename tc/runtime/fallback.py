@@ -52,6 +52,8 @@ class Request:
     options: Options
     check: bool
     device: Device | Gpu | None = None
+    check_places: bool = False
+    """Whether places that data decide are tested (S5), though `check` is False."""
 
 
 def is_fault(error: Exception) -> bool:

@@ -55,9 +55,10 @@ def written(case: Case, library: Library, compiled: tc.Compiled) -> dict[str, An
 def test_program_where_arrays_are(
     name: str, case: Case, use: Callable[[str], Library], stand_in: StandInDriver
 ) -> None:
+    """Calls that check no places (S5) do not wait."""
     library = use(name)
     inputs, _ = fresh(case)
-    compiled = tc.compile(case.text, entry=case.def_name, backend="cuda")
+    compiled = tc.compile(case.text, entry=case.def_name, backend="cuda", check=False)
     numbers = compiled.program.static_scalars
     arrays = {
         n: library.put(np.array(v), 0) if isinstance(v, np.ndarray) and n not in numbers else v

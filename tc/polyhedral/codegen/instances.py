@@ -68,7 +68,7 @@ def _is_beyond(variable: str, statement: ScopStatement, state: EmitScope) -> boo
     anything, and nothing that may fail depends on it. Within the tile's limits other statements
     may own the elements."""
     kernel = state.kernel
-    if kernel.checks:
+    if kernel.checks or p.CHECKED in kernel.scop.shaped.statements[statement.position].checked:
         deciding = checked_variables(statement, kernel.scop)
     else:  # lanes beyond the range read 0, as does what a buffer has there
         lanes = state.positions[statement.name][variable].lane
@@ -147,7 +147,7 @@ def _instance(
         shaped,
         statement.position,
         reader.clamped,
-        source.checked if kernel.checks else frozenset(),
+        source.checked if kernel.checks else source.checked & {p.CHECKED},
         kernel.names,
         dict(state.bounds),
         kernel.sites,

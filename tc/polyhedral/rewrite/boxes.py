@@ -38,10 +38,12 @@ NONE = limits(INT64)[0]
 """The number of no instance."""
 
 
-def as_boxes(shaped: p.ShapedProgram, initial: frozenset[str], *, check: bool) -> p.ShapedProgram:
+def as_boxes(
+    shaped: p.ShapedProgram, initial: frozenset[str], *, check: bool, places: bool = False
+) -> p.ShapedProgram:
     """The program whose statements are boxes with one value at plain places; the very same where
     all are. `initial` names the outputs that hold values of the caller; `check`: what may fail at
-    run time is checked.
+    run time is checked; `places`: the places of writes are in any case (S5).
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -54,7 +56,7 @@ def as_boxes(shaped: p.ShapedProgram, initial: frozenset[str], *, check: bool) -
     """
     if all(each.statement.is_plain for each in shaped.statements):
         return shaped
-    made = _Made(shaped, initial, check)
+    made = _Made(shaped, initial, check, check or places)
     for each in shaped.statements:
         if each.statement.is_plain:
             made.add(each)
@@ -66,8 +68,10 @@ def as_boxes(shaped: p.ShapedProgram, initial: frozenset[str], *, check: bool) -
 class _Made:
     """The statements and temporaries of a program in the making."""
 
-    def __init__(self, shaped: p.ShapedProgram, initial: frozenset[str], check: bool) -> None:
-        self.shaped, self.initial, self.check = shaped, initial, check
+    def __init__(
+        self, shaped: p.ShapedProgram, initial: frozenset[str], check: bool, places: bool
+    ) -> None:
+        self.shaped, self.initial, self.check, self.places = shaped, initial, check, places
         self.known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
         self.tensors = dict(shaped.program.tensors)
         self.shapes = dict(shaped.shapes)
@@ -131,6 +135,7 @@ class _Boxes:
     def add_all(self) -> None:
         if self.made.check:
             self._check_ranges()
+        if self.made.places:
             self._check_place()
         statement = self.statement
         if statement.op == "=" and not self._is_plain_place:
