@@ -8,7 +8,7 @@ tensors decide stay as they are.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tc.gradient import terms as e
 from tc.gradient.def_text import Comprehension, ExprBounds, index_names_of
@@ -36,6 +36,11 @@ class Domain:
         """The conditions that an instance of the box is one of the statement."""
         ranges = [as_condition(c) for v, ends in self.within.items() for c in tests_of(v, ends)]
         return [*ranges, *self.conditions]
+
+    def of(self, line: Comprehension) -> Comprehension:
+        """The instances of a statement, of a box, that are in the domain."""
+        within, conditions = self.within, self.conditions
+        return replace(line, within=within, conditions=conditions, exists=self.exists)
 
 
 def tests_of(variable: str, bounds: ExprBounds) -> tuple[p.Expr, p.Expr]:

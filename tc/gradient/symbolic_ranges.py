@@ -190,7 +190,7 @@ def _without_ranges(program: p.Program, found: _Found) -> GradError:
         span, sizes, scalars = empty.statement.span, dict(best[0].sizes), dict(best[0].scalars)
     else:
         try:
-            found.inference.at(_shapes(program, sizes, scalars), scalars)
+            found.inference.at(_shapes(program, program.inputs, sizes, scalars), scalars)
         except (InputError, RangeError) as error:
             cause += f"; where all are 8, {error.cause}"
     return GradError(cause, rule="D4", span=span, repair=_at_sizes({**sizes, **scalars}))
@@ -262,9 +262,9 @@ class _Found:
         if lacks:
             return -3, -lacks, 0
         self.inferred += 1
-        shapes = _shapes(self.program, sizes, scalars)
+        shapes = _shapes(self.program, self.program.inputs, sizes, scalars)
         try:
-            outputs = _outputs(self.program, sizes, scalars)
+            outputs = _shapes(self.program, self.program.open_outputs, sizes, scalars)
             shaped = self.inference.at(shapes, scalars, outputs, warns=False)
         except InputError as error:
             return -2, 0, _place(error)
@@ -412,31 +412,25 @@ def _shaped(
     """The program at some sizes; None where the program has no ranges at these sizes."""
     try:
         program = inference.program
-        shapes, outputs = (each(program, sizes, scalars) for each in (_shapes, _outputs))
+        shapes, outputs = (
+            _shapes(program, names, sizes, scalars)
+            for names in (program.inputs, program.open_outputs)
+        )
         return inference.at(shapes, scalars, outputs, warns=False)
     except (InputError, RangeError):
         return None
 
 
-def _outputs(
-    program: p.Program, sizes: Mapping[str, int], scalars: Mapping[str, int]
-) -> dict[str, tuple[int, ...]]:
-    """The shapes of outputs with sizes of their own."""
-    known = KnownSizes(sizes, {}, scalars)
-    shapes = {}
-    for name in program.open_outputs:
-        dims = [evaluate(d, known) for d in program.tensors[name].shape or ()]
-        if dims:
-            shapes[name] = tuple(d or 0 for d in dims)
-    return shapes
-
-
 def _shapes(
-    program: p.Program, sizes: Mapping[str, int], scalars: Mapping[str, int]
+    program: p.Program,
+    names: Iterable[str],
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, int],
 ) -> dict[str, tuple[int, ...]]:
+    """The declared shapes of some tensors."""
     known = KnownSizes(sizes, {}, scalars)
     shapes = {}
-    for name in program.inputs:
+    for name in names:
         dims = [evaluate(d, known) for d in program.tensors[name].shape or ()]
         shapes[name] = tuple(d for d in dims if d is not None)
     return shapes

@@ -294,14 +294,7 @@ class Cotangents:
                 rhs = e.select(e.conjunction(domain.tests), rhs)
             domain = Domain()
         made = Comprehension(name, indices, op, rhs, where)
-        self.write(
-            replace(
-                made,
-                within=domain.within,
-                conditions=domain.conditions,
-                exists=domain.exists,
-            )
-        )
+        self.write(domain.of(made))
 
     def scatter(
         self,
@@ -324,14 +317,7 @@ class Cotangents:
             else:
                 made = replace(made, op="+=!")
         self.started.add(name)
-        self.write(
-            replace(
-                made,
-                within=domain.within,
-                conditions=domain.conditions,
-                exists=domain.exists,
-            )
-        )
+        self.write(domain.of(made))
 
     def zero(self, version: str) -> p.Expr:
         """A zero to start a cotangent with, cast to the type of the cotangent where no declaration
