@@ -105,7 +105,7 @@ def assert_as_inferred(program: Program, seed: int) -> None:
         sizes = {name: drawn[equal.get(name, name)] for name in drawn}
         scalars = {name: numbers.randint(-2, 4) for name in sorted(program.static_scalars)}
         try:
-            shaped = inference.at(_shapes(program, sizes, scalars), scalars)
+            shaped = inference.at(_shapes(program, program.inputs, sizes, scalars), scalars)
         except (tc.InputError, tc.RangeError):
             continue
         if any(s.is_empty for s in shaped.statements):
