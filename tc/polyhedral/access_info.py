@@ -9,6 +9,7 @@ from functools import cached_property
 from tc.kernel.ir import row_major
 from tc.polyhedral.scop.checked_variables import checked_variables
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
+from tc.semantics.bounded_sums import rows_of_data
 from tc.semantics.program import Index, Literal, Read, Select, index_names, walk
 from tc.semantics.size_values import KnownSizes, evaluate
 
@@ -109,6 +110,13 @@ class AccessInfo:
         tensors = self.scop.shaped.program.tensors
         names = {statement.write.tensor, *(a.tensor for a in statement.reads)}
         return max([32, *(tensors[n].dtype.bits for n in names if tensors[n].dtype.is_float)])
+
+    def rows(self, statement: ScopStatement) -> Mapping[str, frozenset[str]]:
+        """The variables of a reduction that run between ends which data say (X6), each with those
+        of the left side for each of whose values these are others."""
+        if statement.kind != "update":
+            return {}
+        return rows_of_data(self.scop.shaped.program.statements[statement.position])
 
     def tested(self, statement: ScopStatement) -> frozenset[str]:
         """The variables on which tests at run time depend. Loops along these stay as they are."""

@@ -45,6 +45,25 @@ def data_bounded(statement: p.Statement) -> frozenset[str]:
     return frozenset(b.variable for b in of_data if b.op in ("<", "<=") and b.variable in below)
 
 
+def rows_of_data(statement: p.Statement) -> Mapping[str, frozenset[str]]:
+    """The reduction variables that data bound from both sides, each with the variables of the left
+    side for each of whose values there are other bounds.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.source import Source
+    >>> text = "def f(int64(M) row, float(E) v) -> (y) {"
+    >>> text += " y(r) +=! row(r) <= e && e < row(r + 1) ? v(e) : 0.0 where r in 0:M - 1 }"
+    >>> {e: sorted(r) for e, r in rows_of_data(check(parse(Source(text))).statements[0]).items()}
+    {'e': ['r']}
+    """
+    rows = {v: frozenset[str]() for v in data_bounded(statement)}
+    for bound in _bounds(statement):
+        if bound.variable in rows:
+            rows[bound.variable] |= {*p.index_names(bound.other)}.intersection(statement.outer)
+    return rows
+
+
 def spread_by_data(statement: p.Statement) -> frozenset[str]:
     """The variables of the left side that data bound from both sides, for each value of what is
     reduced: rows of terms go to rows of elements."""

@@ -45,6 +45,7 @@ def guard_range(
     ['i * 4 + 1', 'min(i * 4 + 4, 99)']
     """
     around = {**bounds, loop.var: loop_interval(loop.begin, loop.end, bounds)}
+    test = _with_near_loads(test, loop.var, around[loop.var])
     gap = _gap(test, {**around, **inner})
     if gap is None or not all(_is_near(end, around) for end in (loop.begin, loop.end)):
         return None
@@ -106,6 +107,26 @@ def selected_value(test: ir.Compare, var: str, bounds: Bounds) -> ir.Expr | None
     return None
 
 
+def _with_near_loads(test: ir.Compare, var: str, values: Interval) -> ir.Compare:
+    """A comparison of a loop's variable with a number of 64 bits that is loaded, which may be far
+    from 0, as one with the nearest number for which it holds as often."""
+    op, sides = test.op, (test.left, test.right)
+    if op not in ("<", "<=", ">", ">=") or ir.Var(var, INT64) not in sides:
+        return test
+    low, high = values
+    if sides[0] != ir.Var(var, INT64):
+        op = MIRRORED[op]
+    first = low if op in ("<", ">=") else low - 1
+    ends = integer(first), integer(first + high - low + 1)
+
+    def near(side: ir.Expr) -> ir.Expr:
+        if not (isinstance(side, ir.Load) and side.dtype == INT64):
+            return side
+        return binary("min", binary("max", side, ends[0]), ends[1])
+
+    return ir.Compare(test.op, near(test.left), near(test.right))
+
+
 def _gap(test: ir.Compare, bounds: Bounds) -> Form[ir.Expr, int] | None:
     """A form of which the comparison says that it is at least 0."""
     op, left, right = test.op, test.left, test.right
@@ -124,8 +145,12 @@ def _is_near(expr: ir.Expr, bounds: Bounds) -> bool:
     loaded is a number like any other."""
     if expr.dtype != INT64 or magnitude(interval(expr, bounds)) >= _FAR:
         return False
-    is_loaded = isinstance(expr, ir.Cast) and isinstance(expr.operand, ir.Load)
-    return is_loaded or all(_is_near(operand, bounds) for operand in ir.children(expr))
+    match expr:
+        case ir.Cast(operand=ir.Load()):
+            return True
+        case ir.Binary(op="min", left=ir.Binary(op="max", left=ir.Load())):
+            return True
+    return all(_is_near(operand, bounds) for operand in ir.children(expr))
 
 
 def _form(expr: ir.Expr, bounds: Bounds) -> Form[ir.Expr, int] | None:

@@ -209,12 +209,44 @@ def skip_guarded_terms(kernel: ir.Kernel) -> ir.Kernel:
         for k in i + 1:min(i + 2, 9)
           s[i] = s[i] + (k <= i ? a[i, k] : 0.0f)
     """
-    positive = never_negative_zero(kernel)
-    local = frozenset(b.name for b in kernel.buffers if b.role == "register")
-    buffers = {b.name: b for b in kernel.buffers}
-    scope = Scope(assigned(kernel))
-    terms = _GuardedTerms(LocalNames(kernel), scope, local, positive, buffers)
-    return map_regions(kernel, lambda region: scope.map(region, terms.statement))
+    terms = _GuardedTerms.of(kernel)
+    return map_regions(kernel, lambda region: terms.scope.map(region, terms.statement))
+
+
+def end_by_data(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel with loops over those iterations alone for which tests hold that compare with what
+    is loaded: each thread goes through a row of its own.
+
+    >>> from tc.dtypes import FLOAT32
+    >>> from tc.kernel.printer import to_text
+    >>> t, e = ir.Var("t", INT64), ir.Var("e", INT64)
+    >>> begin, end = (ir.Load("row", (binary("+", t, integer(n)),), INT64) for n in (0, 1))
+    >>> test = logical_and(ir.Compare("<=", begin, e), ir.Compare("<", e, end))
+    >>> term = select(test, ir.Load("v", (e,), FLOAT32), ir.Const(0.0, FLOAT32))
+    >>> add = ir.Store("s", (), binary("+", ir.Load("s", (), FLOAT32), term))
+    >>> body = (ir.Store("s", (), ir.Const(0.0, FLOAT32)),
+    ...         ir.For("e", integer(0), integer(90), (add,)),
+    ...         ir.Store("y", (t,), ir.Load("s", (), FLOAT32)))
+    >>> buffers = (ir.Buffer("row", INT64, (9,), (1,), "input"),
+    ...            ir.Buffer("v", FLOAT32, (90,), (1,), "input"),
+    ...            ir.Buffer("y", FLOAT32, (8,), (1,), "output"),
+    ...            ir.Buffer("s", FLOAT32, (), (), "register"))
+    >>> grid = ir.Grid((), (ir.LaunchIndex("t", 8),), body)
+    >>> print(to_text(end_by_data(ir.Kernel("rows", buffers, ((grid,),)))))
+    kernel rows
+      input row: int64[9]
+      input v: float32[90]
+      output y: float32[8]
+      register s: float32[]
+    region
+      blocks of threads t in 0:8
+        s[] = 0.0f
+        for e in max(min(row[t], 90), 0):max(min(row[t + 1], 90), max(min(row[t], 90), 0))
+          s[] = s[] + v[e]
+        y[t] = s[]
+    """
+    terms = _GuardedTerms.of(kernel)
+    return map_regions(kernel, lambda region: terms.scope.map(region, terms.bounded))
 
 
 @dataclass
@@ -228,6 +260,39 @@ class _GuardedTerms:
     positive: frozenset[str]
     buffers: Mapping[str, ir.Buffer]
     deciding: set[str] = field(default_factory=set)
+
+    @staticmethod
+    def of(kernel: ir.Kernel) -> _GuardedTerms:
+        local = frozenset(b.name for b in kernel.buffers if b.role == "register")
+        buffers = {b.name: b for b in kernel.buffers}
+        positive, scope = never_negative_zero(kernel), Scope(assigned(kernel))
+        return _GuardedTerms(LocalNames(kernel), scope, local, positive, buffers)
+
+    def bounded(self, stmt: ir.Stmt) -> Iterable[ir.Stmt]:
+        new = self.scope.map_inside(stmt, self.bounded)
+        if not isinstance(new, ir.For):
+            return (new,)
+        before, loop = self._without_invariant(new)
+        with self.scope.block():
+            for each in before:
+                self.scope.learn(each)
+            narrowed = self._narrowed(loop, self.scope.bounds, of_data=True)
+        return (new,) if narrowed is loop else (*before, narrowed)
+
+    def _without_invariant(self, loop: ir.For) -> tuple[tuple[ir.Let, ...], ir.For]:
+        """The locals at the head of a loop's body that are the same in all iterations, and the loop
+        without them."""
+        changing = {name for s in ir.statements(loop.body) for name in declared(s)} | {loop.var}
+        before: list[ir.Let] = []
+        for stmt in loop.body:
+            if not isinstance(stmt, ir.Let):
+                break
+            loads = any(isinstance(e, ir.Load) for e in ir.walk(stmt.value))
+            if loads or names_in(stmt.value) & (changing | self.scope.assigned):
+                break
+            before.append(stmt)
+            changing -= {stmt.var}
+        return tuple(before), changed(loop, body=loop.body[len(before) :])
 
     def statement(self, stmt: ir.Stmt) -> Iterable[ir.Stmt]:
         if isinstance(stmt, ir.For) and stmt.parallel:
@@ -305,8 +370,9 @@ class _GuardedTerms:
             return (ir.Let(loop.var, value), ir.If(logical_and(*is_in), body))
         return None
 
-    def _narrowed(self, loop: ir.For, bounds: Bounds) -> ir.For:
-        """The loop over those iterations alone for which tests hold that ask for nothing else."""
+    def _narrowed(self, loop: ir.For, bounds: Bounds, *, of_data: bool = False) -> ir.For:
+        """The loop over those iterations alone for which tests hold that ask for nothing else; with
+        `of_data`, for which those hold that load."""
         if not is_plain(loop):
             return loop
         stores = [s for s in ir.statements(loop.body) if isinstance(s, ir.Store)]
@@ -317,7 +383,7 @@ class _GuardedTerms:
             if loop.var not in names_in(test) or not is_decided_before(test, loop, self.scope):
                 continue
             loads = [e for e in ir.walk(test) if isinstance(e, ir.Load)]
-            if not (is_local or loads) or not all(
+            if not (loads or (is_local and not of_data)) or not all(
                 self._can_read(load, {s.buffer for s in stores}, bounds) for load in loads
             ):
                 continue

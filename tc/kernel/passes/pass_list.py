@@ -18,7 +18,7 @@ from tc.kernel.passes.dead_code import eliminate_dead_code
 from tc.kernel.passes.demanded_lanes import narrow_to_demanded_lanes
 from tc.kernel.passes.guarded_tiles import skip_guarded_tiles
 from tc.kernel.passes.loads_ahead import load_ahead
-from tc.kernel.passes.loop_splitting import split_loops
+from tc.kernel.passes.loop_splitting import end_by_data, split_loops
 from tc.kernel.passes.narrow_floats import convert_narrow_floats
 from tc.kernel.passes.pipelining import pipeline
 from tc.kernel.passes.prefetch import prefetch
@@ -158,6 +158,11 @@ are placed when it is known what is stored past the caches, and where there are 
 _ON_GPUS = ("unrolling", "scalar replacement", "dead code elimination", "value numbering")
 
 GPU_PASSES = (
+    Pass(
+        "ends by data",
+        "loops over rows whose ends are loaded go through these rows alone",
+        lambda kernel, _: end_by_data(kernel),
+    ),
     Pass(
         "guarded tiles",
         "loops over tiles of sums leave out those in which a guard fails, and test few for it",

@@ -17,7 +17,17 @@ from tc.affine.forms import Form, LinearForm
 from tc.affine.intervals import closed, surely
 from tc.extents.sizes import as_integer
 from tc.kernel import ir
-from tc.kernel.folding import binary, cast, compare, constant, integer, logical_and, of_form, select
+from tc.kernel.folding import (
+    binary,
+    cast,
+    compare,
+    constant,
+    integer,
+    is_simple,
+    logical_and,
+    of_form,
+    select,
+)
 from tc.kernel.ir import Expr, Load, Stmt, Store
 from tc.plan import SHARED
 from tc.polyhedral.codegen.context import EmitScope, PrivateAccumulators, guarded
@@ -27,6 +37,7 @@ from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.checked_variables import checked_variables, guarding_variables
 from tc.polyhedral.scop.scop import Access, ScopStatement
 from tc.semantics import program as p
+from tc.semantics.bounded_sums import data_bounded
 
 
 def lower_leaf(statement: ScopStatement, state: EmitScope) -> tuple[Stmt, ...]:
@@ -74,7 +85,7 @@ def _is_beyond(variable: str, statement: ScopStatement, state: EmitScope) -> boo
         lanes = state.positions[statement.name][variable].lane
         filled = kernel.buffers if lanes else state.tiles
         deciding = guarding_variables(statement, kernel.scop, filled)
-    if variable in deciding:
+    if variable in deciding or variable in data_bounded(_source(statement, state)):
         return False
     expanded = state.expanded.get(statement.name)
     if expanded is not None:
@@ -103,6 +114,10 @@ def _has_accumulators(
         if subscript is not None and variable in subscript.terms and (low < 0 or high >= size):
             return False
     return True
+
+
+def _source(statement: ScopStatement, state: EmitScope) -> p.Statement:
+    return state.kernel.scop.shaped.statements[statement.position].statement
 
 
 def _tile_tests(digits: Digits, state: EmitScope) -> Iterator[Expr]:
@@ -155,6 +170,8 @@ def _instance(
         reader.mask,
     )
     block = StatementBuilder(scope)
+    if data_bounded(source.statement):
+        reader.hold(block)
     term = lower_expression(source.statement.rhs, block)
     if statement.accumulates:
         known = [v for v in statement.reduction if v in tails and not reader.adds_nothing(v)]
@@ -227,6 +244,13 @@ class _Reader:
         if not surely(high, "<", end):
             value = binary("min", value, integer(end - 1))
         return value if surely(low, ">=", begin) else binary("max", value, integer(begin))
+
+    def hold(self, block: StatementBuilder) -> None:
+        """Has clamped variables in locals from here on: then what data say of a loop is seen to be
+        the same in all of its iterations."""
+        for variable, value in self.clamped.items():
+            if variable in self.tails and not is_simple(value):
+                self.clamped[variable] = block.let(value)
 
     def mask(self, read: p.Read) -> Expr | None:
         """The condition that the lanes of a read are in the domain, None if they all are. Where

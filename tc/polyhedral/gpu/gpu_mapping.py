@@ -143,7 +143,9 @@ def has_coincident(node: Node, scop: Scop) -> bool:
 @dataclass
 class _Mapper:
     """Maps one part to no more blocks along an axis than `limits` say; threads share rows, unless
-    `no_rows` tells why not. The part has so many `threads` along each axis so far."""
+    `no_rows` tells why not. The part has so many `threads` along each axis so far. What is being
+    mapped has sums that end where data say (`by_data`): no two threads go through the same terms,
+    so that they can share none of these in memory of the block."""
 
     draft: Draft
     options: GpuOptions
@@ -151,6 +153,7 @@ class _Mapper:
     limits: Mapping[str, int]
     no_rows: str
     threads: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AXES, 1))
+    by_data: bool = False
 
     @property
     def gpu(self) -> Gpu:
@@ -170,6 +173,8 @@ class _Mapper:
         for node in in_order(part):
             members, inside = leading_coincident(node)
             names = tuple(leaves(node))
+            info = self.draft.info
+            self.by_data = any(info.rows(info.scop.statement(name)) for name in names)
             if self._rows(members, inside, names):
                 continue
             if not members:
@@ -181,9 +186,9 @@ class _Mapper:
                 members = self._along_memory(members, inside, names)
             members = self.draft.decide_order("order of blocks", members, names)
             self.draft.order(members, names)  # the last ones are along x and y
-            if not deeper and self._by_warps(members, inside, names):
+            if not (deeper or self.by_data) and self._by_warps(members, inside, names):
                 continue
-            found = None if deeper else self._tile_of_sums(members, inside)
+            found = None if deeper or self.by_data else self._tile_of_sums(members, inside)
             sizes = self._tile_sizes(members, names, found, deeper=deeper)
             outer, points = self.draft.tiled(members, sizes, names)
             outer = self._most_tiles_first(outer, points, names)
@@ -192,7 +197,7 @@ class _Mapper:
                 for branch in in_order(inside):
                     self._threads_below(branch, (*outer, *points))
                 continue
-            wanted = None
+            wanted = tuple(n for n in sizes if n > 1)[-2:] if self.by_data else None
             if found is not None:
                 wanted, points = self._in_order(found, members, sizes, points, names)
             tiles = self.options.tile
@@ -215,7 +220,7 @@ class _Mapper:
         has_sum = any(s.accumulates and s.reduction for s in statements)
         if not has_sum:
             return across_last(members, statements, self.draft.info)
-        if self._tile_of_sums(members, inside) is not None:
+        if not self.by_data and self._tile_of_sums(members, inside) is not None:
             return members
         return order_for_lanes(members, statements, self.draft.info, self.gpu.warp)
 
@@ -411,7 +416,9 @@ class _Mapper:
             sizes = [min(extents[0], prod(self._wanted_threads(1)))]
         else:
             sizes = [*[1] * (len(members) - 2), *(min(extent, EDGE) for extent in extents[-2:])]
-            if any(self.draft.info.scop.statement(name).accumulates for name in names):
+            if self.by_data:
+                sizes[-2] = min(extents[-2], prod(self._wanted_threads(1)) // sizes[-1])
+            elif any(self.draft.info.scop.statement(name).accumulates for name in names):
                 sizes[-2] = self._rows_of_a_block(sizes, extents)
         return [
             self.draft.decide(
@@ -625,7 +632,8 @@ class _Mapper:
         lane: Member | None,
         **others: Any,
     ) -> Promoter:
-        return Promoter(self.draft, self.options, self.dependences, around, lane, **others)
+        options = replace(self.options, shared=False) if self.by_data else self.options
+        return Promoter(self.draft, options, self.dependences, around, lane, **others)
 
     def _promote(
         self,

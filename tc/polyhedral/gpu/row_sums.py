@@ -127,11 +127,17 @@ def _columns(
 def _own_reads(
     statement: ScopStatement, rows: tuple[Member, ...], info: AccessInfo
 ) -> Iterator[Access]:
-    """The reads of what no other row needs: they move with all rows."""
+    """The reads of what no other row needs: they move with all rows, or with a loop that has other
+    ends for each row."""
     own = [row.values[statement.name].variable for row in rows]
+    ends = info.rows(statement)
     for access in statement.reads:
-        is_own = access.tensor != statement.write.tensor and all(info.uses(access, v) for v in own)
-        if is_own and not _is_window(statement, access, own):
+        within = [e for e in ends if info.uses(access, e)]
+        moved = frozenset[str]().union(*(ends[e] for e in within))
+        is_own = all(v in moved or info.uses(access, v) for v in own)
+        if access.tensor == statement.write.tensor or not is_own or (ends and not within):
+            continue
+        if not _is_window(statement, access, own):
             yield access
 
 
@@ -238,8 +244,8 @@ def _shared(
     """How many threads share a row, and how many rows a block; None where one thread does."""
     names = tuple(name for branch in branches for name in branch.names)
     rows = prod(draft.trips(member, names) for member in members)
-    lengths = [prod(draft.trips(loop, b.names) for loop in b.loops) for b in branches if b.sums]
-    longest = max(draft.trips(b.shared, b.names) for b in branches if b.shared is not None)
+    lengths = [_length(b.loops, b, draft) for b in branches if b.sums]
+    longest = max(_length((b.shared,), b, draft) for b in branches if b.shared is not None)
     length = max(lengths)
     if length < SHORTEST or longest < SHORTEST:
         return None
@@ -265,6 +271,17 @@ def _shared(
         together = min(together, gpu.thread_limits[1], _power(last))
     ones = (1,) * (len(members) - 1)
     return Rows(members, branches, "x", width, (*ones, together)[: len(members)])
+
+
+def _length(loops: Sequence[Member], branch: Branch, draft: Draft) -> int:
+    """How many iterations some loops have in a row; on average, where data say how many."""
+    length = prod(draft.trips(loop, branch.names) for loop in loops)
+    for statement in map(draft.info.scop.statement, branch.names):
+        for variable, rows in draft.info.rows(statement).items():
+            if any(loop.values[statement.name].variable == variable for loop in loops):
+                of_rows = (statement.ranges[v] for v in rows)
+                length = -(-length // max(prod(end - begin for begin, end in of_rows), 1))
+    return length
 
 
 def _columns_of_a_block(extents: Sequence[int]) -> tuple[int, ...]:

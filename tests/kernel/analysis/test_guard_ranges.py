@@ -28,7 +28,7 @@ def value_of(expr: ir.Expr, values: dict[str, int]) -> Any:
     match expr:
         case ir.Const(value=value):
             return value
-        case ir.Var(name=name):
+        case ir.Var(name=name) | ir.Load(buffer=name):
             return values[name]
         case ir.Unary(operand=operand):
             return -value_of(operand, values)
@@ -84,6 +84,29 @@ def test_ranges_of_guards(test: ir.Compare, begin: int, end: int) -> None:
             ]
             assert all(holds) or not first <= k < last
             assert not any(holds) or low <= k < high
+
+
+@given(
+    st.sampled_from(["<", "<=", ">", ">="]),
+    st.booleans(),
+    st.integers(-4, 12) | st.sampled_from([-(2**63), 1 - 2**63, 2**63 - 2, 2**63 - 1]),
+    st.integers(-3, 2),
+    st.integers(2, 9),
+)
+def test_loaded_numbers_of_64_bits(
+    op: str, turned: bool, loaded: int, begin: int, end: int
+) -> None:
+    """They may be any, and nothing wraps around."""
+    sides = (ir.Var("k", INT64), ir.Load("row", (), INT64))
+    test = ir.Compare(op, *(sides[::-1] if turned else sides))
+    found = guard_range(test, ir.For("k", integer(begin), integer(end), ()), {}, {})
+    assert found is not None
+    assert found.certain == found.possible
+    parts = (part for each in found.certain for part in ir.walk(each))
+    assert all(-(2**63) <= value_of(part, {"row": loaded}) < 2**63 for part in parts)
+    first, last = (value_of(each, {"row": loaded}) for each in found.certain)
+    holds = [k for k in range(begin, end) if value_of(test, {"k": k, "row": loaded})]
+    assert [*range(first, last)] == holds
 
 
 def test_terms_of_both_sides_that_cancel_are_gone() -> None:
