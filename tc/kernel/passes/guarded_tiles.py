@@ -192,6 +192,10 @@ class _GuardedTiles:
             tests: list[ir.Expr] = [test for test in deciding_tests((store,)) if test in guards]
             if not tests:
                 continue
+            asked = frozenset[str]().union(*map(names_in, tests))
+            own = {index.name for index in store.indices if isinstance(index, ir.Var)}
+            if not own.issuperset(each.var for each in around if each.var in asked):
+                return ()  # an element has terms for which guards hold, and others
             old = ir.Load(store.buffer, store.indices, store.value.dtype)
             zero = constant(0, store.value.dtype)
             value = select(reduce(logical_and, tests), old, zero)
