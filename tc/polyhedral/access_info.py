@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from tc.kernel.ir import row_major
 from tc.polyhedral.scop.checked_variables import checked_variables
@@ -25,8 +26,8 @@ class AccessInfo:
     @cached_property
     def reads(self) -> Mapping[int, Read]:
         """The reads of the program by their sites."""
-        statements = self.scop.shaped.program.statements
-        return {e.site: e for s in statements for e in walk(s.rhs) if isinstance(e, Read)}
+        exprs = (e for s in self.scop.shaped.program.statements for e in s.expressions)
+        return {e.site: e for expr in exprs for e in walk(expr) if isinstance(e, Read)}
 
     def padded(self, statement: ScopStatement) -> Iterator[tuple[Access, int | float | bool]]:
         """The reads that are the whole first argument of a pad, with the constant of the pad. A
@@ -98,6 +99,8 @@ class AccessInfo:
         return tuple(counts)
 
     def _variables(self, access: Access, axis: int) -> frozenset[str]:
+        if access.site < 0:  # where data say: any instance may write next to any other
+            return frozenset(chain(*(s.variables for s in self.scop.users(access.tensor))))
         subscript = self.reads[access.site].subscripts[axis]
         return frozenset(e.name for e in walk(subscript) if isinstance(e, Index))
 

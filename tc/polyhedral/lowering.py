@@ -43,6 +43,8 @@ from tc.polyhedral.rewrite.overlapped_tiles import tile_chains
 from tc.polyhedral.rewrite.read_order import sum_in_read_order
 from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.row_blocks import share_rows
+from tc.polyhedral.rewrite.scans import scan
+from tc.polyhedral.rewrite.scattering import scatter
 from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
 from tc.polyhedral.rewrite.symmetric_sums import halve
@@ -223,6 +225,8 @@ def _rewrite(
         order = limits.factoring_all().order if wanted.factor else limits.order
         shaped = factor(shaped, order)
     shaped = sum_in_read_order(halve(divide_last(shaped), limits), limits)
+    if target.launches:
+        shaped = scan(scatter(shaped, limits), limits)
     if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
         shaped = transpose_operands(shaped, limits, strides)
         shaped = share_rows(shaped, limits, strides)

@@ -184,6 +184,8 @@ class Races:
         if not anew and a.tile is None and b.tile is None:
             # a statement reads nothing that it writes in other instances, but its accumulator (P1)
             before, after = self._position[a.statement], self._position[b.statement]
+            if before == after and self.events.scop.statement(a.statement).scatters:
+                return None
             if before > after or (before == after and not (a.writes and b.writes)):
                 return None
         key = (id(a.domain), id(a.access), id(b.domain), id(b.access), anew and a.storage)

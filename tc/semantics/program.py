@@ -379,6 +379,8 @@ class Statement:
     expression for each dimension (S1). Instances for which not all `conditions` (BOOL, evaluated in
     order, each where those before hold) are true do not exist (W1).
 
+    Of the terms of an element at most one is not the identity, where they are `once` (S2).
+
     `continues` (an op= without "!", R3): "written" where an earlier statement wrote the target,
     "caller" where only the caller can have given it (an output: continue if passed, else start
     at the identity and warn), "nothing" (a temporary: start at the identity and warn), and ""
@@ -401,6 +403,7 @@ class Statement:
     conditions: tuple[Expr, ...] = ()
     companions: tuple[Companion, ...] = ()
     sizes: tuple[SizeClause, ...] = ()
+    once: bool = False
 
     @property
     def has_plain_places(self) -> bool:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from tc.builtins import identity
+from tc.dtypes import DType
 from tc.semantics import program as p
 
 MIN_SELECTED_EXTENT = 8
@@ -39,6 +41,45 @@ def selected_variables(statement: p.Statement) -> Mapping[str, frozenset[str]]:
         named = frozenset(p.index_names(other))
         if isinstance(one, p.Index) and one.name in {*statement.outer} - named:
             found.setdefault(one.name, named)
+    return found
+
+
+class Selection(NamedTuple):
+    """The value that a term selects of a variable, the test that says so, and the type in which the
+    test compares the variable."""
+
+    test: p.Expr
+    value: p.Expr
+    dtype: DType
+
+
+def selections(statement: p.Statement) -> Mapping[str, Selection]:
+    """What the terms of a reduction select of variables of the left side, each of which occurs in
+    one test; values of other types are converted by the tests.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.symbolic_text import to_text
+    >>> from tc.source import Source
+    >>> text = "def f(float(B,N) a, int(B,N) I) -> (o) {"
+    >>> text += " o(b,x) +=! I(b,n) == x ? a(b,n) : 0 where x in 0:9 }"
+    >>> found = selections(check(parse(Source(text))).statements[0])
+    >>> {name: to_text(each.value) for name, each in found.items()}
+    {'x': 'I(b, n)'}
+    """
+    found: dict[str, Selection] = {}
+    selected = selected_variables(statement)
+    tests = p.conjuncts(statement.rhs.condition) if isinstance(statement.rhs, p.Select) else []
+    for test in tests if selected else ():
+        if not isinstance(test, p.Compare) or test.op != "==":
+            continue
+        for one, other in ((test.left, test.right), (test.right, test.left)):
+            own = _converted(one)
+            if not isinstance(own, p.Index) or own.name not in selected:
+                continue
+            if other.dtype.is_integer and own.name not in p.index_names(other):
+                found.setdefault(own.name, Selection(test, other, one.dtype))
+                break
     return found
 
 

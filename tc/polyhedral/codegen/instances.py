@@ -170,6 +170,8 @@ def _instance(
         reader.mask,
     )
     block = StatementBuilder(scope)
+    if statement.scatters:
+        return _scattered(statement, source.statement, block, state)
     if data_bounded(source.statement):
         reader.hold(block)
     term = lower_expression(source.statement.rhs, block)
@@ -180,6 +182,22 @@ def _instance(
             term = select(reduce(logical_and, tests), term, identity(statement.op, dtype))
         return (*block.stmts, _accumulate(statement, element, term, state))
     return (*block.stmts, _store(target, element, term, state))
+
+
+def _scattered(
+    statement: ScopStatement, source: p.Statement, block: StatementBuilder, state: EmitScope
+) -> tuple[Stmt, ...]:
+    """An instance that writes where data say, if its conditions hold."""
+    if source.conditions:
+        test, *others = source.conditions
+        rest = replace(source, conditions=tuple(others))
+        holds = lower_expression(test, block)
+        inside = StatementBuilder(block.scope, block.level + 1)
+        return (*block.stmts, ir.If(holds, _scattered(statement, rest, inside, state)))
+    target = statement.write.tensor
+    indices = tuple(lower_expression(s, block) for s in source.subscripts)
+    value = cast(lower_expression(source.rhs, block), state.element_dtype(target))
+    return (*block.stmts, Store(target, indices, value))
 
 
 def _accumulate(
@@ -229,8 +247,9 @@ class _Reader:
         self.accesses = {a.site: a for a in statement.reads if a.site >= 0}
         self.gathers = {a.site: a for a in statement.gathers}
         source = state.kernel.scop.shaped.program.statements[statement.position]
-        self.places = frozenset(_sites_of_places(source.rhs))
-        self.guarding = frozenset(_guarding(source.rhs))
+        exprs = (*source.conditions, *source.subscripts, source.rhs)
+        self.places = frozenset(site for expr in exprs for site in _sites_of_places(expr))
+        self.guarding = frozenset(name for expr in exprs for name in _guarding(expr))
         self.values = {v: d.base for v, d in state.positions[statement.name].items()}
         self.clamped = {v: self._clamp(v) for v in self.values}
 

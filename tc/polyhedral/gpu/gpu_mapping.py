@@ -197,7 +197,7 @@ class _Mapper:
                 for branch in in_order(inside):
                     self._threads_below(branch, (*outer, *points))
                 continue
-            wanted = tuple(n for n in sizes if n > 1)[-2:] if self.by_data else None
+            wanted = None
             if found is not None:
                 wanted, points = self._in_order(found, members, sizes, points, names)
             tiles = self.options.tile
@@ -417,7 +417,8 @@ class _Mapper:
         else:
             sizes = [*[1] * (len(members) - 2), *(min(extent, EDGE) for extent in extents[-2:])]
             if self.by_data:
-                sizes[-2] = min(extents[-2], prod(self._wanted_threads(1)) // sizes[-1])
+                along = (1, *self._wanted_threads(2))[-2:]
+                sizes[-2:] = map(min, extents[-2:], along)
             elif any(self.draft.info.scop.statement(name).accumulates for name in names):
                 sizes[-2] = self._rows_of_a_block(sizes, extents)
         return [

@@ -17,7 +17,7 @@ from tc.polyhedral.gpu.barriers import place_barriers
 from tc.polyhedral.gpu.gpu_mapping import blocks_too_many, choose, waits_for_all
 from tc.polyhedral.gpu.gpu_promotion import shared_bytes
 from tc.polyhedral.gpu.tensor_cores import mma_fault
-from tc.polyhedral.rewrite.thresholds import BlockSplits, Thresholds
+from tc.polyhedral.rewrite.thresholds import BlockSplits, ScanCosts, SortCosts, Thresholds
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
@@ -48,6 +48,11 @@ share, of one along columns, which some share."""
 ACROSS = 1 << 19
 """Steps of a sum, of all its results, from which on a warp that reads sectors for elements takes
 longer than another launch does: 32 cycles for 32 steps, on over a hundred multiprocessors."""
+
+
+COMPARED = 1 << 22
+"""Comparisons of terms with places, on a multiprocessor, in the time of which the launches of a
+sort begin: about thirty, each of which takes some microseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +116,8 @@ def gpu_target(gpu: Gpu) -> GpuTarget:
         rewriting=Thresholds(
             pieces=0,
             across=ACROSS,
+            sorting=SortCosts(launches=COMPARED * gpu.processors),
+            scans=ScanCosts(terms=COMPARED * gpu.processors // 8),
             blocks=BlockSplits(
                 products=OF_A_PROCESSOR * gpu.processors,
                 rows=ROWS_OF_A_PROCESSOR * gpu.processors,

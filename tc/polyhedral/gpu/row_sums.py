@@ -117,7 +117,9 @@ def _columns(
             strides = [abs(info.stride(access, v) or 0) for v in values]
             found, run = list[Member](), 1
             while run < COLUMNS and run in strides:
-                found.append(rows[strides.index(run)])
+                place = strides.index(run)
+                strides[place] = 0  # it may have one iteration
+                found.append(rows[place])
                 run *= trips_of(found[-1], [statement])
             if found:
                 return tuple(reversed(found))

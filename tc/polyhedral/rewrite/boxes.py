@@ -26,7 +26,8 @@ from itertools import count
 from math import prod
 
 from tc.builtins import identity
-from tc.dtypes import BOOL, INT64, DType, limits
+from tc.dtypes import INT64, DType, limits
+from tc.polyhedral.rewrite.expressions import Expressions, conjunction
 from tc.polyhedral.rewrite.rewriting import rewrite, statement_text, unused_name
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
@@ -127,8 +128,9 @@ class _Boxes:
         self.each, self.made = each, made
         self.statement = each.statement
         self.span = each.statement.span
+        self.of = Expressions(self.span)
         self.taken = {*self.statement.variables}
-        self.domain = _conjunction(
+        self.domain = conjunction(
             [test for test, _ in domain_guards(self.statement)] + [*self.statement.conditions]
         )
 
@@ -170,14 +172,14 @@ class _Boxes:
                 continue
             box = self.each.ranges[clause.variable]
             tests = (
-                self._compare("<=", self._number(box.begin), clause.begin),
-                self._compare("<=", clause.begin, clause.end),
-                self._compare("<=", clause.end, self._number(box.end)),
+                self.of.compare("<=", self.of.number(box.begin), clause.begin),
+                self.of.compare("<=", clause.begin, clause.end),
+                self.of.compare("<=", clause.end, self.of.number(box.end)),
             )
             number = self.statement.variables.index(clause.variable)
-            told = (self._number(number), clause.begin, clause.end)
+            told = (self.of.number(number), clause.begin, clause.end)
             upstream = domain_guards(self.statement, set(clause.depends_on))
-            guard = _conjunction([test for test, _ in upstream])
+            guard = conjunction([test for test, _ in upstream])
             self._add_check(p.Check("range", tests, told, span=clause.span), guard)
 
     def _check_place(self) -> None:
@@ -187,7 +189,7 @@ class _Boxes:
         if not axes:
             return
         fixed = {
-            s.name: self._number(self.each.ranges[s.name].begin)
+            s.name: self.of.number(self.each.ranges[s.name].begin)
             for s in self.statement.subscripts
             if isinstance(s, p.Index) and not self._is_needed_elsewhere(s.name)
         }
@@ -197,9 +199,9 @@ class _Boxes:
         for shape, target in shapes.items():
             tests: list[p.Expr] = []
             for axis in axes:
-                tests.append(self._compare("<=", self._number(0), place[axis]))
-                tests.append(self._compare("<", place[axis], self._number(shape[axis])))
-            position = self._number(self.statement.targets.index(target))
+                tests.append(self.of.compare("<=", self.of.number(0), place[axis]))
+                tests.append(self.of.compare("<", place[axis], self.of.number(shape[axis])))
+            position = self.of.number(self.statement.targets.index(target))
             check = p.Check("write", tuple(tests), (position, *place), span=self.span)
             self._add_check(check, self.domain)
 
@@ -219,7 +221,7 @@ class _Boxes:
         nothing where no check is made."""
         value: p.Expr = check
         if guard is not None:
-            value = self._select(guard, check, p.Literal(0, INT64, span=self.span))
+            value = self.of.select(guard, check, p.Literal(0, INT64, span=self.span))
         value = self._renewed(value)
         names = p.index_names(value)
         target = f"{self.statement.target}.{check.kind}"
@@ -244,7 +246,7 @@ class _Boxes:
         place = self._place(self.statement.targets[position], starts=init)
         guard = self._guard(place, tests)
         if guard is not None:
-            value = self._select(guard, value, self._identity(op, value.dtype))
+            value = self.of.select(guard, value, self.of.identity(op, value.dtype))
         self._add_placed(self._name_of(position), into, place, value, op, init, continues)
 
     def _add_to(self, position: int, value: p.Expr, continues: str) -> None:
@@ -264,7 +266,7 @@ class _Boxes:
     def _guard(self, place: _Place, tests: Sequence[p.Expr] = ()) -> p.Expr | None:
         """Whether an instance exists, and goes to a place, and some tests hold."""
         domain = [] if self.domain is None else [self.domain]
-        return _conjunction([*domain, *place.tests, *tests])
+        return conjunction([*domain, *place.tests, *tests])
 
     def _name_of(self, position: int) -> str:
         return f"{self.statement.name}.{position}" if position else self.statement.name
@@ -279,6 +281,8 @@ class _Boxes:
         init: bool,
         continues: str,
         without: Container[str] = (),
+        *,
+        once: bool = False,
     ) -> None:
         """A statement at a place, over all variables of the old one but those `without` which."""
         for old, new in place.moved.items():
@@ -291,7 +295,9 @@ class _Boxes:
         # Rows come before what is in them: loops are in the order of a statement's variables.
         rest.sort(key=lambda v: given.index(v) + 1 if v in given else 0)
         reduced = tuple(v for v in rest if v not in place.variables)
-        self._add(name, target, place.variables, reduced, op, init, value, ranges, continues)
+        self._add(
+            name, target, place.variables, reduced, op, init, value, ranges, continues, once=once
+        )
 
     def _place(self, target: str, *, starts: bool = False) -> _Place:
         """The left side of the statement for one target; one that `starts` does so in whole
@@ -324,7 +330,7 @@ class _Boxes:
                 moved[alone] = p.Binary("-", own, back, INT64, span=subscript.span)
                 continue
             ranges[name] = p.Range(0, shape[axis])
-            tests.append(self._compare("==", subscript, own))
+            tests.append(self.of.compare("==", subscript, own))
         return _Place(tuple(variables), ranges, tuple(tests), moved)
 
     def _shifted(self, subscript: p.Expr) -> str | None:
@@ -381,7 +387,7 @@ class _Boxes:
         shape, dtype = self.made.shapes[tensor], self.made.tensors[tensor].dtype.computed
         copy = self.made.temporary(f"{tensor}.old", dtype, shape, self.span)
         names, ranges = self._whole(tensor)
-        value = self._converted(self._read(tensor, names), dtype)
+        value = self.of.converted(self._read(tensor, names), dtype)
         self._add(f"{self.statement.name}.{copy}", copy, names, (), "=", False, value, ranges)
         return copy
 
@@ -422,15 +428,15 @@ class _Boxes:
         if olds or self.made.tensors[target].dtype.is_storage:
             shape = self.made.shapes[target]
             tensor = self.made.temporary(f"{target}.best", value.dtype, shape, self.span)
-            start = self._identity(op, value.dtype)
+            start = self.of.identity(op, value.dtype)
             names, ranges = self._whole(target)
             if olds:
                 known = [
                     self._same(self._held(k, olds, names), self._read(found, names))
                     for k, found in enumerate(best)
                 ]
-                held, guard = self._held(position, olds, names), _conjunction(known)
-                start = held if guard is None else self._select(guard, held, start)
+                held, guard = self._held(position, olds, names), conjunction(known)
+                start = held if guard is None else self.of.select(guard, held, start)
             name = f"{self.statement.name}.start{position}"
             self._add(name, tensor, names, (), "=", False, start, ranges)
         is_begun = tensor != target
@@ -446,7 +452,7 @@ class _Boxes:
         if old is not None:
             return self._read(old, names)
         op = self.statement.op if position == 0 else "min"
-        return self._identity(op, self.statement.values[position].dtype)
+        return self.of.identity(op, self.statement.values[position].dtype)
 
     def _store(self, position: int, tensor: str) -> None:
         """The statement that rounds values to their target, and stores them where the statement
@@ -457,7 +463,8 @@ class _Boxes:
             for axis, subscript in enumerate(self.statement.subscripts):
                 if isinstance(subscript, p.Index):
                     ranges[names[axis]] = self.each.ranges[subscript.name]
-        value = self._converted(self._read(tensor, names), self.made.tensors[target].dtype.computed)
+        dtype = self.made.tensors[target].dtype.computed
+        value = self.of.converted(self._read(tensor, names), dtype)
         name = f"{self.statement.name}.store{position}"
         self._add(name, target, names, (), "=", False, value, ranges)
 
@@ -483,7 +490,7 @@ class _Boxes:
         name = f"{self.statement.target}.term"
         tensor = self.made.temporary(name, value.dtype, shape, self.span)
         if self.domain is not None:
-            value = self._select(self.domain, value, self._identity("+", value.dtype))
+            value = self.of.select(self.domain, value, self.of.identity("+", value.dtype))
         name = f"{self.statement.name}.{tensor}"
         self._add(name, tensor, names, (), "=", False, self._renewed(value), self.each.ranges)
         return self._read(tensor, names)
@@ -491,11 +498,11 @@ class _Boxes:
     def _same(self, left: p.Expr, right: p.Expr) -> p.Expr:
         """Whether a value is the least, or greatest, of values among which it is. That is NaN where
         any of these is, so that just one of two NaN need be looked at."""
-        equal = self._compare("==", left, right)
+        equal = self.of.compare("==", left, right)
         if not left.dtype.is_float:
             return equal
-        nan = self._compare("!=", left, left)
-        return p.Binary("|", equal, nan, BOOL, span=self.span)
+        nan = self.of.compare("!=", left, left)
+        return self.of.either(equal, nan)
 
     # --- plain values -------------------------------------------------------------------------
 
@@ -508,7 +515,7 @@ class _Boxes:
             place = self._place(target)
             if self.domain is not None:
                 own = tuple(p.Index(v, span=self.span) for v in place.variables)
-                value = self._select(self.domain, value, self._kept(target, own, value.dtype))
+                value = self.of.select(self.domain, value, self._kept(target, own, value.dtype))
             self._add_placed(self._name_of(position), target, place, value, "=", False, "")
             made.written.add(target)
 
@@ -536,8 +543,8 @@ class _Boxes:
             for variable, index in indices.items():
                 value = substituted(value, variable, index)
             own = tuple(p.Index(v, span=self.span) for v in place.variables)
-            exists = self._compare("!=", found, self._number(NONE))
-            value = self._select(exists, value, self._kept(target, own, value.dtype))
+            exists = self.of.compare("!=", found, self.of.number(NONE))
+            value = self.of.select(exists, value, self._kept(target, own, value.dtype))
             ranges = {**self.each.ranges, **place.ranges}
             name, value = self._name_of(position), self._renewed(value)
             self._add(name, target, place.variables, (), "=", False, value, ranges)
@@ -557,26 +564,23 @@ class _Boxes:
 
     def _number_of(self, counted: Sequence[str]) -> p.Expr:
         """The number of an instance, from the values of the variables that are counted."""
-        number: p.Expr = self._number(0)
-        for variable in counted:
-            own = self.each.ranges[variable]
-            offset = self._minus(p.Index(variable, span=self.span), own.begin)
-            number = self._binary("*", number, self._number(own.extent))
-            number = self._binary("+", number, offset)
-        return number
+        ranges = [self.each.ranges[variable] for variable in counted]
+        return self.of.flattened(
+            [
+                self.of.plus(self.of.index(v), -r.begin)
+                for v, r in zip(counted, ranges, strict=True)
+            ],
+            [own.extent for own in ranges],
+        )
 
     def _instance(self, number: p.Expr, counted: Sequence[str]) -> dict[str, p.Expr]:
         """The values of the variables that are counted, from the number of an instance."""
-        result: dict[str, p.Expr] = {}
-        stride = 1
-        for variable in reversed(counted):
-            own = self.each.ranges[variable]
-            size = max(own.extent, 1)
-            digit = self._binary("/", number, self._number(stride)) if stride > 1 else number
-            digit = self._binary("%", digit, self._number(size))
-            result[variable] = self._binary("+", digit, self._number(own.begin))
-            stride *= size
-        return result
+        ranges = [self.each.ranges[variable] for variable in counted]
+        digits = self.of.digits(number, [own.extent for own in ranges])
+        return {
+            variable: self.of.plus(digit, own.begin)
+            for variable, digit, own in zip(counted, digits, ranges, strict=True)
+        }
 
     def _deciding(self, place: _Place) -> tuple[str, ...]:
         """The variables of a plain left side on which it depends which instance writes an element,
@@ -594,11 +598,13 @@ class _Boxes:
         tensor = self.made.temporary(f"{target}.{kind}", INT64, shape, self.span)
         guard = self._guard(place)
         assert guard is not None
-        value = self._select(guard, number, self._identity(op, INT64))
+        value = self.of.select(guard, number, self.of.identity(op, INT64))
         own = replace(place, variables=deciding)
         spread = {v for v in place.variables if v not in deciding}
         name = f"{self.statement.name}.{tensor}"
-        self._add_placed(name, tensor, own, value, op, True, "", spread)
+        is_once = not (self.made.check and self.each.is_checked_once)
+        is_once = is_once and all(self.each.ranges[v].extent for v in spread)  # else none writes
+        self._add_placed(name, tensor, own, value, op, True, "", spread, once=is_once)
         return tensor
 
     def _check_once(self, first: str, last: str, place: _Place, counted: Sequence[str]) -> None:
@@ -606,12 +612,12 @@ class _Boxes:
         the values of all variables in the first and in the last instance."""
         deciding = self._deciding(place)
         low, high = self._read(first, deciding), self._read(last, deciding)
-        none = self._compare("==", high, self._number(NONE))
-        once = p.Logical("||", (none, self._compare("==", low, high)), span=self.span)
+        none = self.of.compare("==", high, self.of.number(NONE))
+        once = p.Logical("||", (none, self.of.compare("==", low, high)), span=self.span)
         own: dict[str, p.Expr] = {
             v: p.Index(v, span=self.span)
             if v in deciding
-            else self._number(self.each.ranges[v].begin)
+            else self.of.number(self.each.ranges[v].begin)
             for v in place.variables
         }
         told: list[p.Expr] = [*own.values()]
@@ -628,29 +634,8 @@ class _Boxes:
 
     # --- expressions --------------------------------------------------------------------------
 
-    def _number(self, value: int) -> p.Expr:
-        return p.Literal(value, INT64, span=self.span)
-
-    def _compare(self, op: str, left: p.Expr, right: p.Expr) -> p.Expr:
-        return p.Compare(op, left, right, span=self.span)
-
-    def _binary(self, op: str, left: p.Expr, right: p.Expr) -> p.Expr:
-        return p.Binary(op, left, right, INT64, span=self.span)
-
-    def _minus(self, expr: p.Expr, number: int) -> p.Expr:
-        return self._binary("-", expr, self._number(number)) if number else expr
-
-    def _select(self, test: p.Expr, then: p.Expr, otherwise: p.Expr) -> p.Expr:
-        return p.Select(test, then, otherwise, then.dtype, span=self.span)
-
-    def _identity(self, op: str, dtype: DType) -> p.Expr:
-        return p.Literal(identity(op, dtype), dtype, span=self.span)
-
-    def _converted(self, expr: p.Expr, dtype: DType) -> p.Expr:
-        return expr if expr.dtype == dtype else p.Convert(expr, dtype, span=self.span)
-
     def _read(self, tensor: str, names: Sequence[str]) -> p.Expr:
-        place = tuple(p.Index(name, span=self.span) for name in names)
+        place = tuple(map(self.of.index, names))
         dtype = self.made.tensors[tensor].dtype
         return p.Read(tensor, place, dtype, next(self.made.sites), span=self.span)
 
@@ -658,7 +643,7 @@ class _Boxes:
         """The element of a tensor at a place, in a type."""
         own = self.made.tensors[tensor].dtype
         read = p.Read(tensor, place, own, next(self.made.sites), span=self.span)
-        return self._converted(read, dtype)
+        return self.of.converted(read, dtype)
 
     def _fresh(self, name: str) -> str:
         name = unused_name(name, self.taken)
@@ -688,6 +673,8 @@ class _Boxes:
         value: p.Expr,
         ranges: Mapping[str, p.Range],
         continues: str = "",
+        *,
+        once: bool = False,
     ) -> None:
         """One plain statement."""
         variables = (*outer, *reduced)
@@ -710,6 +697,7 @@ class _Boxes:
             conditions=(),
             companions=(),
             sizes=(),
+            once=once,
         )
         text = statement_text(statement).replace("#", "_")  # a "#" would begin a comment
         source = Source(text, f"a box from {self.span}")
@@ -743,11 +731,3 @@ def _is_exact(value: p.Expr) -> bool:
         or isinstance(node, p.Size | p.Extent | p.Convert | p.Bits)
         for node in p.walk(value)
     )
-
-
-def _conjunction(tests: Sequence[p.Expr]) -> p.Expr | None:
-    """The conjunction of tests, evaluated in order; None of none."""
-    result: p.Expr | None = None
-    for test in tests:
-        result = test if result is None else p.Logical("&&", (result, test), span=test.span)
-    return result

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from tc.builtins import identity
+from tc.polyhedral.rewrite.expressions import conjunction
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics import program as p
 from tc.semantics.bounded_sums import prefixes
@@ -54,8 +55,11 @@ def _step(
     rest = [test for test in tests if test not in own]
     if any(not set(p.index_names(test)) <= {outer, reduced} for test in own) or not rest:
         return None
+    inside, outside = conjunction(own), conjunction(rest)
+    assert inside is not None
+    assert outside is not None
     neutral = p.Literal(identity(statement.op, rhs.dtype), rhs.dtype, span=rhs.span)
-    part = p.Select(_all(own), rhs.then, neutral, rhs.dtype, span=rhs.span)
+    part = p.Select(inside, rhs.then, neutral, rhs.dtype, span=rhs.span)
     names = p.index_names(part)
     # The sums lie as what they are of lies: rows are added to rows then.
     read_in = [outer if v == reduced else v for v in p.index_names(rhs.then)]
@@ -64,13 +68,6 @@ def _step(
     if any(old.ranges[v].begin < 0 for v in kept):
         return None
     made, read = rewriting.store(old, part, tuple(kept), (reduced,), name="prefix", kind="p")
-    left = p.Select(_all(rest), read, neutral, rhs.dtype, span=rhs.span)
+    left = p.Select(outside, read, neutral, rhs.dtype, span=rhs.span)
     variables = [v for v in statement.variables if v != reduced]
     return made, rewriting.remaining(old, left, variables)
-
-
-def _all(tests: list[p.Expr]) -> p.Expr:
-    result = tests[0]
-    for test in tests[1:]:
-        result = p.Logical("&&", (result, test), span=test.span)
-    return result

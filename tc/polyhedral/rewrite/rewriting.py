@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain, count
 from operator import is_
 
+from tc.dtypes import DType
 from tc.semantics import program as p
 from tc.semantics.ranges.symbolic_text import to_text
 from tc.source import Source, Span
@@ -87,7 +88,9 @@ def statement_text(statement: p.Statement) -> str:
     subscripts = ", ".join(to_text(subscript) for subscript in statement.subscripts)
     target = f"{statement.target}({subscripts})" if subscripts else statement.target
     op = "=" if statement.op == "=" else f"{statement.op}={'!' if statement.init else ''}"
-    return f"{target} {op} {to_text(statement.rhs)}"
+    conditions = ", ".join(map(to_text, statement.conditions))
+    where = f" where {conditions}" if conditions else ""
+    return f"{target} {op} {to_text(statement.rhs)}{where}"
 
 
 def without(names: Container[str], shaped: p.ShapedProgram) -> p.ShapedProgram:
@@ -209,6 +212,53 @@ class Rewriting:
         self._tensors[target] = p.Tensor(target, rhs.dtype, len(outer), "temporary", None, span=own)
         self._shapes[target] = tuple(old.ranges[v].end for v in outer)
         return made, p.Read(target, subscripts, rhs.dtype, next(self._sites), span=span)
+
+    def temporary(self, name: str, dtype: DType, shape: tuple[int, ...], span: Span) -> str:
+        """A new tensor of this name, or with a number if it is taken."""
+        name = unused_name(name, {**self.shaped.program.tensors, **self._tensors})
+        self._tensors[name] = p.Tensor(name, dtype, len(shape), "temporary", None, span=span)
+        self._shapes[name] = shape
+        return name
+
+    def dtype(self, tensor: str) -> DType:
+        """The type of a tensor, be it a new one."""
+        return (self._tensors.get(tensor) or self.shaped.program.tensors[tensor]).dtype
+
+    def read(self, tensor: str, place: Sequence[p.Expr], span: Span) -> p.Expr:
+        """An element of a tensor, in the type that it computes in."""
+        dtype = self.dtype(tensor).computed
+        return p.Read(tensor, tuple(place), dtype, next(self._sites), span=span)
+
+    def made(
+        self,
+        old: p.ShapedStatement,
+        name: str,
+        target: str,
+        place: Sequence[p.Expr],
+        rhs: p.Expr,
+        ranges: Mapping[str, p.Range],
+        *,
+        op: str = "=",
+        reduced: tuple[str, ...] = (),
+        conditions: tuple[p.Expr, ...] = (),
+    ) -> p.ShapedStatement:
+        """A statement that a rewrite needs, for an old one: over all variables that have `ranges`,
+        where conditions hold; a reduction over some of them starts afresh."""
+        statement = replace(
+            old.statement,
+            name=f"{old.statement.name}.{name}",
+            target=target,
+            subscripts=tuple(map(self.again, place)),
+            outer=tuple(v for v in ranges if v not in reduced),
+            variables=tuple(ranges),
+            op=op,
+            init=bool(reduced),
+            continues="",
+            rhs=self.again(rhs),
+            conditions=tuple(map(self.again, conditions)),
+            once=False,
+        )
+        return self.changed(statement, ranges, old)
 
     def remaining(
         self, old: p.ShapedStatement, rhs: p.Expr, variables: Collection[str]

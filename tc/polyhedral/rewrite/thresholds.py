@@ -31,6 +31,31 @@ class BlockSplits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SortCosts:
+    """What it costs to sort the terms of a scatter, in comparisons of a term with a place. All of
+    it takes `launches`, about half of which are for each pass but the first. A pass takes for each
+    term what is `moved` through memory, and two comparisons with each term of its chunk, which has
+    one of the lengths `chunks`; and for each digit of a chunk what is `counted`. Counts are summed
+    in parts of `summed`."""
+
+    launches: int
+    moved: int = 128
+    counted: int = 96
+    chunks: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
+    summed: int = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanCosts:
+    """Prefixes of `terms` instances or more are summed in chunks of `chunk` terms, where there are
+    `least` chunks or more: of fewer, the launches would take longer."""
+
+    terms: int
+    chunk: int = 64
+    least: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """`order` prices the orders of a sum of products. A reduction of `long` steps to at most `few`
     elements, or `shared` ones that read the same elements, is split into `parts` or more partial
@@ -48,7 +73,9 @@ class Thresholds:
     tile, the temporaries of a chain of stencils take at most `tile_bytes` (0: there are no tiles).
     A register tile reads at most `tile_rows` rows of tensors side by side. A sum of `read_steps`
     terms or more (0: none) is computed in the order of what it reads, where rows of that have fewer
-    than `read_row` bytes."""
+    than `read_row` bytes. The terms of a scatter are sorted where that costs less than to
+    compare each with all places, by what `sorting` says; without, they never are.
+    Prefixes are summed in chunks as `scans` says; without, as they are."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
     few: int = 8
@@ -73,6 +100,8 @@ class Thresholds:
     tile_bytes: int = 0
     tile_rows: int = 0
     read_steps: int = 0
+    sorting: SortCosts | None = None
+    scans: ScanCosts | None = None
     read_row: int = 0
 
     def stored_operations(self, size: int) -> float:

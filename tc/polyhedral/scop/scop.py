@@ -88,6 +88,12 @@ class ScopStatement:
         return tuple(v for v in self.variables if v not in self.outer)
 
     @property
+    def scatters(self) -> bool:
+        """Whether data say where an instance writes (S1): any two instances then write elements of
+        their own (S2)."""
+        return None in self.write.subscripts
+
+    @property
     def accesses(self) -> tuple[Access, ...]:
         """The write, then the reads."""
         return (self.write, *self.reads)
@@ -315,7 +321,7 @@ def _update(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> Scop
     target = _access(statement.target, statement.subscripts, known, space)
     accumulates = statement.op != "="
     reads = [target] if accumulates else []
-    for read, guarded in _reads(statement.rhs, False):
+    for read, guarded in _all_reads(statement):
         if read.tensor not in known.scalars:
             access = _access(read.tensor, read.subscripts, known, space)
             reads.append(replace(access, guarded=guarded, site=read.site))
@@ -336,6 +342,17 @@ def _update(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> Scop
 
 def _ranges(shaped: p.ShapedStatement, variables: tuple[str, ...]) -> dict[str, HalfOpen]:
     return {v: (shaped.ranges[v].begin, shaped.ranges[v].end) for v in variables}
+
+
+def _all_reads(statement: p.Statement) -> Iterator[tuple[p.Read, bool]]:
+    """The reads of an instance: of its conditions, in order, and behind them of its place and its
+    value (W1)."""
+    guarded = False
+    for condition in statement.conditions:
+        yield from _reads(condition, guarded)
+        guarded = True
+    for expr in (*statement.subscripts, statement.rhs):
+        yield from _reads(expr, guarded)
 
 
 def _reads(expr: p.Expr, guarded: bool) -> Iterator[tuple[p.Read, bool]]:

@@ -1,21 +1,26 @@
-"""Rows whose ends data say on GPUs: each thread, or some together, go through the terms of a row
-alone; on the machine of blocks and threads."""
+"""Places and domains on GPUs: rows whose ends data say, terms that are written or sorted where they
+belong, and prefixes in chunks; on the machine of blocks and threads, which finds races."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tc
 from tc.gpu import Gpu
 from tc.kernel import ir
 from tc.kernel.evaluate import evaluate
 from tc.kernel.walk import every_statement
 from tc.polyhedral.gpu.gpu_target import gpu_target
 from tc.polyhedral.lowering import Lowering, trace_lowering
+from tc.polyhedral.rewrite.thresholds import ScanCosts
 from tc.semantics.ranges.range_inference import infer_ranges
+from tests.fuzz.places.on_gpus import ALWAYS, evaluated_on_gpu, sorting
 from tests.support.pipeline import checked
 
 Arrays = Mapping[str, Any]
@@ -87,3 +92,129 @@ def test_sparse_times_vector(rows: int, longest: int) -> None:
     assert not loops_over_all(found.kernel, len(arrays["v"]))
     (y,) = computed(found, arrays, "y")
     np.testing.assert_array_equal(y, dense(arrays, 90) @ arrays["x"])
+
+
+# --- scatters -----------------------------------------------------------------------------------
+
+SUMS = """def f(int64(N) I, float(N,D) x) -> (h) {{
+  h(I(n),d) {op}=! x(n,d) where h.0 = 9{more}
+}}"""
+
+
+def instances(found: Lowering) -> int:
+    """How many instances the statements of a program have, at most."""
+    return max(
+        math.prod(r.extent for r in each.ranges.values()) for each in found.shaped.statements
+    )
+
+
+def test_what_is_written_once_is_written_where_it_belongs() -> None:
+    """S2: a thread for each instance, and none that compares."""
+    text = "def f(int(N) I, float(N,D) x) -> (float(M,D) o) { o(I(n),d) = x(n,d) where M in 50:51 }"
+    text = text.replace(" where M in 50:51", "").replace("float(M,D)", "float(50,D)")
+    random = np.random.default_rng(3)
+    arrays = {
+        "I": np.int32(random.permutation(50)[:40]),
+        "x": np.float32(random.normal(size=(40, 3))),
+    }
+    found = lowered(text, arrays)
+    assert instances(found) == 50 * 3
+    (o,) = computed(found, arrays, "o")
+    expected = np.zeros((50, 3), np.float32)
+    expected[arrays["I"]] = arrays["x"]
+    np.testing.assert_array_equal(o, expected)
+
+
+def test_two_at_one_place_are_found() -> None:
+    """By the machine of threads: a call does not see it, unless it checks (S2)."""
+    text = "def f(int(N) I, float(N) x) -> (float(50) o) { o(I(n)) = x(n) }"
+    arrays = {"I": np.int32([4, 7, 4]), "x": np.float32([1, 2, 3])}
+    with pytest.raises(tc.InternalError, match="race at o.last"):
+        computed(lowered(text, arrays), arrays, "o")
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5, 64])
+@pytest.mark.parametrize("counted", [-(1 << 20), 1 << 20], ids=["long digits", "short digits"])
+@pytest.mark.parametrize("op", ["+", "max", "min"])
+def test_sorted_sums(chunk: int, counted: int, op: str) -> None:
+    """Whatever the passes and chunks are, also of terms that belong nowhere."""
+    random = np.random.default_rng(chunk)
+    arrays = {
+        "I": random.integers(0, 9, 31),
+        "x": np.float32(random.integers(-9, 10, (31, 2))),
+    }
+    text = SUMS.format(op=op, more=", x(n,0) != 3")
+    costs = replace(ALWAYS, chunks=(chunk,), counted=counted, summed=3)
+    target = sorting(gpu_target(Gpu()), costs)
+    found = evaluated_on_gpu(text, arrays, None, target)["h"]
+    np.testing.assert_array_equal(found, tc.interpret(text, arrays))
+
+
+@pytest.mark.parametrize("keys", [[], [8], [3] * 40, [*range(9)] * 3, [8, 7, 6, 5, 4, 3, 2, 1, 0]])
+def test_sorted_sums_at_edges(keys: list[int]) -> None:
+    x = np.arange(3 * len(keys), dtype=np.float32).reshape(-1, 3)
+    arrays = {"I": np.int64(keys), "x": x}
+    text = SUMS.format(op="+", more="")
+    expected = np.zeros((9, 3), np.float32)
+    np.add.at(expected, arrays["I"], x)
+    found = evaluated_on_gpu(text, arrays, None, sorting(gpu_target(Gpu())))["h"]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_large_scatters_are_sorted() -> None:
+    """The steps of the largest statement are some hundreds for each term, not one for each
+    place; and those of a small one are as they were."""
+    text = "def f(int(N) I, float(N) x) -> (h) { h(I(n)) +=! x(n) where h.0 = %d }"
+    shapes = {"I": (1_000_000,), "x": (1_000_000,)}
+    for places, is_sorted in ((10_000, True), (1_000_000, True), (200, False)):
+        shaped = infer_ranges(checked(text % places), shapes, {})
+        found = trace_lowering(shaped, {}, gpu_target(Gpu()), initial=frozenset(), check=False)
+        names = [s.name for s in found.shaped.program.statements]
+        assert ("S0.key" in names) == is_sorted
+        loops = loops_over_all(found.kernel, places)
+        assert not (is_sorted and loops)
+
+
+# --- prefixes -----------------------------------------------------------------------------------
+
+PREFIXES = {
+    "all before, and itself": "o(i) +=! x(j,0) where j in 0:i+1",
+    "all before": "o(i) +=! x(j,0) where j in 0:i",
+    "all behind": "o(i) +=! x(j,0) where i in 0:N, j in i+1:N",
+    "itself, and all behind": "o(i) max=! x(j,0) where i in 0:N, j in i:N",
+    "far before": "o(i) +=! j <= i - 3 ? x(j,0) : 0 where i in 0:N+9",
+    "of some": "o(i) min=! x(j,1) where j in 0:i+1, x(j,0) > 0",
+    "columns": "o(i,d) +=! x(j,d) where j in 0:i+1",
+    "rows of terms": "o(i) +=! x(j,d) where j in 0:i+1",
+    "both ways": "o(i,d) +=! x(j,k) where j in 0:i+1, k in 0:d+1",
+    "going on": "o(i) = x(i,1)  o(i) += x(j,0) where j in 0:i+1",
+}
+
+
+@pytest.mark.parametrize("chunk", [2, 3, 8])
+@pytest.mark.parametrize("name", PREFIXES)
+def test_prefixes_in_chunks(name: str, chunk: int) -> None:
+    text = f"def f(float(N,D) x) -> (o) {{ {PREFIXES[name]} }}"
+    target = gpu_target(Gpu())
+    scans = ScanCosts(terms=0, chunk=chunk, least=2)
+    target = replace(target, rewriting=replace(target.rewriting, scans=scans))
+    random = np.random.default_rng(chunk)
+    for length in (1, 2, 7, 24, 41):
+        arrays = {"x": np.float32(random.integers(-4, 5, (length, 5)))}
+        found = evaluated_on_gpu(text, arrays, None, target)["o"]
+        np.testing.assert_array_equal(found, tc.interpret(text, arrays))
+
+
+def test_long_prefixes_take_few_steps() -> None:
+    """X3: some sixty-four for each element, where there were as many as elements before it."""
+    for text, shape in (
+        ("def f(float(N) x) -> (o) { o(i) +=! x(j) where j in 0:i+1 }", (1_000_003,)),
+        ("def f(float(R,N) x) -> (o) { o(r,i) +=! x(r,j) where j in 0:i+1 }", (1024, 1024)),
+        (
+            "def f(float(H,W) x) -> (o) { o(h,w) +=! x(a,b) where a in 0:h+1, b in 0:w+1 }",
+            (1080, 1920),
+        ),
+    ):
+        shaped = infer_ranges(checked(text), {"x": shape}, {})
+        found = trace_lowering(shaped, {}, gpu_target(Gpu()), initial=frozenset(), check=False)
+        assert instances(found) <= 64 * math.prod(shape)
