@@ -22,6 +22,7 @@ from tc.polyhedral.rewrite.thresholds import ScanCosts
 from tc.semantics.ranges.range_inference import infer_ranges
 from tests.fuzz.places.on_gpus import ALWAYS, evaluated_on_gpu, sorting
 from tests.support.pipeline import checked
+from tests.support.ptx.texts import run_text
 
 Arrays = Mapping[str, Any]
 
@@ -129,7 +130,7 @@ def test_two_at_one_place_are_found() -> None:
     """By the machine of threads: a call does not see it, unless it checks (S2)."""
     text = "def f(int(N) I, float(N) x) -> (float(50) o) { o(I(n)) = x(n) }"
     arrays = {"I": np.int32([4, 7, 4]), "x": np.float32([1, 2, 3])}
-    with pytest.raises(tc.InternalError, match="race at o.last"):
+    with pytest.raises(tc.InternalError, match=r"race at o\.last"):
         computed(lowered(text, arrays), arrays, "o")
 
 
@@ -218,3 +219,45 @@ def test_long_prefixes_take_few_steps() -> None:
         shaped = infer_ranges(checked(text), {"x": shape}, {})
         found = trace_lowering(shaped, {}, gpu_target(Gpu()), initial=frozenset(), check=False)
         assert instances(found) <= 64 * math.prod(shape)
+
+
+# --- texts --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has launches cost nothing, so that small programs are sorted and scanned."""
+    monkeypatch.setattr(tc.polyhedral.gpu.gpu_target, "COMPARED", 0)
+
+
+TEXTS = {
+    "sorted": (
+        "def f(int(N) I, float(N) x) -> (o) { o(I(n)) +=! x(n) where o.0 = 1000 }",
+        {"I": np.int32(np.arange(40) * 777 % 300), "x": np.float32(np.arange(40) % 7 - 3)},
+    ),
+    "written": (
+        "def f(int(N) I, float(N) x) -> (float(90) o) { o(I(n)) = x(n) where x(n) > 0 }",
+        {"I": np.int32(np.arange(40) * 7 % 90), "x": np.float32(np.arange(40) % 7 - 3)},
+    ),
+    "scanned": (
+        "def f(float(N) x) -> (o) { o(i) +=! x(j) where j in 0:i+1 }",
+        {"x": np.float32(np.arange(300) % 11 - 5)},
+    ),
+    "rows": (
+        VECTOR.format(index="int64"),
+        {**ragged(30, 90, 40, "int64"), "x": np.float32(np.arange(90) % 5 - 2)},
+    ),
+}
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_on_the_machine_of_ptx(name: str) -> None:
+    """What NVRTC makes of them; two orders of threads give the same bits."""
+    text, inputs = TEXTS[name]
+    emitted = tc.emit(text, inputs, backend="cuda", device=tc.Gpu.named("sm_90"))
+    assert "atomic" not in str(emitted)
+    failure, found = run_text(emitted, inputs)
+    assert failure is None
+    (output,), expected = checked(text).outputs, tc.interpret(text, inputs)
+    np.testing.assert_array_equal(found[output].reshape(expected.shape), expected)
