@@ -144,6 +144,7 @@ __all__ = [
     "PARALLEL",
     "REGISTER",
     "REGISTERS",
+    "SCATTERS",
     "SCRATCH",
     "SERIAL",
     "SHARED",
@@ -158,6 +159,7 @@ __all__ = [
     "Plan",
     "Promote",
     "Reorder",
+    "Scatter",
     "Separate",
     "Sink",
     "Split",
@@ -187,6 +189,11 @@ memory of a block of threads."""
 REGISTERS, ASYNC = "registers", "async"
 """Through what threads copy to shared memory: each element is read to a register, then stored; or
 memory is told to copy, and threads go on until they need what was copied."""
+
+SCATTERS = ("serial", "owners", "parts", "sorted")
+"""Forms of a scatter (X2): one thread adds all terms; each thread owns some places, and goes
+through all terms; contiguous parts of the terms have a copy of the target each, and the copies are
+combined in order; terms are sorted, so that those of a place stand next to each other."""
 
 ASYNC_BYTES = (2, 4, 8)
 """Of the elements that are copied by copies that are async."""
@@ -318,7 +325,30 @@ class Bind(_Checked):
     count: int | None = None
 
 
-Action: TypeAlias = Tile | Reorder | Sink | Separate | Fuse | Split | Promote | Bind
+@dataclass(frozen=True, slots=True)
+class Scatter(_Checked):
+    """The form of a reduction whose terms go where data say, one of `SCATTERS`, for a statement as
+    it is called in the program ("S0"). It decides which statements there are, before any loops: in
+    a part with other actions, `statements` are those of that form, as `tc explain` shows them; of a
+    part that says nothing but forms, tc chooses all else.
+
+    >>> import tc
+    >>> part = tc.plan.Part(["S0"], [tc.plan.Scatter("S0", "sorted")])
+    """
+
+    statement: str
+    form: str
+
+    def __post_init__(self) -> None:
+        super(Scatter, self).__post_init__()
+        if self.form not in SCATTERS:
+            raise BackendError(
+                f"no form {shown(self.form)} of a scatter; there are {', '.join(SCATTERS)}",
+                repair=f'form="{closest(self.form, SCATTERS) or SCATTERS[0]}"',
+            )
+
+
+Action: TypeAlias = Tile | Reorder | Sink | Separate | Fuse | Split | Promote | Bind | Scatter
 ACTIONS: tuple[type[Action], ...] = get_args(Action)
 _VERBS = {kind.VERB: kind for kind in ACTIONS}
 
@@ -429,6 +459,16 @@ class Plan:
         if reader.errors:
             raise BackendError(reader.errors[0], repair=str(plan))
         return plan
+
+
+def scatters_of(plan: Plan | None) -> dict[str, str]:
+    """The forms of scatters that a plan asks for, by statement.
+
+    >>> scatters_of(Plan((Part(("S0",), (Scatter("S0", "owners"),)),)))
+    {'S0': 'owners'}
+    """
+    actions = (action for part in (plan.parts if plan else ()) for action in part.actions)
+    return {a.statement: a.form for a in actions if isinstance(a, Scatter)}
 
 
 def _apart(parts: tuple[Part, ...]) -> Iterator[Part]:

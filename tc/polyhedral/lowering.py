@@ -21,7 +21,7 @@ from tc.kernel.ir import Kernel
 from tc.kernel.pass_manager import PassResult, trace_passes
 from tc.kernel.sizes import with_parameters
 from tc.options import Options, check_options
-from tc.plan import Plan
+from tc.plan import Plan, scatters_of
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import check_mapped
 from tc.polyhedral.codegen.context import LoweringError
@@ -44,7 +44,7 @@ from tc.polyhedral.rewrite.read_order import sum_in_read_order
 from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.row_blocks import share_rows
 from tc.polyhedral.rewrite.scans import scan
-from tc.polyhedral.rewrite.scattering import scatter
+from tc.polyhedral.rewrite.scattering import form_of, is_scatter, scatter
 from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
 from tc.polyhedral.rewrite.symmetric_sums import halve
@@ -168,10 +168,12 @@ def _scheduled(
 ) -> _Scheduled:
     """All stages until a tree is mapped, as `trace_lowering` has them."""
     check_options(options, target.device)
-    target = target.wanted(options)
+    target = replace(target.wanted(options), scatters=scatters_of(options.plan))
     places = check or check_places
     boxes = timed("rewrite", lambda: as_boxes(shaped, initial, check=check, places=places))
-    shaped, strides = timed("rewrite", lambda: _rewrite(boxes, strides, options, target))
+    forms = scatters_of(options.plan)
+    shaped, strides = timed("rewrite", lambda: _rewrite(boxes, strides, options, target, forms))
+    _check_forms(forms, boxes, shaped, target)
     scop = timed("scop", lambda: with_gathers(build_scop(shaped, initial)))
     dependences = timed("dependences", lambda: compute_dependences(scop))
     tree = timed("schedule", lambda: _schedule(scop, dependences, strides, options, target))
@@ -204,8 +206,32 @@ def _check_single(mapped: Node, dependences: Dependences, target: Target) -> Non
         )
 
 
+def _check_forms(
+    forms: Mapping[str, str], boxes: ShapedProgram, shaped: ShapedProgram, target: Target
+) -> None:
+    """BackendError where a plan asks for a form of a scatter that is none, or cannot have it."""
+    found = [each.statement.name for each in boxes.statements if is_scatter(each)]
+    for name, form in forms.items():
+        reason = None
+        if name not in found:
+            reason = f"there is no scatter {name}; there are {', '.join(found) or 'none'}"
+        elif form == "serial" and target.launches:
+            reason = "a GPU has threads for all places; one thread alone adds terms on processors"
+        elif form in ("sorted", "parts") and form_of(name, shaped) != form:
+            reason = f"the terms of {name} are too few for it, or stay as they are written"
+        if reason is not None:
+            raise BackendError(
+                f"the plan asks for {form!r} as the form of the scatter {name}: {reason}",
+                repair="a plan without this action, whose form tc chooses",
+            )
+
+
 def _rewrite(
-    shaped: ShapedProgram, strides: Strides, options: Options, target: Target
+    shaped: ShapedProgram,
+    strides: Strides,
+    options: Options,
+    target: Target,
+    forms: Mapping[str, str],
 ) -> tuple[ShapedProgram, Strides]:
     """The program without temporaries that equal another tensor or are cheaper to compute again
     where they are read, with sums in place of what they become, over prefixes one dimension at a
@@ -225,12 +251,13 @@ def _rewrite(
         order = limits.factoring_all().order if wanted.factor else limits.order
         shaped = factor(shaped, order)
     shaped = sum_in_read_order(halve(divide_last(shaped), limits), limits)
-    if target.launches:
-        shaped = scan(scatter(shaped, limits), limits)
+    if target.launches or "sorted" in forms.values():
+        shaped = scatter(shaped, limits, forms)
+    shaped = scan(shaped, limits)
     if wanted.split or (wanted.split is None and (target.launches or options.mapping.parallel)):
         shaped = transpose_operands(shaped, limits, strides)
         shaped = share_rows(shaped, limits, strides)
-        shaped = split(shaped, limits.splitting_all() if wanted.split else limits)
+        shaped = split(shaped, limits.splitting_all() if wanted.split else limits, forms)
     shaped, strides = coalesce(shaped, strides, lightly_read=not target.launches)
     return accumulate_in_float(shaped), strides
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tc.errors import BackendError, InternalError
 from tc.options import Options
-from tc.plan import Part, Plan
+from tc.plan import Part, Plan, Scatter, scatters_of
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import Generate, apply_plan
 from tc.polyhedral.schedule import Node, Sequence, in_order, leaves, sequence_of
@@ -42,15 +42,35 @@ def map_schedule(
     Raises BackendError for a plan that cannot be done, that no dependence allows, or of whose tree
     `generate` makes no kernel; `generate` is not asked about plans that the target chose.
     """
-    parts = () if plan is None else plan.parts
+    parts = () if plan is None else tuple(filter(_says_more, plan.parts))
     running = Plan(tuple(_running(parts, info.scop)))
     try:
-        return _mapped(tree, info, dependences, target, options, running, generate)
+        found = _mapped(tree, info, dependences, target, options, running, generate)
     except BackendError:
         whole = Plan(tuple(part for part in parts if part in running.parts))
         if whole == running:
             raise
-    return _mapped(tree, info, dependences, target, options, whole, generate)
+        found = _mapped(tree, info, dependences, target, options, whole, generate)
+    return replace(found, plan=_with_scatters(found.plan, plan))
+
+
+def _says_more(part: Part) -> bool:
+    """Whether a part says something of loops."""
+    return not part.actions or not all(isinstance(action, Scatter) for action in part.actions)
+
+
+def _with_scatters(plan: Plan, given: Plan | None) -> Plan:
+    """A plan with the forms of scatters that another one asks for."""
+    left = scatters_of(given)
+    for statement in scatters_of(plan):
+        left.pop(statement, None)
+    if not left:
+        return plan
+    parts = []
+    for part in plan.parts:
+        own = tuple(Scatter(s, left[s]) for s in left if s in part.statements)
+        parts.append(Part(part.statements, (*own, *part.actions)))
+    return Plan(tuple(parts))
 
 
 def _running(parts: Iterable[Part], scop: Scop) -> Iterator[Part]:

@@ -116,7 +116,8 @@ class Target(ABC):
     fused where the tensors that they read again have at most `fusion_bytes`, and products of
     `whole_products` steps (0: none) with all of their parallel loops or none. The `passes` turn a
     kernel into the kernel that is printed; with `launches`, each part of a kernel is a launch. The
-    chooser of the target leaves its decisions to `decider`.
+    chooser of the target leaves its decisions to `decider`; `scatters` are the forms of scatters
+    that a plan asks for, by statement.
     """
 
     device: Device | Gpu
@@ -129,6 +130,7 @@ class Target(ABC):
     passes: tuple[Pass, ...]
     launches: bool = False
     decider: Decider = BY_DEFAULT
+    scatters: Mapping[str, str] = field(default_factory=dict)
 
     def room(self, scope: str) -> int | None:
         """The bytes that a tile in a scope may have; None where there is no such scope."""

@@ -73,6 +73,8 @@ def edit(tree: Node, action: plans.Action, info: AccessInfo, target: Target) -> 
             found = Edit(apply_promote(tree, action, info, target))
         case plans.Bind():
             found = apply_bind(tree, action, target)
+        case plans.Scatter():
+            found = Edit(tree)  # it has decided which statements there are
         case _:
             raise InternalError(f"unknown action {action!r}")
     deep = schedule.depth(found.tree)

@@ -80,13 +80,21 @@ def plan_one_hot_sums(
     done, in words."""
     names, owner = nest.names, selected[0]
     threads = device_of(draft).threads if options.parallel else 1
-    batches = _batches(nest, selected)
+    batches, form = _batches(nest, selected), _form(draft, nest)
+    if form == "serial":
+        threads = 1
+    elif form == "owners":
+        batches = []
     outer: list[Member] = []
     points = [*selected, *(m for m in nest.members if m not in (*selected, *batches))]
     size = -(-nest.extent(owner) // threads)
     if threads > 1 and batches and nest.extent(batches[0]) >= PER_THREAD * threads:
         outer.append(batches.pop(0))
-    elif threads > 1 and size > 1 and _width(nest, points[len(selected) :]) >= OWNED:
+    elif (
+        threads > 1
+        and size > 1
+        and (form == "owners" or _width(nest, points[len(selected) :]) >= OWNED)
+    ):
         part, points[0] = draft.tile(owner, (size,), names)
         outer.append(part)
     note = f"{', '.join(names)}: each term is added where it belongs, along {owner.name}"
@@ -102,6 +110,12 @@ def plan_one_hot_sums(
     draft.sink(points, names)
     draft.bind(outer, PARALLEL, names)
     return f"{note}."
+
+
+def _form(draft: Draft, nest: ParallelNest) -> str | None:
+    """The form that a plan asks for."""
+    names = (item.statement.name for item in nest.items if item.reduction)
+    return next((found for name in names if (found := draft.target.scatters.get(name))), None)
 
 
 def _width(nest: ParallelNest, members: list[Member]) -> int:

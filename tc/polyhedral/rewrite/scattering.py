@@ -25,11 +25,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, prod
+from types import MappingProxyType
 
 from tc.dtypes import INT32, INT64, limits
 from tc.extents.sizes import is_tracked
 from tc.polyhedral.rewrite.expressions import Expressions, conjunction
 from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
+from tc.polyhedral.rewrite.splitting import name_of_partial
 from tc.polyhedral.rewrite.thresholds import SortCosts, Thresholds
 from tc.semantics import program as p
 from tc.semantics.dependent_ranges import substituted
@@ -37,11 +39,18 @@ from tc.semantics.selected_sums import Selection, selections
 
 MOST_PASSES = 4
 
+_KEY = "key"
 
-def scatter(shaped: p.ShapedProgram, limits: Thresholds) -> p.ShapedProgram:
+NO_FORMS: Mapping[str, str] = MappingProxyType({})
+
+
+def scatter(
+    shaped: p.ShapedProgram, limits: Thresholds, forms: Mapping[str, str] = NO_FORMS
+) -> p.ShapedProgram:
     """The program with terms that go where data say written there, or sorted: the latter where that
-    costs less than comparisons of terms with places, by `limits.sorting`; the very same where there
-    are none. The bits of the results are the same for any number of blocks and threads.
+    costs less than comparisons of terms with places, by `limits.sorting`, or where `forms` ask for
+    it, by statement; the very same where there are none. The bits of the results are the same for
+    any number of blocks and threads.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.polyhedral.rewrite.boxes import as_boxes
@@ -58,18 +67,36 @@ def scatter(shaped: p.ShapedProgram, limits: Thresholds) -> p.ShapedProgram:
     if any(map(is_tracked, (n for shape in shaped.shapes.values() for n in shape))):
         return shaped
     rewriting = Rewriting(shaped, "scattered")
-    return rewriting.program(lambda old: _scattered(old, rewriting, limits))
+    return rewriting.program(lambda old: _scattered(old, rewriting, limits, forms))
+
+
+def form_of(name: str, shaped: p.ShapedProgram) -> str | None:
+    """The form that a scatter has where its statements are sorted, or of parts; None for others."""
+    names = {s.name for s in shaped.program.statements}
+    if f"{name}.{_KEY}" in names:
+        return "sorted"
+    return "parts" if name_of_partial(name) in names else None
+
+
+def is_scatter(old: p.ShapedStatement) -> bool:
+    """Whether a statement has a form (X2): a reduction whose terms go where data say, without tests
+    of its own."""
+    is_plain = not old.checked and not old.is_empty and not old.statement.once
+    return is_plain and _one_hot(old) is not None
 
 
 def _scattered(
-    old: p.ShapedStatement, rewriting: Rewriting, limits: Thresholds
+    old: p.ShapedStatement, rewriting: Rewriting, limits: Thresholds, forms: Mapping[str, str]
 ) -> list[p.ShapedStatement] | None:
     found = None if old.checked or old.is_empty else _one_hot(old)
     if found is None:
         return None
     if old.statement.once and old.statement.init:
         return _written(found, rewriting)
-    if limits.sorting is None:
+    form = forms.get(old.statement.name)
+    if form == "sorted":
+        return _Sorting(found, limits.sorting or SortCosts(launches=0), rewriting).statements()
+    if limits.sorting is None or form is not None:
         return None
     sorting = _Sorting(found, limits.sorting, rewriting)
     pays = sorting.passes.cost * found.count((*found.terms, *found.batch)) < found.comparisons
@@ -313,7 +340,7 @@ class _Sorting:
     def statements(self) -> list[p.ShapedStatement]:
         """The sort of the terms, and the sums of those of each place."""
         of, length = self.of, self.length
-        keys = sorted_ = self.add("key", self._key(of.index(self.u)), {self.u: length})
+        keys = sorted_ = self.add(_KEY, self._key(of.index(self.u)), {self.u: length})
         order: str | None = None
         for number in range(self.passes.count):
             order = self._pass(sorted_, order, self.passes.radix**number)

@@ -35,6 +35,8 @@ from tc.semantics.program import (
 
 _PARTIAL = "part"
 
+MANY = 1 << 62
+
 
 def name_of_partial(statement: str) -> str:
     """What the statement is called whose partial reductions a statement combines.
@@ -54,8 +56,13 @@ def is_partial(statement: str) -> bool:
     return statement.endswith(f".{_PARTIAL}")
 
 
-def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> ShapedProgram:
-    """The program with long reductions to few elements split along one variable.
+def split(
+    shaped: ShapedProgram,
+    thresholds: Thresholds | None = None,
+    forms: Mapping[str, str] | None = None,
+) -> ShapedProgram:
+    """The program with long reductions to few elements split along one variable; of scatters to
+    which `forms` give one, by statement, just those that have "parts" (X2).
 
     The temporaries are new, named after the target ("s.p0"); the statement that combines them
     keeps its name. A program in which nothing is split is returned as it is.
@@ -74,7 +81,15 @@ def split(shaped: ShapedProgram, thresholds: Thresholds | None = None) -> Shaped
     ['s.p0(i_part) +=! x(1536 * i_part + i)', 's +=! s.p0(i_part)', 's += x(i)']
     """
     rewriting, limits = Rewriting(shaped, "split"), thresholds or Thresholds()
-    return rewriting.program(lambda old: _split(old, rewriting, limits), partials_first)
+    whole = replace(limits.splitting_all(), few=MANY, shared=MANY)
+
+    def each(old: ShapedStatement) -> list[ShapedStatement] | None:
+        form = (forms or {}).get(old.statement.name)
+        if form is None:
+            return _split(old, rewriting, limits)
+        return _split(old, rewriting, whole) if form == "parts" else None
+
+    return rewriting.program(each, partials_first)
 
 
 def partials_first(statements: list[ShapedStatement]) -> list[ShapedStatement]:
