@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,6 +22,12 @@ COUNTED = "def c(int(N) x) -> (int(7) h) { h(x(i)) +=! 1 }"
 KEPT = """def k(float(N) x, int(N) p, float(N) w) -> (float(7) o) {
   o(p(i)) +=! x(i) where w(i) > 0, p(i) < 100
 }"""
+
+
+@functools.cache
+def compiled(text: str, backend: str) -> Any:
+    """The function of a text, with the code for each count: what is wrong differs between calls."""
+    return tc.compile(text, backend=backend)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -47,7 +56,7 @@ def test_one_wrong_value_is_found_where_it_is(backend: str, count: int, wrong: i
         p[place] = wrong
         for text, given in ((TAKEN, [x, p]), (COUNTED, [p])):
             with pytest.raises(AccessError, match=rf"at i = {place}, (reads|writes) \w\({wrong}\)"):
-                tc.compile(text, backend=backend)(*given)
+                compiled(text, backend)(*given)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -90,13 +90,20 @@ def test_shifts_by_every_count(dtype: str, backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_counts_of_other_types(backend: str) -> None:
     """A count of 256 is not 0 where the left side has eight bits."""
-    for left, count in itertools.product(TYPES, TYPES):
-        info = np.iinfo(count)
-        n = np.array([k for k in (0, 1, 7, 8, 64, 256, info.max) if k <= info.max], count)
-        text = f"def f({left} a, {count}(N) n) -> (o) {{ o(i) = a << n(i) }}"
+    given = []
+    for count in TYPES:
+        most = np.iinfo(count).max
+        given.append(np.array([k for k in (0, 1, 7, 8, 64, 256, most) if k <= most], count))
+    inputs = ", ".join(f"{count}(N{n}) n{n}" for n, count in enumerate(TYPES))
+    outputs = ", ".join(f"o{n}" for n in range(len(TYPES)))
+    shifts = "  ".join(f"o{n}(i) = a << n{n}(i)" for n in range(len(TYPES)))
+    for left in TYPES:
+        text = f"def f({left} a, {inputs}) -> ({outputs}) {{ {shifts} }}"
         bits = np.iinfo(left).bits
-        expected = [wrapped(3 << k, left) if k < bits else 0 for k in n.tolist()]
-        same(run(text, np.array(3, left), n, backend=backend), [expected], left)
+        expected = [
+            [wrapped(3 << k, left) if k < bits else 0 for k in counts.tolist()] for counts in given
+        ]
+        same(run(text, np.array(3, left), *given, backend=backend), expected, left)
 
 
 @pytest.mark.drawn(3)
