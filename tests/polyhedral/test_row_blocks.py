@@ -148,17 +148,23 @@ def test_few_rows_times_a_matrix() -> None:
 
 @pytest.mark.parametrize("layout", ["p(n,i)", "p(i,n)"])
 @pytest.mark.parametrize(("rows", "columns"), [(2, 161), (7, 163), (16, 195)])
-def test_products_of_few_rows(layout: str, rows: int, columns: int) -> None:
-    """The terms follow an epilogue's start, and the sums one; the matrix is walked row by row."""
+def test_products_of_few_rows(
+    layout: str, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The terms follow an epilogue's start, and the sums one; the matrix is walked row by row.
+    Eight blocks of 16 rows leave 3 of 131."""
+    monkeypatch.setattr(row_blocks, "LEAST_ROWS", 16)
     sizes = "float(N,I) p" if layout == "p(n,i)" else "float(I,N) p"
     body = f"x(n,j) = b(j)  x(n,j) += {layout} * A(i,j)  x(n,j) = max(x(n,j), 0)"
     text = f"def f({sizes}, float(I,J) A, float(J) b) -> (x) {{ {body} }}"
     rng = np.random.default_rng(rows)
-    shapes = {"p": (rows, 523) if layout == "p(n,i)" else (523, rows), "A": (523, columns)}
+    shapes = {"p": (rows, 131) if layout == "p(n,i)" else (131, rows), "A": (131, columns)}
     arrays = {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
     arrays["b"] = rng.normal(size=columns).astype(np.float32)
     shaped, _ = shaped_with(text, arrays)
-    assert "x.p0" in share_rows(shaped, Thresholds(rows=1, sums=1 << 14)).program.temporaries
+    shared = share_rows(shaped, Thresholds(rows=1, sums=1 << 14))
+    assert "x.p0" in shared.program.temporaries
+    assert "16 * i_block + i" in texts(shared)[1]
     found = run_kernel(shaped, arrays, {}, Thresholds(rows=1, sums=1 << 14))
     exact, bounds = (f(text, **arrays) for f in (tc.interpret, tc.error_bound))
     assert_within(found["x"], exact, bounds)
