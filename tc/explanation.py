@@ -137,6 +137,9 @@ class _Stages(Mapping[str, str]):
         text: str = narrative.explain_stage(narrative.ExplainedLowering(*given, trace.told), stage)
         return f"{text}\n{_machine_code(trace)}".rstrip() if stage == "estimate" else text
 
+    def __contains__(self, stage: object) -> bool:
+        return stage in self._names  # without making the text
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
