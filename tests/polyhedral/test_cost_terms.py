@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from bench.cpu_kernels.table import BY_NAME
 from tc.api import explain
 from tc.device import Device
+from tc.options import Options
 from tc.plan import Plan
 from tc.polyhedral import lowering
 from tc.polyhedral.cpu import (
@@ -117,7 +119,8 @@ def plan(program: str, target: CpuTarget, **sizes: int) -> Plan:
     else:
         shapes = {name: dims for name, dims in kernel.shapes.items() if name not in kernel.scalars}
         shaped = infer_ranges(program_of(kernel.text), shapes, kernel.scalars)
-    return lowering.trace_lowering(shaped, {}, target, initial=frozenset(), check=True).mapped.plan
+    how: dict[str, Any] = {"initial": frozenset(), "check": True, "options": Options()}
+    return lowering.plan_for(shaped, {}, target, **how)
 
 
 @pytest.mark.drawn(3)
