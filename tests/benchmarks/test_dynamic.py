@@ -10,6 +10,7 @@ from bench import dynamic
 from bench.dynamic import GROUPS, PROGRAMS, SMALL, Outcome, Program
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 def test_programs_run(program: Program) -> None:
     """At two small sizes, beside others that are small, too."""

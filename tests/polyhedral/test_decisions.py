@@ -67,6 +67,7 @@ def test_any_decisions(case: Case, device: Device | Gpu) -> None:
         assert_within(arrays[name], np.asarray(value).astype(arrays[name].dtype), bound)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("device", [DEVICE, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("case", CASES[::4], ids=lambda c: c.name)
 def test_by_default_nothing_changes(case: Case, device: Device | Gpu) -> None:

@@ -25,7 +25,13 @@ SEED = 2026
 
 
 def check(
-    plans: int, compiled_every: dict[str, int], found: Path, seconds: float, *, gpus: bool = False
+    plans: int,
+    compiled_every: dict[str, int],
+    found: Path,
+    seconds: float,
+    *,
+    gpus: bool = False,
+    start: int = 0,
 ) -> None:
     """What fails is written as files: `python -m tests.fuzz.plans --again FILES` judges them."""
     campaign = PlanCampaign(
@@ -37,15 +43,17 @@ def check(
         gpus=gpus,
     )
     try:
-        campaign.run(plans)
+        campaign.run(plans, start)
     finally:
         campaign.close()
     assert not campaign.findings, f"{campaign.summary()}\n{found}"
     assert campaign.judged == plans
 
 
-def test_plans(tmp_path: Path) -> None:
-    check(120, {"numba": 4, "c": 10}, tmp_path, TESTED_CASE_SECONDS)
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("start", [0, 20])
+def test_plans(start: int, tmp_path: Path) -> None:
+    check(60, {"numba": 4, "c": 10}, tmp_path, TESTED_CASE_SECONDS, start=start)
 
 
 def test_plans_for_gpus(tmp_path: Path) -> None:

@@ -239,6 +239,7 @@ def test_tiles_of_programs(name: str) -> None:
     assert "< 486 ?" not in text
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("sizes", [(67, 19), (31, 150), (7, 5), (2, 6)])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_on_the_machine(name: str, sizes: tuple[int, int]) -> None:

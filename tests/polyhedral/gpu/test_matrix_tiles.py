@@ -199,7 +199,7 @@ def test_decisions(seed: int) -> None:
     check(case, lowered(case, wanted)[1].kernel)
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize("seed", range(3000, 3120))
 def test_changed_plans(seed: int) -> None:
     """With an action dropped, repeated, moved or changed: refused, with a plan that is right, or
