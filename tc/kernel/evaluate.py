@@ -17,7 +17,7 @@ import numpy as np
 from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.grids import run_grid
-from tc.kernel.memory import ElementIndex, Memory, element_text
+from tc.kernel.memory import ElementIndex, Memory, any_of, element_text
 from tc.kernel.operations import (
     Environment,
     Evaluated,
@@ -76,6 +76,7 @@ class _Machine:
     memory: Memory = field(default_factory=Memory)
     buffers: dict[str, ir.Buffer] = field(default_factory=dict)
     failure: ir.Failure | None = None
+    constants: dict[int, Evaluated] = field(default_factory=dict)  # by the ids of nodes
 
     def add(self, buffer: ir.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         is_private = buffer.role in ir.PRIVATE
@@ -134,10 +135,12 @@ class _Machine:
             if kind in self.memory.running:
                 raise self.broken(loop, f"a {kind} loop inside another")
             self.memory.enter(kind, _accumulated(loop) if kind == "vector" else frozenset())
+        inner = dict(scope)
         for i in range(begin, end):
             for kind in kinds:
                 self.memory.next_iteration(kind)
-            self.run(loop.body, {**scope, loop.var: [np.int64(i)]})
+            inner[loop.var] = [np.int64(i)]
+            self.run(loop.body, inner)
         for kind in kinds:
             self.memory.leave(kind)
 
@@ -166,6 +169,11 @@ class _Machine:
                 return scope[name][0]
             case ir.Load():
                 return self.load(expr, scope)
+            case ir.Const():
+                found = self.constants.get(id(expr))
+                if found is None:
+                    self.constants[id(expr)] = found = operation(expr, ())
+                return found
             case ir.Binary(left=left, right=right):
                 return self.binary(expr, self.value(left, scope), self.value(right, scope))
             case ir.Select() | ir.Logical(op="&&" | "||") if expr.dtype.lanes == 1:
@@ -215,13 +223,18 @@ class _Machine:
         if lanes == 1:
             active, place = True, tuple(map(int, place))
         else:
-            every = np.full(lanes, True)
-            active = every if access.mask is None else self.value(access.mask, scope)
-            place = tuple(np.broadcast_to(axis, lanes)[active] for axis in place)
-        outside: Evaluated = len(place) != len(shape)
+            active = slice(None) if access.mask is None else self.value(access.mask, scope)
+            place = tuple(
+                (axis if axis.shape == (lanes,) else np.broadcast_to(axis, lanes))[active]
+                for axis in place
+            )
+        outside: Evaluated = np.bool_(len(place) != len(shape))
         for axis, extent in zip(place, shape, strict=False):
-            outside = outside | (axis < 0) | (axis >= extent)
-        if outside is not False and np.any(outside):
+            if lanes == 1:
+                outside = outside or not 0 <= axis < extent
+            else:
+                outside = outside | (axis < 0) | (axis >= extent)
+        if any_of(np.asarray(outside)):
             text = element_text(name, place, outside)
             raise self.broken(access, f"{text} is outside of shape {list(shape)}")
         return active, place

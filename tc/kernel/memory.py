@@ -39,12 +39,14 @@ class Loop:
 
 @dataclass
 class Memory:
-    """Arrays by buffer name. `private` buffers are unwritten at the start of each iteration of a
-    parallel loop; the loops of `running` are checked for races. Reads of `undefined` buffers find
-    poison where nothing is written: NaN, and the least and the largest integers in turn."""
+    """Arrays by buffer name. All of what is `given` is written. `private` buffers are unwritten at
+    the start of each iteration of a parallel loop; the loops of `running` are checked for races.
+    Reads of `undefined` buffers find poison where nothing is written: NaN, and the least and the
+    largest integers in turn."""
 
     arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     written: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)
     private: set[str] = field(default_factory=set)
     undefined: set[str] = field(default_factory=set)
     running: dict[str, Loop] = field(default_factory=dict)
@@ -56,6 +58,8 @@ class Memory:
         self.written[buffer.name] = np.full(buffer.shape, given)
         if buffer.role in PRIVATE:
             self.private.add(buffer.name)
+        elif given:
+            self.given.add(buffer.name)
         if buffer.drops_unwritten:
             self.undefined.add(buffer.name)
             poison(array)
@@ -91,9 +95,10 @@ class Memory:
 
     def read(self, name: str, place: ElementIndex) -> str | None:
         """Notes a read; returns why it may not be, if so."""
-        unwritten = ~self.written[name][place]
-        if name not in self.undefined and any_of(unwritten):
-            return f"reads {element_text(name, place, unwritten)} before any write"
+        if name not in self.given and name not in self.undefined:
+            unwritten = ~self.written[name][place]
+            if any_of(unwritten):
+                return f"reads {element_text(name, place, unwritten)} before any write"
         for loop in self._checked(name):
             others = loop.others(self._table(loop.writers, name), place)
             if any_of(others):

@@ -4,6 +4,7 @@ thread and for many at once."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -91,6 +92,12 @@ def operation(expr: ir.Expr, operands: Sequence[Evaluated]) -> Evaluated:
             return _of_one(expr, operands[0])
 
 
+@cache
+def _steps(step: int, lanes: int) -> Evaluated:
+    """From the first lane of a Ramp to each of its lanes."""
+    return np.int64(step) * np.arange(lanes)
+
+
 def _of_one(
     expr: ir.Unary | ir.Cast | ir.Bits | ir.Ramp | ir.Reduce, operand: Evaluated
 ) -> Evaluated:
@@ -102,7 +109,7 @@ def _of_one(
         case ir.Bits(dtype=dtype):
             return operand.view(dtype.numpy)
         case ir.Ramp(step=step, dtype=dtype):
-            return operand + np.int64(step) * np.arange(dtype.lanes)
+            return operand + _steps(step, dtype.lanes)
         case ir.Reduce(op=op, dtype=dtype):
             return UFUNCS[op].reduce(operand, dtype=dtype.numpy)
         case _:
