@@ -1,268 +1,83 @@
-"""The rules of domains, places and values (W, S, V1), instance by instance, in plain Python.
+"""The rules of domains, places and values (W, S, V1, and E2, E4, E5, G9, N4 with them), instance by
+instance, in plain Python.
 
-It shares nothing with `tc.semantics`: it takes a syntax tree, arrays, and the ranges of the index
+It shares nothing with `tc.semantics`: it takes syntax trees, arrays, and the ranges of the index
 variables that the generator knows; bounds that use other variables are read from the tree. What a
 program gives is an `Outcome`: arrays, or the classes of errors that may be raised, or both, where
 the rules allow both. Where the rules say nothing, `Open` is raised, or `Reading` has a choice.
-
-Long because one machine executes the rules from types to writes, and nothing of it is shared.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tc.frontend import ast
-
-Array: TypeAlias = np.ndarray[Any, Any]
-Point: TypeAlias = dict[str, int]
-Place: TypeAlias = tuple[int, ...]
-Number: TypeAlias = int | float
-Ranges: TypeAlias = Mapping[str, tuple[int, int]]
-
-NUMPY = {"float": "float32", "double": "float64", "int": "int32", "byte": "uint8"}
-BITS = {"uint8": 8, "int32": 32, "int64": 64}
-WEAK = ("literal", "index", "real")
-"""Types of what has none by itself: integer literals, sizes and index variables, floats (Y1)."""
-
-COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-}  # fmt: skip
-FUNCTIONS = ("min", "max", "abs", "inf", "nan")
-AT_RUN_TIME = frozenset({"AccessError"})
-BEFORE = frozenset({"RangeError"})
-EITHER = AT_RUN_TIME | BEFORE
-REFUSED = frozenset({"CheckError", "RangeError"})
-
-
-class Open(Exception):
-    """The rules do not say what the program means."""
-
-
-class Fails(Exception):
-    """The program is an error of one of the classes."""
-
-    def __init__(self, rule: str, classes: frozenset[str], why: str) -> None:
-        super().__init__(f"{rule}: {why}")
-        self.rule, self.classes = rule, classes
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What the rules say twice. `starts_plain`: `op=!` without a reduction variable starts its
-    range where it has conditions (W1), and is `=` otherwise (R2). `starts_hull`: what starts is the
-    hull of a dependent left-hand variable, not the part of it that has points. `starts_fresh`: what
-    `op=` without `!` starts in a fresh tensor (R3) is what `op=!` would, not the places alone that
-    have an instance."""
-
-    starts_plain: bool = True
-    starts_hull: bool = True
-    starts_fresh: bool = True
-
-
-READINGS = tuple(
-    Reading(plain, hull, fresh) for fresh, plain, hull in itertools.product((True, False), repeat=3)
+from tests.fuzz.places.arithmetic import (
+    BITS,
+    Number,
+    chosen,
+    combined,
+    identity,
+    largest,
+    numpy_name,
+    promoted,
+    settled,
+    wrapped,
 )
+from tests.fuzz.places.outcomes import (
+    EITHER,
+    REFUSED,
+    UNTYPED,
+    Array,
+    Fails,
+    Open,
+    Outcome,
+    Place,
+    Point,
+    Ranges,
+    Reading,
+    inside,
+)
+from tests.fuzz.places.shapes import Shapes
+from tests.fuzz.places.trees import Form, number_of, own_ranges, written_out
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """`arrays` are the outputs by name, None where the program is an error; `classes` are those of
-    errors that may be raised; `exact` says that no order of computation gives other numbers;
-    `doubts` are the rules by which both may happen."""
-
-    arrays: dict[str, Array] | None
-    classes: frozenset[str] = frozenset()
-    rule: str = ""
-    exact: bool = True
-    doubts: tuple[str, ...] = ()
+ENTRY = "f"
+AS_WRITTEN = Reading()
 
 
 def execute(
-    definition: ast.Def,
+    defs: Sequence[ast.Def],
     inputs: Mapping[str, Array],
     ranges: Sequence[Ranges],
     initial: Mapping[str, Array] | None = None,
-    reading: Reading = Reading(),
+    reading: Reading = AS_WRITTEN,
 ) -> Outcome:
-    """What the rules say of a def, for inputs, the ranges of each statement's variables, and the
-    output arrays that the caller passes."""
-    doubts: list[tuple[str, frozenset[str]]] = []
+    """What the rules say of the def `f` of a text, for inputs, the ranges of each statement's
+    variables, those of called defs in place of the call, and the output arrays that the caller
+    passes."""
+    machine = Machine(defs, inputs, ranges, initial or {}, reading)
     try:
-        machine = Machine(definition, inputs, ranges, dict(initial or {}), reading, doubts)
         arrays = machine.run()
     except Fails as failure:
-        return Outcome(None, failure.classes | doubted(doubts), str(failure))
-    rules = tuple(rule for rule, _ in doubts)
-    return Outcome(arrays, doubted(doubts), "", machine.exact, rules)
+        classes = failure.classes | machine.doubted
+        return Outcome(None, classes, str(failure), decided_by=frozenset(machine.decided_by))
+    rules = tuple(rule for rule, _ in machine.doubts)
+    decided_by = frozenset(machine.decided_by)
+    return Outcome(arrays, machine.doubted, "", machine.exact, rules, decided_by)
 
 
-def doubted(doubts: Sequence[tuple[str, frozenset[str]]]) -> frozenset[str]:
-    return frozenset[str]().union(*(classes for _, classes in doubts))
-
-
-# --- trees ------------------------------------------------------------------------------------
-
-
-def substituted(e: ast.Expr, bindings: Mapping[str, ast.Expr]) -> ast.Expr:
-    """The expression with each binding in place of its name (T5)."""
-    match e:
-        case ast.Name(text=text) if text in bindings:
-            return substituted(bindings[text], bindings)
-        case ast.Apply(args=args):
-            return replace(e, args=tuple(substituted(x, bindings) for x in args))
-        case ast.Name() | ast.Number() | ast.Dim():
-            return e
-    changed: dict[str, Any] = {
-        f.name: substituted(getattr(e, f.name), bindings)
-        for f in fields(e)
-        if f.name in ("operand", "left", "right", "condition", "then", "otherwise")
-    }
-    return replace(e, **changed)
-
-
-def names_of(e: ast.Expr) -> list[str]:
-    """The bare names of an expression, each once."""
-    found = [x.text for x in ast.walk(e) if isinstance(x, ast.Name)]
-    return list(dict.fromkeys(found))
-
-
-class Form:
-    """A statement with its bindings substituted, and its variables told apart."""
-
-    def __init__(self, statement: ast.Comprehension, known: Callable[[str], bool]) -> None:
-        self.op, self.where = statement.op, statement.where
-        bindings = {c.name.text: c.value for c in self.where if isinstance(c, ast.Binding)}
-        self.names = tuple(t.name.text for t in statement.targets)
-        self.lefts = tuple(
-            tuple(substituted(s, bindings) for s in t.subscripts or ()) for t in statement.targets
-        )
-        self.left = self.lefts[0]
-        self.values = tuple(substituted(e, bindings) for e in statement.values)
-        self.conditions = [
-            substituted(c.test, bindings) for c in self.where if isinstance(c, ast.Condition)
-        ]
-        self.sizes = [c for c in self.where if isinstance(c, ast.SizeClause)]
-        self.bounds = {
-            c.variable.text: (substituted(c.begin, bindings), substituted(c.end, bindings))
-            for c in self.where
-            if isinstance(c, ast.RangeClause)
-        }
-        bounds = [b for pair in self.bounds.values() for b in pair]
-        self.exists = [a for c in self.where if isinstance(c, ast.Exists) for a in c.read.args]
-
-        def variables(*expressions: ast.Expr) -> list[str]:
-            found = [n for e in expressions for n in names_of(e) if not known(n)]
-            return list(dict.fromkeys(found))
-
-        self.variables_of = variables
-        self.left_variables = variables(*self.left)
-        all_ = variables(*self.left, *self.values, *self.conditions, *bounds, *self.exists)
-        self.variables = list(dict.fromkeys([*all_, *self.bounds]))
-        self.reduced = [v for v in self.variables if v not in self.left_variables]
-
-    def bare(self, subscript: ast.Expr) -> str | None:
-        """The variable that a left subscript is, if it is nothing else."""
-        is_variable = isinstance(subscript, ast.Name) and subscript.text in self.variables
-        return subscript.text if is_variable and isinstance(subscript, ast.Name) else None
-
-    @property
-    def is_plain(self) -> bool:
-        bare = [self.bare(s) for s in self.left]
-        return None not in bare and len(set(bare)) == len(bare)
-
-
-# --- types ------------------------------------------------------------------------------------
-
-
-def promoted(a: str, b: str, keeps_bool: bool = False) -> str:
-    """The type in which two operands meet (Y1, Y2)."""
-    if keeps_bool and a == b == "bool":
-        return "bool"
-    a, b = ("int32" if t == "bool" else t for t in (a, b))
-    if a in WEAK and b in WEAK:
-        return max(a, b, key=WEAK.index)
-    if a in WEAK or b in WEAK:
-        weak, strong = (a, b) if a in WEAK else (b, a)
-        if weak == "real":
-            return strong if strong.startswith("float") else "float32"
-        return "int32" if weak == "index" and strong == "uint8" else strong
-    order = ("uint8", "int32", "int64", "float32", "float64")
-    return max(a, b, key=order.index)
-
-
-def settled(type: str) -> str:
-    """The type of a tensor whose values are of a type."""
-    return {"literal": "int32", "index": "int32", "real": "float32"}.get(type, type)
-
-
-def wrapped(value: Number, type: str) -> Number:
-    """The number in a type; what a float type does not hold stays as it is."""
-    if type == "bool":
-        return int(bool(value))
-    if type.startswith("float") or type == "real":
-        return float(value)
-    value, bits = int(value), BITS.get(type, 64)
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if type != "uint8" and value >> (bits - 1) else value
-
-
-def identity(op: str, type: str) -> Number:
-    """What a reduction starts with (R2)."""
-    if op in ("+", "|", "^"):
-        return 0
-    if op == "*":
-        return 1
-    if op == "&":
-        return 1 if type == "bool" else wrapped(-1, type)
-    return largest(type) if op == "min" else least(type)
-
-
-def largest(type: str) -> Number:
-    if type.startswith("float"):
-        return math.inf
-    return 1 if type == "bool" else 255 if type == "uint8" else 2 ** (BITS[type] - 1) - 1
-
-
-def least(type: str) -> Number:
-    if type.startswith("float"):
-        return -math.inf
-    return 0 if type in ("bool", "uint8") else -(2 ** (BITS[type] - 1))
-
-
-def combined(op: str, a: Number, b: Number) -> Number:
-    if op in ("min", "max"):
-        if a != a or b != b:
-            return math.nan
-        return (min if op == "min" else max)(a, b)
-    if op == "+":
-        return a + b
-    if op == "*":
-        return a * b
-    x, y = int(a), int(b)
-    return x & y if op == "&" else x | y if op == "|" else x ^ y
-
-
-def chosen(op: str, a: Sequence[Number], b: Sequence[Number]) -> Sequence[Number]:
-    """The term that `min=` or `max=` of several targets chooses of two (V1)."""
-    if any(x != x for x in (*a[1:], *b[1:])):
-        raise Open("V1: a NaN among the values that are carried")
-    nan_a, nan_b = a[0] != a[0], b[0] != b[0]
-    if nan_a != nan_b:
-        return a if nan_a else b
-    if not nan_a and a[0] != b[0]:
-        return a if (a[0] < b[0]) == (op == "min") else b
-    return a if tuple(a[1:]) <= tuple(b[1:]) else b
-
-
-# --- the machine ------------------------------------------------------------------------------
+def types_of(
+    defs: Sequence[ast.Def], inputs: Mapping[str, Array], ranges: Sequence[Ranges]
+) -> dict[str, str]:
+    """The element types of all tensors of the def `f`."""
+    machine = Machine(defs, inputs, ranges, {}, AS_WRITTEN)
+    machine.infer_types()
+    return machine.types
 
 
 @dataclass
@@ -275,53 +90,70 @@ class Write:
     reads: set[tuple[str, Place]] = field(default_factory=set)
 
 
-class Machine:
+class Machine(Shapes):
     """Tensors, and statements that are executed one after another."""
 
     def __init__(
         self,
-        definition: ast.Def,
+        defs: Sequence[ast.Def],
         inputs: Mapping[str, Array],
         ranges: Sequence[Ranges],
-        initial: dict[str, Array],
+        initial: Mapping[str, Array],
         reading: Reading,
-        doubts: list[tuple[str, frozenset[str]]],
     ) -> None:
-        self.definition, self.initial, self.reading = definition, initial, reading
-        self.ranges, self.doubts, self.exact = list(ranges), doubts, True
-        self.sizes: dict[str, int] = {}
-        self.held: dict[str, Any] = {}
-        self.types: dict[str, str] = {}
-        self.shapes: dict[str, Place] = {}
-        for param in definition.params:
-            array = np.asarray(inputs[param.name.text])
+        super().__init__(initial, reading)
+        self.definition = next(d for d in defs if d.name.text == ENTRY)
+        self.program = program = written_out(defs, self.definition)
+        self.doubts: list[tuple[str, frozenset[str]]] = []
+        self.decided_by: set[str] = set()
+        for param in self.definition.params:
             name = param.name.text
-            self.types[name] = NUMPY.get(param.type.spelling, param.type.spelling)
+            self.types[name] = type = numpy_name(param.type.spelling)
+            given = inputs.get(name)
+            if given is None:
+                assert param.default is not None
+                given = np.array(number_of(param.default), type)
+            array = np.asarray(given)
             self.shapes[name] = array.shape
             self.held[name] = {i: array[i].item() for i in np.ndindex(array.shape)}
             for dim, size in zip(param.type.dims or (), array.shape, strict=True):
                 if isinstance(dim, ast.Name):
                     self.sizes[dim.text] = size
-        statements = [s for s in definition.body if isinstance(s, ast.Comprehension)]
+            if not param.type.dims and type in BITS:
+                self.constants.add(name)
+        for name, (type, value) in program.constants.items():
+            self.types[name], self.shapes[name] = type, ()
+            self.held[name] = {(): wrapped(value, type)}
+        self.dimensions = dict(program.sizes)
+        self.types |= {name: type for name, (type, _) in program.declared.items()}
+        statements = [s for s, _ in program.statements]
         self.targets = {t.name.text for s in statements for t in s.targets}
-        self.constants = {
-            p.name.text
-            for p in definition.params
-            if not p.type.dims and self.types[p.name.text] in BITS
-        }
-        self.forms = [Form(s, self.is_known) for s in statements]
+        self.forms = [Form(s, self.is_known, prefix) for s, prefix in program.statements]
+        self.ranges = [
+            own_ranges(r, form.prefix) for r, form in zip(ranges, self.forms, strict=True)
+        ]
         self.written: set[str] = set()
-        self.own: tuple[str, ...] = ()
-        self.touched: set[tuple[str, Place]] = set()
 
-    def is_known(self, name: str) -> bool:
-        return name in self.sizes or name in self.types or name in self.targets
+    @property
+    def doubted(self) -> frozenset[str]:
+        return frozenset[str]().union(*(classes for _, classes in self.doubts))
+
+    def doubt(self, rule: str, classes: frozenset[str]) -> None:
+        self.doubts.append((rule, classes))
+
+    def reads_rule(self, name: str) -> bool:
+        """The choice of the reading, of which a note is taken."""
+        self.decided_by.add(name)
+        return bool(getattr(self.reading, name))
 
     def run(self) -> dict[str, Array]:
         for form in self.forms:
             self.refuse(form)
         self.infer_types()
-        self.infer_shapes()
+        for form in self.forms:
+            self.check_operators(form)
+        self.infer_shapes({name: dims for name, (_, dims) in self.program.declared.items()})
+        self.check_passed()
         self.steps()
         return {r.name.text: self.array(r.name.text) for r in self.definition.returns}
 
@@ -374,40 +206,10 @@ class Machine:
         if any(self.reads_any(s, form.names) for s in form.left):
             raise Fails("P1", REFUSED, "a left subscript reads the target")
 
-    def reads_any(self, e: ast.Expr, names: tuple[str, ...]) -> bool:
-        return any(name in names for name, _ in self.reads_of(e))
-
-    def reads_of(self, e: ast.Expr) -> Iterator[tuple[str, tuple[ast.Expr, ...]]]:
-        """The tensors read, with subscripts."""
-        for x in ast.walk(e):
-            match x:
-                case ast.Apply(name=name, args=args) if name.text not in FUNCTIONS:
-                    yield name.text, args
-                case ast.Name(text=text) if text in self.types or text in self.targets:
-                    if text not in self.sizes and text not in self.constants:
-                        yield text, ()
-
-    def is_affine(self, e: ast.Expr, form: Form) -> bool:
-        """Whether ranges could follow from the expression (G2)."""
-        if any(True for _ in self.reads_of(e)):
-            return False
-        for x in ast.walk(e):
-            if isinstance(x, ast.Binary) and x.op in ("*", "/", "%"):
-                varies = [bool(form.variables_of(y)) for y in (x.left, x.right)]
-                if varies[1] and (varies[0] or x.op != "*"):
-                    return False
-        return True
-
     # --- types --------------------------------------------------------------------------------
 
     def infer_types(self) -> None:
         """The types of outputs and temporaries: the join of what statements write (Y3)."""
-        declared = {
-            r.name.text: NUMPY.get(r.type.spelling, r.type.spelling)
-            for r in self.definition.returns
-            if r.type is not None
-        }
-        self.types.update(declared)
         for _ in range(len(self.forms) + 2):
             joined: dict[str, str] = {}
             for form in self.forms:
@@ -421,369 +223,35 @@ class Machine:
                     if arithmetic and self.is_reduction(form):
                         type = "int32"
                     joined[name] = promoted(joined[name], type, True) if name in joined else type
-            self.types.update({n: settled(t) for n, t in joined.items() if n not in declared})
+            self.types.update(
+                {n: settled(t) for n, t in joined.items() if n not in self.program.declared}
+            )
         if self.targets - set(self.types):
             raise Open("Y3: no type")
+        self.is_typed = True
 
     def is_reduction(self, form: Form) -> bool:
         """Whether terms meet (R2, S3); `op=` without `!` continues, so that it is one."""
         return not form.op.endswith("!") or bool(form.reduced) or not form.is_plain
 
-    def type_of(self, e: ast.Expr, wide: bool = False) -> str:
-        """The type of a value; "?" where it is that of a tensor not known yet. In a subscript
-        (`wide`) integers are int64 (Y9)."""
-        type = self._type_of(e)
-        whole = type in BITS or type in ("literal", "index")
-        return "int64" if wide and whole else type
+    def check_operators(self, form: Form) -> None:
+        """What operators, subscripts and targets do not take (Y1, Y9, Y11)."""
+        for e in (*form.values, *form.conditions):
+            self.check_types(e, False)
+        for e in (*form.left, *(b for pair in form.bounds.values() for b in pair)):
+            self.check_types(e, True)
+            if self.type_of(e, True) != "int64":
+                raise Fails("Y9", UNTYPED, "a place or a bound that is no integer")
+        for name, e in zip(form.names, form.values, strict=True):
+            self.check_stored(e, self.types[name])
 
-    def _type_of(self, e: ast.Expr) -> str:
-        match e:
-            case ast.Number(value=value):
-                return "literal" if isinstance(value, int) else "real"
-            case ast.Name(text=text):
-                if text in self.sizes:
-                    return "index"
-                return self.types.get(text, "?" if text in self.targets else "index")
-            case ast.Dim():
-                return "index"
-            case ast.Apply(name=name, args=args):
-                if name.text in ("inf", "nan"):
-                    return "real"
-                if name.text == "abs":
-                    return promoted(self._type_of(args[0]), "literal")
-                if name.text in ("min", "max"):
-                    return self._joined(*args)
-                return self.types.get(name.text, "?")
-            case ast.Cast(spelling=spelling):
-                return NUMPY.get(spelling, spelling)
-            case ast.Unary(op=op, operand=operand):
-                inner = self._type_of(operand)
-                return "bool" if op == "!" else "int32" if inner == "bool" else inner
-            case ast.Binary(op=op, left=left, right=right):
-                if op in COMPARED or op in ("&&", "||"):
-                    return "bool"
-                types = self._type_of(left), self._type_of(right)
-                return "?" if "?" in types else promoted(*types, op in "&|^")
-            case ast.Conditional(then=then, otherwise=otherwise):
-                return self._joined(then, otherwise)
-
-    def _joined(self, left: ast.Expr, right: ast.Expr) -> str:
-        types = self._type_of(left), self._type_of(right)
-        return "?" if "?" in types else promoted(*types, keeps_bool=True)
-
-    # --- values -------------------------------------------------------------------------------
-
-    def integer(self, e: ast.Expr, at: Point) -> int:
-        """A subscript or a bound (Y9)."""
-        return int(self.value(e, at, True))
-
-    def value(self, e: ast.Expr, at: Point, wide: bool = False) -> Number:
-        result = self._value(e, at, wide)
-        type = self.type_of(e, wide)
-        if type == "float32" and math.isfinite(result) and float(np.float32(result)) != result:
-            self.exact = False
-        return wrapped(result, type)
-
-    def _value(self, e: ast.Expr, at: Point, wide: bool) -> Number:
-        match e:
-            case ast.Number(value=value):
-                return value
-            case ast.Name(text=text):
-                if text in at:
-                    return at[text]
-                return self.sizes[text] if text in self.sizes else self.read(text, (), True)
-            case ast.Dim(tensor=tensor, axis=axis):
-                return self.shapes[tensor.text][axis]
-            case ast.Apply(name=name, args=args) if name.text in FUNCTIONS:
-                return self._function(name.text, e, args, at, wide)
-            case ast.Apply(name=name, args=args):
-                place = tuple(self.integer(a, at) for a in args)
-                data = any(True for a in args for _ in self.reads_of(a))
-                return self.read(name.text, place, not data)
-            case ast.Cast(operand=operand):
-                return self.value(operand, at, wide)
-            case ast.Unary(op=op, operand=operand):
-                inner = self.value(operand, at, wide)
-                return int(not inner) if op == "!" else -inner if op == "-" else inner
-            case ast.Binary(op="&&", left=left, right=right):
-                return int(bool(self.value(left, at, wide)) and bool(self.value(right, at, wide)))
-            case ast.Binary(op="||", left=left, right=right):
-                return int(bool(self.value(left, at, wide)) or bool(self.value(right, at, wide)))
-            case ast.Binary(op=op, left=left, right=right):
-                return self._binary(op, left, right, at, wide)
-            case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
-                holds = bool(self.value(condition, at, wide))
-                return self.value(then if holds else otherwise, at, wide)
-
-    def _function(
-        self, name: str, e: ast.Expr, args: tuple[ast.Expr, ...], at: Point, wide: bool
-    ) -> Number:
-        if not args:
-            return math.inf if name == "inf" else math.nan
-        type = self.type_of(e, wide)
-        values = [wrapped(self.value(a, at, wide), type) for a in args]
-        return abs(values[0]) if name == "abs" else combined(name, *values)
-
-    def _binary(self, op: str, left: ast.Expr, right: ast.Expr, at: Point, wide: bool) -> Number:
-        types = self.type_of(left, wide), self.type_of(right, wide)
-        type = promoted(*types, keeps_bool=op in COMPARED or op in "&|^")
-        a, b = (wrapped(self.value(x, at, wide), type) for x in (left, right))
-        if op in COMPARED:
-            return int(COMPARED[op](a, b))
-        if op == "-":
-            return a - b
-        if op in ("/", "%"):
-            if b == 0:
-                raise Fails("Y4", EITHER, "division by zero")
-            if isinstance(a, float):
-                return a / b if op == "/" else a % b
-            return a // b if op == "/" else a % b
-        return combined(op, a, b)
-
-    def read(self, name: str, place: Place, affine: bool) -> Number:
-        shape = self.shapes[name]
-        if not inside(place, shape):
-            classes = EITHER if affine else AT_RUN_TIME
-            raise Fails("G7", classes, f"reads {name}{place} of shape {shape}")
-        if name not in self.held:
-            if name not in self.initial:
-                raise Fails("R4", frozenset({"CheckError", "InputError"}), f"{name} is not written")
-            self.begin(name)
-        if name in self.own:
-            self.touched.add((name, place))
-        value: Number = self.held[name].get(place, 0)
-        return value
-
-    def begin(self, name: str) -> None:
-        given = self.initial.get(name)
-        self.held[name] = (
-            {} if given is None else {i: given[i].item() for i in np.ndindex(given.shape)}
-        )
-
-    # --- domains ------------------------------------------------------------------------------
-
-    def kind_of(self, variable: str, form: Form) -> str:
-        """ "box", "dependent" (W2) or "ragged" (W3)."""
-        bounds = form.bounds.get(variable)
-        if bounds is None or not (
-            form.variables_of(*bounds) or any(True for b in bounds for _ in self.reads_of(b))
-        ):
-            return "box"
-        return "dependent" if all(self.is_affine(b, form) for b in bounds) else "ragged"
-
-    def ordered(self, form: Form, wanted: Sequence[str]) -> list[str]:
-        """Variables and those that their bounds use, each behind those that its bounds use."""
-        found: list[str] = []
-
-        def visit(v: str, inside: tuple[str, ...]) -> None:
-            if v in inside:
-                raise Fails("W2", REFUSED, "bounds in a circle")
-            if v not in found:
-                for w in form.variables_of(*form.bounds.get(v, ())):
-                    visit(w, (*inside, v))
-                found.append(v)
-
-        for v in wanted:
-            visit(v, ())
-        return found
-
-    def span(self, variable: str, form: Form, ranges: Ranges, at: Point) -> range:
-        """The values of a variable, for values of those that its bounds use."""
-        kind = self.kind_of(variable, form)
-        if kind == "box":
-            bounds = form.bounds.get(variable)
-            if bounds is not None:
-                begin, end = (self.integer(b, {}) for b in bounds)
-                if end < begin:
-                    raise Fails("G5", BEFORE, f"{begin}:{end}")
-                assert (begin, end) == tuple(ranges.get(variable, (begin, end)))
-                return range(begin, end)
-            return range(*ranges[variable])
-        begin, end = (self.integer(b, at) for b in form.bounds[variable])
-        if kind == "ragged":
-            low, high = ranges[variable]
-            if not low <= begin <= end <= high:
-                raise Fails("W3", AT_RUN_TIME, f"{begin}:{end} is no part of {low}:{high}")
-        return range(begin, end)
-
-    def points(
-        self, form: Form, ranges: Ranges, wanted: Sequence[str], boxes: bool = False
-    ) -> Iterator[Point]:
-        """All values of variables, in their ranges, conditions aside; with `boxes`, in the box of
-        a variable whose range data decide."""
-        order = self.ordered(form, wanted)
-
-        def below(depth: int, at: Point) -> Iterator[Point]:
-            if depth == len(order):
-                yield at
-                return
-            ragged = boxes and self.kind_of(order[depth], form) == "ragged"
-            box = range(*ranges[order[depth]]) if ragged else None
-            for x in self.span(order[depth], form, ranges, at) if box is None else box:
-                yield from below(depth + 1, {**at, order[depth]: x})
-
-        yield from below(0, {})
-
-    def hull(self, variable: str, form: Form, ranges: Ranges) -> tuple[int, int]:
-        """The box of a variable: its range, or the hull of a dependent one (W2)."""
-        if self.kind_of(variable, form) == "box":
-            span = self.span(variable, form, ranges, {})
-            return span.start, span.stop
-        if self.kind_of(variable, form) == "ragged":
-            return ranges[variable]
-        begin, end = form.bounds[variable]
-        points = list(self.points(form, ranges, form.variables_of(begin, end), boxes=True))
-        pairs = [(self.integer(begin, at), self.integer(end, at)) for at in points]
-        some = [(a, b) for a, b in pairs if a < b]
-        if not some:
-            zero = not points or all(b <= 0 for _, b in pairs)
-            if zero and all(a >= 0 for a, _ in pairs):
-                return 0, 0
-            raise Open("W2: the hull of a dependent variable without values")
-        exact = min(a for a, _ in some), max(b for _, b in some)
-        if (min(a for a, _ in pairs), max(b for _, b in pairs)) != exact:
-            raise Open("W2: the hull counts empty ranges or not")
-        corners = [self.integer_ends(e, form, ranges)[side] for side, e in enumerate((begin, end))]
-        if tuple(corners) != exact:
-            raise Open("W2: the hull over the box or over points")
-        return exact
-
-    def integer_ends(self, e: ast.Expr, form: Form, ranges: Ranges) -> tuple[int, int]:
-        """The least and the greatest value of an affine expression over the box."""
-        names = form.variables_of(e)
-        spans = [range(*self.hull(v, form, ranges)) for v in names]
-        values = [
-            self.integer(e, dict(zip(names, at, strict=True))) for at in itertools.product(*spans)
-        ]
-        if not values:
-            raise Open("S4: an affine expression over an empty box")
-        return min(values), max(values)
-
-    def check_ragged(self, form: Form, ranges: Ranges) -> None:
-        """The bounds that data decide, for each value of the variables in them (W3)."""
-        for v in form.variables:
-            if self.kind_of(v, form) != "ragged":
-                continue
-            try:
-                for at in self.points(form, ranges, form.variables_of(*form.bounds[v])):
-                    self.span(v, form, ranges, at)
-            except Fails:
-                if form.conditions:
-                    raise Open("W3: bounds that fall where a condition may not hold") from None
-                others = [w for w in form.variables if self.kind_of(w, form) == "box"]
-                if any(len(self.span(w, form, ranges, {})) == 0 for w in others):
-                    raise Open("W3: bounds that fall in a statement without instances") from None
-                raise
-
-    def holds(self, form: Form, at: Point) -> bool:
-        return all(bool(self.value(c, at)) for c in form.conditions)
-
-    # --- shapes -------------------------------------------------------------------------------
-
-    def infer_shapes(self) -> None:
-        """The shapes of outputs and temporaries (S4, S8, G4, G5)."""
-        for r in self.definition.returns:
-            if r.type is not None:
-                self.shapes[r.name.text] = tuple(
-                    self.sizes[d.text] if isinstance(d, ast.Name) else int(d.value)
-                    for d in r.type.dims or ()
-                )
-        for name in dict.fromkeys(n for f in self.forms for n in f.names):
-            if name not in self.shapes:
-                self.shapes[name] = self.shape_of(name)
-        for form in self.forms:
-            for clause in form.sizes:
-                if self.integer(clause.value, {}) != self.shapes[clause.tensor.text][clause.axis]:
-                    raise Fails("S4", REFUSED, "a size clause says another size")
-        for name, given in self.initial.items():
-            if given.shape != self.shapes[name]:
-                raise Fails("R4", frozenset({"InputError"}), "the caller's array has another shape")
-
-    def shape_of(self, name: str) -> Place:
-        rank = next(len(f.left) for f in self.forms if name in f.names)
-        return tuple(self.size_of(name, axis) for axis in range(rank))
-
-    def size_of(self, name: str, axis: int) -> int:
-        clauses: list[int] = []
-        slices: list[int] = []
-        firsts: list[int] = []
-        empty: list[int] = []
-        problems: list[Exception] = []
-        for form, ranges in zip(self.forms, self.ranges, strict=True):
-            if name not in form.names:
-                continue
-            clauses += [
-                self.integer(c.value, {})
-                for c in form.sizes
-                if c.tensor.text == name and c.axis == axis
-            ]
-            try:
-                kind, end = self.end_of(form, ranges, axis)
-            except (Open, Fails) as problem:
-                problems.append(problem)
-                continue
-            if end is not None:
-                wanted = slices if kind == "slice" else firsts
-                (empty if self.has_no_points(form, ranges) else wanted).append(end)
-        if clauses:
-            if len(set(clauses)) > 1 or max(slices, default=0) > clauses[0]:
-                raise Open("S8: size clauses that differ, or a slice beyond one")
-            return clauses[0]
-        if problems:
-            raise problems[0]
-        if slices:
-            if firsts and max(firsts) > max(slices):
-                raise Open("S8: a slice and an inferred range that is longer")
-            if firsts and empty:
-                raise Open("G5: a statement over an empty range")
-            if max(empty, default=0) > max(slices):
-                raise Open("G5, S8: a slice over an empty range that ends later")
-            return max(slices)
-        if firsts:
-            if max(firsts) > firsts[0]:
-                raise Open("G3: a later statement that is longer")
-            if max(empty, default=0) > firsts[0]:
-                raise Open("G5, S8: a slice over an empty range that ends later")
-            return firsts[0]
-        if empty and len(set(empty)) == 1:
-            return empty[0]
-        if empty:
-            raise Open("G5: the shape that a statement over an empty range gives")
-        raise Fails("S4", REFUSED, f"nothing gives the size of {name}.{axis}")
-
-    def has_no_points(self, form: Form, ranges: Ranges) -> bool:
-        """Whether a left-hand variable has no values (G5)."""
-        return any(self.is_empty(v, form, ranges) for v in form.left_variables)
-
-    def is_empty(self, v: str, form: Form, ranges: Ranges) -> bool:
-        low, high = self.hull(v, form, ranges)
-        return high <= low
-
-    def end_of(self, form: Form, ranges: Ranges, axis: int) -> tuple[str, int | None]:
-        """The end that a statement gives to a dimension of its targets, and whether other
-        statements may give further slices (S8)."""
-        subscript = form.left[axis]
-        variable = form.bare(subscript)
-        if variable is not None:
-            end = self.hull(variable, form, ranges)[1]
-            sliced = variable in form.bounds and self.kind_of(variable, form) == "box"
-            return "slice" if sliced else "first", end
-        if not form.variables_of(subscript) and not any(True for _ in self.reads_of(subscript)):
-            return "slice", self.integer(subscript, {}) + 1
-        if not self.is_affine(subscript, form):
-            return "data", None
-        low, high = self.integer_ends(subscript, form, ranges)
-        points = [
-            self.integer(subscript, at)
-            for at in self.points(form, ranges, form.variables_of(subscript), boxes=True)
-        ]
-        if low < 0:
-            if points and min(points) < 0:
-                raise Fails("S4", EITHER, "an affine place that is negative over the box")
-            raise Open("S4: an affine place that is negative over the box alone")
-        if not points or max(points) != high:
-            raise Open("S4: the size of an affine place over the box or over points")
-        return "first", high + 1
+    def check_passed(self) -> None:
+        """Whether the tensors that calls pass are what parameters are declared as (N4, T4)."""
+        for tensor, type, dims in self.program.passed:
+            if self.types[tensor] != type:
+                raise Fails("N4", UNTYPED, f"{tensor} is {self.types[tensor]} and no {type}")
+            if self.sizes_of(dims) != self.shapes[tensor]:
+                raise Fails("T4", REFUSED | {"InputError"}, f"{tensor} is not of shape {dims}")
 
     # --- a statement --------------------------------------------------------------------------
 
@@ -807,21 +275,6 @@ class Machine:
         self.check_own(form, writes, points)
         self.store(form, ranges, writes)
         self.written.update(form.names)
-
-    def is_decided(self, form: Form) -> bool:
-        """Whether places and domain are known before anything runs."""
-        expressions = [*form.left, *form.conditions]
-        return all(not any(True for _ in self.reads_of(e)) for e in expressions) and all(
-            self.kind_of(v, form) != "ragged" for v in form.variables
-        )
-
-    def has_affine_place(self, form: Form) -> bool:
-        return all(self.is_affine(s, form) for s in form.left)
-
-    def errors_at_place(self, form: Form) -> frozenset[str]:
-        if not self.has_affine_place(form):
-            return AT_RUN_TIME
-        return BEFORE if self.is_decided(form) else EITHER
 
     def check_place(self, form: Form, place: Place) -> None:
         for name in form.names:
@@ -864,9 +317,6 @@ class Machine:
         if not few and not self.is_decided(form) and not (form.op == "=" and data):
             self.doubt("P1: conditions and bounds that data decide", REFUSED)
 
-    def doubt(self, rule: str, classes: frozenset[str]) -> None:
-        self.doubts.append((rule, classes))
-
     def store(self, form: Form, ranges: Ranges, writes: list[Write]) -> None:
         starts = form.op.endswith("!") and (
             bool(form.reduced) or not form.is_plain or self.starts_plain(form)
@@ -888,7 +338,7 @@ class Machine:
                 type = self.types[name]
                 start = identity(op, type) if not chooses or k == 0 else largest(type)
                 places = list(self.started(name, form, ranges))
-                if not starts and not self.reading.starts_fresh:
+                if not starts and not self.reads_rule("starts_fresh"):
                     places = [write.place for write in writes]
                 self.held[name].update(dict.fromkeys(places, start))
         magnitudes: dict[tuple[int, Place], float] = {}
@@ -929,13 +379,8 @@ class Machine:
             if after >= 2**17:
                 self.exact = False
 
-    def is_narrowed(self, form: Form) -> bool:
-        """Whether the domain is less than the box."""
-        kinds = [self.kind_of(v, form) for v in form.variables]
-        return bool(form.conditions) or bool(set(kinds) - {"box"})
-
     def starts_plain(self, form: Form) -> bool:
-        return self.is_narrowed(form) and self.reading.starts_plain
+        return self.is_narrowed(form) and self.reads_rule("starts_plain")
 
     def started(self, name: str, form: Form, ranges: Ranges) -> Iterator[Place]:
         """The elements that start at the identity (R2, S3)."""
@@ -944,7 +389,7 @@ class Machine:
         bare = [form.bare(s) for s in form.left]
         for v, size in zip(bare, shape, strict=True):
             spans.append(range(size) if v is None else range(*self.hull(v, form, ranges)))
-        narrow = not self.reading.starts_hull
+        narrow = not self.reads_rule("starts_hull")
         names = [v for v in bare if v is not None]
         if narrow:
             order = [v for v in form.variables if v in names]
@@ -969,7 +414,7 @@ class Machine:
 
     def check_undecided(self, form: Form, ranges: Ranges) -> None:
         """A doubt where affine places would meet if conditions that data decide held."""
-        known = [c for c in form.conditions if not any(True for _ in self.reads_of(c))]
+        known = [c for c in form.conditions if not self.reads_of(c)]
         seen: set[Place] = set()
         boxes = [range(*self.hull(v, form, ranges)) for v in form.variables]
         for values in itertools.product(*boxes):
@@ -981,7 +426,3 @@ class Machine:
                 self.doubt("S2: affine places, conditions that data decide", EITHER)
                 return
             seen.add(place)
-
-
-def inside(place: Place, shape: Place) -> bool:
-    return len(place) == len(shape) and all(0 <= x < n for x, n in zip(place, shape, strict=True))

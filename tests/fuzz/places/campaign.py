@@ -14,8 +14,8 @@ import numpy as np
 import tc
 from tests.fuzz.execute import Run, evaluated
 from tests.fuzz.places import generate
-from tests.fuzz.places.brute_force import Outcome
-from tests.fuzz.places.generate import Array, Case
+from tests.fuzz.places.generate import Case
+from tests.fuzz.places.outcomes import Array, Outcome
 from tests.support.bounds import difference
 from tests.support.campaigns import Campaign, Finding
 

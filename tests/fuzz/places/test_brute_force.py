@@ -12,10 +12,10 @@ import pytest
 from tc.frontend.parser import parse
 from tc.source import Source
 from tests.fuzz.places import generate
-from tests.fuzz.places.brute_force import Open, Outcome, Ranges, Reading, execute
+from tests.fuzz.places.brute_force import AS_WRITTEN, execute
+from tests.fuzz.places.outcomes import Open, Outcome, Ranges, Reading
 
 NAN, INF = float("nan"), float("inf")
-AS_WRITTEN = Reading()
 int32 = partial(np.array, dtype=np.int32)
 uint8 = partial(np.array, dtype=np.uint8)
 float32 = partial(np.array, dtype=np.float32)
@@ -28,8 +28,7 @@ def outcome(
     initial: Mapping[str, Any] | None = None,
     reading: Reading = AS_WRITTEN,
 ) -> Outcome:
-    definition = parse(Source(text)).defs[0]
-    return execute(definition, inputs, ranges, initial, reading)
+    return execute(parse(Source(text)).defs, inputs, ranges, initial, reading)
 
 
 def arrays(
