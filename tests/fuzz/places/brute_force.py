@@ -30,6 +30,7 @@ from tests.fuzz.places.arithmetic import (
     wrapped,
 )
 from tests.fuzz.places.outcomes import (
+    BEFORE,
     EITHER,
     REFUSED,
     UNTYPED,
@@ -100,9 +101,11 @@ class Machine(Shapes):
         ranges: Sequence[Ranges],
         initial: Mapping[str, Array],
         reading: Reading,
+        entry: str = ENTRY,
     ) -> None:
         super().__init__(initial, reading)
-        self.definition = next(d for d in defs if d.name.text == ENTRY)
+        self.defs = defs
+        self.definition = next(d for d in defs if d.name.text == entry)
         self.program = program = written_out(defs, self.definition)
         self.doubts: list[tuple[str, frozenset[str]]] = []
         self.decided_by: set[str] = set()
@@ -147,15 +150,35 @@ class Machine(Shapes):
         return bool(getattr(self.reading, name))
 
     def run(self) -> dict[str, Array]:
+        for definition in self.defs:
+            if definition is not self.definition:
+                self.check_alone(definition)
+        self.check()
+        self.infer_shapes({name: dims for name, (_, dims) in self.program.declared.items()})
+        self.check_passed()
+        self.steps()
+        return {r.name.text: self.array(r.name.text) for r in self.definition.returns}
+
+    def check(self) -> None:
+        """What is an error whatever the sizes."""
         for form in self.forms:
             self.refuse(form)
         self.infer_types()
         for form in self.forms:
             self.check_operators(form)
-        self.infer_shapes({name: dims for name, (_, dims) in self.program.declared.items()})
-        self.check_passed()
-        self.steps()
-        return {r.name.text: self.array(r.name.text) for r in self.definition.returns}
+
+    def check_alone(self, definition: ast.Def) -> None:
+        """A def that another one calls is right by itself (N2)."""
+        given = {
+            p.name.text: np.zeros([0] * len(p.type.dims or ()), numpy_name(p.type.spelling))
+            for p in definition.params
+        }
+        ranges: list[Ranges] = [{} for _ in written_out(self.defs, definition).statements]
+        try:
+            Machine(self.defs, given, ranges, {}, self.reading, definition.name.text).check()
+        except Open as why:
+            if "Y3" in str(why):
+                raise Fails("Y3", UNTYPED, "a type that follows from nothing") from None
 
     def steps(self) -> None:
         """Executes all statements. What is decided before anything runs may be told before an
@@ -256,8 +279,9 @@ class Machine(Shapes):
     # --- a statement --------------------------------------------------------------------------
 
     def step(self, form: Form, ranges: Ranges) -> None:
+        self.check_empty(form, ranges)
         self.check_ragged(form, ranges)
-        self.own, self.touched = form.names, set()
+        self.form, self.own, self.touched = form, form.names, set()
         writes: list[Write] = []
         points = list(self.points(form, ranges, form.variables))
         for at in points:
@@ -276,11 +300,26 @@ class Machine(Shapes):
         self.store(form, ranges, writes)
         self.written.update(form.names)
 
+    def check_empty(self, form: Form, ranges: Ranges) -> None:
+        """A statement over an empty range contradicts no shape, and yet its places take part in
+        finding the ranges (G5, S5)."""
+        if not self.has_no_points(form, ranges):
+            return
+        for axis, v in enumerate(map(form.bare, form.left)):
+            end = 0 if v is None else self.hull(v, form, ranges)[1]
+            if any(end > self.shapes[n][axis] for n in form.names):
+                raise Open("G5, S5: a place beyond its tensor in a statement without instances")
+
     def check_place(self, form: Form, place: Place) -> None:
         for name in form.names:
-            if not inside(place, self.shapes[name]):
-                why = f"writes {name}{place} of shape {self.shapes[name]}"
-                raise Fails("S5", self.errors_at_place(form), why)
+            shape = self.shapes[name]
+            if inside(place, shape):
+                continue
+            classes = self.errors_at_place(form)
+            for subscript, x, size in zip(form.left, place, shape, strict=True):
+                if not 0 <= x < size and self.is_affine(subscript, form):
+                    classes |= BEFORE
+            raise Fails("S5", classes, f"writes {name}{place} of shape {shape}")
 
     def check_own(self, form: Form, writes: list[Write], points: list[Point]) -> None:
         """Whether the statement reads what another instance of it writes (P1, S6)."""

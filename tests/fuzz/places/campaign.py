@@ -14,6 +14,7 @@ import numpy as np
 import tc
 from tests.fuzz.execute import Run, evaluated
 from tests.fuzz.places import generate
+from tests.fuzz.places.brute_force import ENTRY
 from tests.fuzz.places.generate import Case
 from tests.fuzz.places.outcomes import Array, Outcome
 from tests.support.bounds import difference
@@ -90,7 +91,7 @@ def run(case: Case, backend: str, initial: Mapping[str, Array]) -> Any:
                 if backend == "evaluate":
                     return evaluated(Run(case.text, {}, {}, 0, backend), given, outputs)
                 check = True if backend in ON_GPUS and not by_default(case) else None
-                function = tc.compile(case.text, backend=backend, check=check)
+                function = tc.compile(case.text, entry=ENTRY, backend=backend, check=check)
                 found = function(**given, outputs=outputs)
                 results = found if isinstance(found, tuple) else (found,)
                 return dict(zip(function.program.outputs, results, strict=True))
@@ -144,7 +145,7 @@ def bound_of(case: Case, name: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outputs = {n: a.copy() for n, a in case.initial.items()} or None
-        bounds = tc.error_bound(case.text, dict(case.inputs), outputs=outputs)
+        bounds = tc.error_bound(case.text, dict(case.inputs), entry=ENTRY, outputs=outputs)
     return 2 * (getattr(bounds, name) if isinstance(bounds, tuple) else bounds)
 
 
@@ -186,7 +187,7 @@ def script(case: Case, backend: str) -> str:
     if case.initial:
         pairs = ", ".join(f"{n!r}: {written(a)}" for n, a in case.initial.items())
         named = f"{named}, outputs={{{pairs}}}".removeprefix(", ")
-    lines.append(f"print(tc.compile(text, backend={backend!r})({named}))")
+    lines.append(f"print(tc.compile(text, entry={ENTRY!r}, backend={backend!r})({named}))")
     lines.append(f"# ranges {[dict(r) for r in case.ranges]}")
     for reading, outcome in case.outcomes:
         arrays = outcome.arrays and {n: a.tolist() for n, a in outcome.arrays.items()}

@@ -3,10 +3,13 @@ Python."""
 
 from __future__ import annotations
 
+import ast
+import functools
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import CodeType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -61,6 +64,17 @@ class Parameter:
     type: str
     dims: tuple[str, ...]
     array: Array
+    default: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is an integer, which counts as a size does."""
+        return not self.dims and self.array.dtype.kind in "iu"
+
+    @property
+    def text(self) -> str:
+        type = f"{self.type}({', '.join(self.dims)})" if self.dims else self.type
+        return f"{type} {self.name}" + (f" = {self.default}" if self.default else "")
 
 
 class Draft:
@@ -106,9 +120,9 @@ class Draft:
             return free[0]
         return str(size)
 
-    def size_text(self, value: int) -> str:
-        """A size expression of a value."""
-        scalars = [p.name for p in self.params if not p.dims and int(p.array) == value]
+    def size_text(self, value: int, alone: bool = True) -> str:
+        """A size expression of a value: if it is to stand beside variables, an affine one."""
+        scalars = [p.name for p in self.params if p.is_whole and int(p.array) == value]
         if self.chance(0.04) and (scalars or len(self.params) < 6):
             type = self.rng.choice(("int32", "int64"))
             return scalars[0] if scalars else self.new_input(np.array(value, type), "c", "i")
@@ -121,7 +135,10 @@ class Draft:
             elif 0 < value - size <= 3:
                 forms.append(f"{name} + {value - size}")
             if size and value == 2 * size:
-                forms.append(f"2 * {name}")
+                forms += [f"2 * {name}", f"({name} << 1)"]
+            bits = [f"({name} {rest})" for rest in (">> 1", "| 1", "^ 3", "& 6", "& ~1")]
+            if alone and self.chance(0.1):
+                forms += [form for form in bits if self.known(form, {}) == value]
         for p in self.params:
             forms += [f"{p.name}.{a}" for a, size in enumerate(p.array.shape) if size == value]
         return self.rng.choice(forms)
@@ -138,9 +155,9 @@ class Draft:
         self.tensors[name] = Tensor(array.shape, kind, values, is_input=True)
         return name
 
-    def numbers(self, shape: tuple[int, ...]) -> str:
+    def numbers(self, shape: tuple[int, ...], kinds: str = "iiiffffub") -> str:
         rng = self.rng
-        kind = rng.choice("iiiffffub")
+        kind = rng.choice(kinds)
         count = int(np.prod(shape))
         flat: list[float] = [rng.randint(-3, 4) for _ in range(count)]
         type = {"i": "int32", "f": "float32", "u": "uint8", "b": "bool"}[kind]
@@ -219,18 +236,18 @@ class Draft:
 
             return read
 
-        found: dict[str, Any] = {"min": min, "max": max, "__builtins__": {}, **self.sizes}
+        found: dict[str, Any] = {"min": min, "max": max, "pad": pad, "popc": int.bit_count}
+        found |= {"__builtins__": {}, **self.sizes}
         for p in self.params:
-            found[p.name] = reader(p.array) if p.dims else int(p.array)
+            if p.dims or p.is_whole:
+                found[p.name] = reader(p.array) if p.dims else int(p.array)
             found[f"shape_{p.name}"] = p.array.shape
         return found
 
     def known(self, text: str, at: Mapping[str, int]) -> int:
-        text = re.sub(r"(?<!/)/(?!/)", "//", text)
-        text = re.sub(r"([A-Za-z]\w*)\.(\d)", r"shape_\1[\2]", text)
         try:
-            return int(eval(text, {**self.environment(), **at}))
-        except (IndexError, NameError, TypeError):
+            return int(eval(as_python(text), {**self.environment(), **at}))
+        except (IndexError, NameError, TypeError, ValueError):
             raise Redraw from None
 
     def points(self, variables: Sequence[Variable], text: str = "") -> Iterator[dict[str, int]]:
@@ -272,3 +289,32 @@ def used_in(text: str, variables: Sequence[Variable]) -> list[Variable]:
             used.insert(0, v)
             text += f" {v.begin} {v.end}"
     return used
+
+
+# --- expressions read as Python ---------------------------------------------------------------
+
+
+def pad(e: Callable[[], int], beyond: Callable[[], int]) -> int:
+    try:
+        return e()
+    except IndexError:
+        return beyond()
+
+
+class _Lazy(ast.NodeTransformer):
+    """Makes functions of the operands of `pad`."""
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "pad":
+            none = ast.arguments([], [], None, [], [], None, [])
+            node.args = [ast.Lambda(none, arg) for arg in node.args]
+        return node
+
+
+@functools.cache
+def as_python(text: str) -> CodeType:
+    text = re.sub(r"(?<!/)/(?!/)", "//", text)
+    text = re.sub(r"([A-Za-z]\w*)\.(\d)", r"shape_\1[\2]", text)
+    tree = ast.fix_missing_locations(_Lazy().visit(ast.parse(text, mode="eval")))
+    return compile(tree, "<expression>", "eval")

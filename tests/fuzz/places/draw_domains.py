@@ -86,7 +86,7 @@ class DomainDraft:
         v = rng.choice(usable)
         w = rng.choice(usable)
         end = self.draft.length()
-        x, y, n = v.name, w.name, self.draft.size_text(max(end, v.high))
+        x, y, n = v.name, w.name, self.draft.size_text(max(end, v.high), False)
         forms = [f"0:{x}+1", f"0:{x}", f"{x}:{n}"]
         if len(v) and len(w):
             forms += [
@@ -99,6 +99,10 @@ class DomainDraft:
                 f"2*{x}:2*{x}+2",
                 f"0:{n}-{x}",
                 f"1:{x}+1",
+                f"{x}>>1:{x}+1",
+                f"0:({x}<<1)+1",
+                f"{x}&1:{x}+1",
+                f"0:({x}&3)+1",
             ]
         if v is not w and len(v) and len(w):
             forms += [
@@ -111,10 +115,13 @@ class DomainDraft:
         begin, finish = rng.choice(forms).split(":")
         self.clauses.append(f"{name} in {begin}:{finish}")
         self.note("dependent")
+        used = used_in(f"{begin} {finish}", self.variables)
         pairs = [
             (self.draft.known(begin, at), self.draft.known(finish, at))
-            for at in self.draft.points(used_in(f"{begin} {finish}", self.variables))
+            for at in self.draft.points(used)
         ]
+        if not pairs and any(map(len, used)):
+            raise Redraw  # the hull of a range is that over boxes
         pairs = [(a, b) for a, b in pairs if a < b]
         low = min((a for a, _ in pairs), default=0)
         high = max((b for _, b in pairs), default=0)
@@ -124,7 +131,7 @@ class DomainDraft:
         rng, draft, name = self.rng, self.draft, self.fresh_name()
         v, end = rng.choice(usable), draft.length()
         x = v.name
-        form = rng.randrange(7)
+        form = rng.randrange(10)
         rows = v.high
         if form < 3:
             row = draft.offsets(rows, end)
@@ -140,6 +147,20 @@ class DomainDraft:
             begin, finish = f"{row}({column}({x}))", f"{row}({column}({x})+1)"
             self.covers(v)
             self.note("ragged through data")
+        elif form == 6:
+            end = max([end, *((x | 1) for x in range(v.low, v.high))])
+            begin, finish = rng.choice(("0", f"{x}&1")), f"{x}{rng.choice('|^')}1"
+            self.note("bits")
+        elif form == 7:
+            count = f"{draft.counts((rows,), end)}({x})"
+            begin, finish = "0", rng.choice((f"{count}>>1", f"{count}&3", f"{count}&~1"))
+            self.covers(v)
+            self.note("bits")
+        elif form == 8:
+            count = draft.counts((rows,), end)
+            c = rng.randint(0, 2)
+            begin, finish = "0", f"({x} > {c} ? {count}({x}) : {rng.randint(0, min(end, 1))})"
+            self.covers(v)
         else:
             first = draft.offsets(rows, end)
             begin, finish = f"{first}({x})", f"min({first}({x})+2, {first}({x}+1))"

@@ -40,8 +40,21 @@ class PlaceDraft(DomainDraft):
                 self.note("affine place")
                 c = rng.randint(0, 3)
                 forms = [f"{x}+{c}", f"2*{x}", f"2*{x}+{rng.randint(0, 1)}", f"3*{x}+{c}"]
-                forms += [f"{x}/2", f"{self.draft.size_text(v.high)}-1-{x}", f"{x}+0", f"{x}%2"]
+                forms += [
+                    f"{x}/2",
+                    f"{self.draft.size_text(v.high, False)}-1-{x}",
+                    f"{x}+0",
+                    f"{x}%2",
+                ]
                 forms += [f"{x}-{v.low}" if v.low else f"{c}+{x}", f"min({x}, {c})"]
+                if self.chance(0.25):
+                    forms = [f"{x}>>1", f"{x}<<1", f"({x}<<1)+{c}", f"{x}&1", f"{x}&3", f"{x}<<{c}"]
+                    self.note("bits")
+                return rng.choice(forms)
+            if self.chance(0.15):
+                self.note("bits")
+                forms = [f"{x}^1", f"{x}|1", f"~{x}+{self.draft.size_text(v.high)}", f"{x}&2"]
+                forms += [f"({x}<<1)^1", f"({x}<<1)|1", f"({x}^3)>>1", f"1<<{x}"]
                 return rng.choice(forms)
             return self.data_place([v])
         y = w.name
@@ -49,6 +62,10 @@ class PlaceDraft(DomainDraft):
             self.note("affine place")
             forms = [f"{x}+{y}", f"2*{x}+{y}", f"{x}*{max(w.high, 1)}+{y}", f"{x}-{y}+{w.high}"]
             forms += [f"{x}-{y}", f"{x}+{y}+1", f"max({x},{y})", f"({x}+{y})/2"]
+            if self.chance(0.25):
+                self.note("bits")
+                forms = [f"({x}<<1)+{y}", f"({x}+{y})>>1", f"({x}+{y})&3", f"{x}^{y}", f"{x}|{y}"]
+                forms += [f"{x}&{y}", f"({x}<<2)|({y}&3)", f"{x}+({y}&1)"]
             return rng.choice(forms)
         return self.data_place([v, w])
 
@@ -69,6 +86,14 @@ class PlaceDraft(DomainDraft):
                 text = (f"{text}+{y}", f"{text}*{max(variables[1].high, 1)}+{y}", f"{y}+2*{text}")[
                     form - 1
                 ]
+        elif self.chance(0.2):
+            forms = [f"{text}&1", f"{text}&3", f"{text}>>1", f"{text}^1", f"({text}<<1)|1"]
+            forms += [f"({text}<<1)+({v.name}&1)", f"{text}|({v.name}&1)", f"popc({text})"]
+            text = rng.choice(forms)
+            self.note("bits")
+        elif self.chance(0.12) and re.fullmatch(rf"I\d\({v.name}\)", text):
+            text = f"pad({text[:-1]}{rng.choice('-+')}1), {text})"
+            self.note("pad")
         elif self.chance(0.35):
             c = rng.randint(1, 2)
             text = rng.choice(
@@ -141,4 +166,7 @@ class PlaceDraft(DomainDraft):
         self.note("dropping")
 
     def is_data(self, text: str) -> bool:
-        return re.search(r"\b[IxroOlw]\w*\(", self.expanded(text).replace("max(", "")) is not None
+        """Whether no range follows from a place: it reads, or is not affine."""
+        text = self.expanded(text).replace("max(", "")
+        is_mask = re.search(r"[|^~]|&(?![137]\b)|<<(?!\d)", text) is not None
+        return is_mask or re.search(r"\b[IxroOlw]\w*\(", text) is not None

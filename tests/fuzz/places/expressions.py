@@ -40,8 +40,8 @@ from tests.fuzz.places.trees import FUNCTIONS, Form, reads_below
 CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
 """Weak floating values (E4)."""
 
-FACTOR = {"*": "*", "/": "/", "%": "%", "<<": "*", ">>": "/", "&": "%"}
-"""The operators that are affine with a constant on the right, and what they are in arithmetic."""
+COUNTS = ("popc", "clz")
+"""Functions that count bits in the width of their argument's type (Y12)."""
 
 
 class Expressions:
@@ -61,6 +61,8 @@ class Expressions:
         """Integers that are inputs: they count as sizes do."""
         self.own: tuple[str, ...] = ()
         self.touched: set[tuple[str, Place]] = set()
+        self.form: Form | None = None
+        """The statement that is executed."""
         self.is_typed = False
         self._types: dict[tuple[int, bool], str] = {}
         self._reads: dict[int, list[tuple[str, tuple[ast.Expr, ...]]]] = {}
@@ -100,20 +102,23 @@ class Expressions:
     # --- affine -------------------------------------------------------------------------------
 
     def is_affine(self, e: ast.Expr, form: Form) -> bool:
-        """Whether ranges could follow from the expression (G2)."""
-        return not self.reads_of(e) and all(self._is_linear(x, form) for x in ast.walk(e))
+        """Whether ranges could follow from the expression (G2). An operator on bits that is no
+        arithmetic may not be a part of it, also where it is of sizes alone."""
+        if self.reads_of(e):
+            return False
+        varies = bool(form.variables_of(e))
+        return all(self._is_linear(x, form, varies) for x in ast.walk(e))
 
-    def _is_linear(self, e: ast.Expr, form: Form) -> bool:
-        if isinstance(e, ast.Unary):
-            return e.op != "~" or not form.variables_of(e.operand)
-        if not isinstance(e, ast.Binary) or e.op not in (*FACTOR, "|", "^"):
-            return True
-        varies = [bool(form.variables_of(x)) for x in (e.left, e.right)]
-        if not any(varies):
-            return True
-        if e.op in (*BITWISE, *SHIFTS):
-            return not varies[1] and is_factor(e.op, e.right)
-        return not (varies[1] and (varies[0] or e.op != "*"))
+    def _is_linear(self, e: ast.Expr, form: Form, is_varying: bool) -> bool:
+        match e:
+            case ast.Unary(op="~") | ast.Apply(name=ast.Name(text="popc" | "clz")):
+                return not is_varying
+            case ast.Binary(op=op, left=left, right=right) if op in (*BITWISE, *SHIFTS):
+                return not is_varying or is_factor(op, right)
+            case ast.Binary(op="*" | "/" | "%" as op, left=left, right=right):
+                varies = [bool(form.variables_of(x)) for x in (left, right)]
+                return not (varies[1] and (varies[0] or op != "*"))
+        return True
 
     # --- types --------------------------------------------------------------------------------
 
@@ -142,10 +147,12 @@ class Expressions:
             case ast.Apply(name=name, args=args):
                 if name.text in CONSTANTS:
                     return "real"
+                if name.text in COUNTS:
+                    return "int32"
                 if name.text == "abs":
                     return promoted(self._type_of(args[0]), "literal")
                 if name.text in ("min", "max", "pad"):
-                    return self._joined(*args)
+                    return self._joined(args[0], args[1])
                 return self.types.get(name.text, "?")
             case ast.Cast(spelling=spelling):
                 return numpy_name(spelling)
@@ -157,14 +164,17 @@ class Expressions:
                     return "bool"
                 if op in SHIFTS:
                     return self._type_of(left)
-                types = self._type_of(left), self._type_of(right)
-                return "?" if "?" in types else promoted(*types, op in BITWISE)
+                return self._joined(left, right, op in BITWISE)
             case ast.Conditional(then=then, otherwise=otherwise):
                 return self._joined(then, otherwise)
 
-    def _joined(self, left: ast.Expr, right: ast.Expr) -> str:
-        types = self._type_of(left), self._type_of(right)
-        return "?" if "?" in types else promoted(*types, keeps_bool=True)
+    def _joined(self, left: ast.Expr, right: ast.Expr, keeps_bool: bool = True) -> str:
+        """The type in which two operands meet: of the least solution (Y3), that of the other where
+        one is not known yet."""
+        known = [t for t in (self._type_of(left), self._type_of(right)) if t != "?"]
+        if len(known) < 2:
+            return known[0] if known else "?"
+        return promoted(known[0], known[1], keeps_bool)
 
     def check_types(self, e: ast.Expr, wide: bool) -> None:
         """What operators do not take, wherever they stand (Y1, Y9, Y11)."""
@@ -179,6 +189,9 @@ class Expressions:
             case ast.Unary(op="~", operand=operand):
                 if self.type_of(operand) not in WHOLE:
                     raise Fails("Y11", UNTYPED, "'~' of no integer")
+            case ast.Apply(name=name, args=(operand,)) if name.text in COUNTS:
+                if self.type_of(operand) not in WHOLE:
+                    raise Fails("Y12", UNTYPED, f"'{name.text}' of no integer")
             case ast.Binary(op=op, left=left, right=right) if op in (*BITWISE, *SHIFTS):
                 self._check_bits(op, left, right, wide)
             case ast.Binary(op=op, left=left, right=right) if op not in ("&&", "||"):
@@ -211,6 +224,7 @@ class Expressions:
         """Literals fit the type that they meet (Y1)."""
         for literal, other in ((left, right), (right, left)):
             type = self.type_of(other)
+            type = "int32" if type == "bool" else type
             if self.type_of(literal) != "literal" or type not in BITS or wide:
                 continue
             value = constant(literal)
@@ -279,8 +293,14 @@ class Expressions:
             return CONSTANTS[name]
         if name == "pad":
             return self._padded(args[0], args[1], at, wide)
+        if name in COUNTS:
+            type = self.type_of(args[0])
+            if type not in BITS:
+                raise Open("Y12: the width of a number without a type")
+            ones = int(self.value(args[0], at)) % (1 << BITS[type])
+            return ones.bit_count() if name == "popc" else BITS[type] - ones.bit_length()
         type = self.type_of(e, wide)
-        values = [wrapped(self.value(a, at, wide), type) for a in args]
+        values = [rounded(self.value(a, at, wide), type) for a in args]
         return abs(values[0]) if name == "abs" else combined(name, *values)
 
     def _padded(self, e: ast.Expr, beyond: ast.Expr, at: Point, wide: bool) -> Number:
@@ -298,9 +318,10 @@ class Expressions:
             raise OutOfBounds(failure.rule, AT_RUN_TIME, str(failure)) from None
 
     def _binary(self, op: str, left: ast.Expr, right: ast.Expr, at: Point, wide: bool) -> Number:
+        wide = wide or (op in COMPARED and self.is_wide(left) and self.is_wide(right))
         types = self.type_of(left, wide), self.type_of(right, wide)
         type = promoted(*types, keeps_bool=op in COMPARED or op in BITWISE)
-        a, b = (wrapped(self.value(x, at, wide), type) for x in (left, right))
+        a, b = (rounded(self.value(x, at, wide), type) for x in (left, right))
         if op in COMPARED:
             return int(COMPARED[op](a, b))
         if op == "-":
@@ -312,6 +333,11 @@ class Expressions:
                 return a / b if op == "/" else a % b
             return a // b if op == "/" else a % b
         return combined(op, a, b)
+
+    def is_wide(self, side: ast.Expr) -> bool:
+        """Whether a side of a comparison is computed in int64, as affine conditions are (Y9)."""
+        is_whole = self.type_of(side) in WHOLE
+        return is_whole and self.form is not None and self.is_affine(side, self.form)
 
     def read(self, name: str, place: Place, affine: bool) -> Number:
         shape = self.shapes[name]
@@ -332,6 +358,12 @@ class Expressions:
         self.held[name] = (
             {} if given is None else {i: given[i].item() for i in np.ndindex(given.shape)}
         )
+
+
+def rounded(value: Number, type: str) -> Number:
+    """An operand in the type that it meets."""
+    value = wrapped(value, type)
+    return float(np.float32(value)) if type == "float32" else value
 
 
 # --- literals ---------------------------------------------------------------------------------

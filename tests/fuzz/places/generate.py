@@ -10,11 +10,12 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+import tc
 from tc.frontend.parser import parse
 from tc.source import Source
 from tests.fuzz.places.brute_force import execute, types_of
@@ -22,6 +23,7 @@ from tests.fuzz.places.draft import Array, Draft, Redraw
 from tests.fuzz.places.draw_domains import Forced
 from tests.fuzz.places.draw_statements import StatementDraft
 from tests.fuzz.places.outcomes import READINGS, Open, Outcome, Reading
+from tests.fuzz.places.outline import SPELLED, Outline, lines_of, with_default
 
 
 @dataclass(frozen=True)
@@ -39,19 +41,24 @@ class Case:
 # --- a case -----------------------------------------------------------------------------------
 
 
-def case(seed: int, number: int, opened: Callable[[str], None] = lambda _: None) -> Case:
-    """Case `number` of a sequence; `opened` is told of each draft that the rules leave open."""
+def case(
+    seed: int, number: int, opened: Callable[[str], None] = lambda _: None, calls: bool = True
+) -> Case:
+    """Case `number` of a sequence; `opened` is told of each draft that the rules leave open.
+    Without `calls` the text is one def, and all inputs are given."""
     for attempt in itertools.count():
         try:
-            return drawn(random.Random(f"{seed}/{number}/{attempt}"))
+            return drawn(random.Random(f"{seed}/{number}/{attempt}"), calls)
         except Redraw:
             continue
         except Open as why:
             opened(str(why))
+        except tc.ParseError as error:  # of a float, x ^ 2 can only be meant as a power
+            opened(f"T4: {error.cause}")
     raise AssertionError
 
 
-def drawn(rng: random.Random) -> Case:
+def drawn(rng: random.Random, calls: bool) -> Case:
     draft = Draft(rng)
     lefts: list[Forced | None] = [None] * rng.choice((1, 1, 1, 2, 2, 3))
     if draft.chance(0.4):
@@ -70,7 +77,7 @@ def drawn(rng: random.Random) -> Case:
                 kept = draft.snapshot()
                 if attempt == 29:
                     raise
-    return settled(draft)
+    return settled(draft, calls)
 
 
 def first_lefts(rng: random.Random) -> list[Forced]:
@@ -94,8 +101,12 @@ def first_lefts(rng: random.Random) -> list[Forced]:
     return [Forced(("i", c), (("i", 0, n),)) for c in places]
 
 
-def settled(draft: Draft) -> Case:
+def settled(draft: Draft, calls: bool) -> Case:
     rng = draft.rng
+    if calls:
+        draft.params = [
+            with_default(p, rng) if not p.dims and draft.chance(0.4) else p for p in draft.params
+        ]
     outputs = [n for n, t in draft.tensors.items() if not t.is_input]
     last = draft.statements[-1]
     returned = [
@@ -106,11 +117,9 @@ def settled(draft: Draft) -> Case:
         or n in draft.declared
         or re.match(rf"{n}\b", last)
     ]
-    inputs = {p.name: p.array for p in draft.params}
-    plain = text_of(draft, returned, draft.fixed)
+    inputs = {p.name: p.array for p in draft.params if not p.default or draft.chance(0.5)}
+    plain = text_of(draft, draft.statements, returned, draft.fixed)
     types = types_of(parse(Source(plain)).defs, inputs, draft.ranges)
-    text = text_of(draft, returned, {n: types[n] for n in returned if n in draft.declared})
-    defs = parse(Source(text)).defs
     initial: dict[str, Array] = {}
     continues = {n for n in returned if draft.chance(0.2)}
     for name in returned:
@@ -120,19 +129,45 @@ def settled(draft: Draft) -> Case:
             if types[name] == "bool":
                 flat = [x % 2 for x in flat]
             initial[name] = np.array(flat, types[name]).reshape(shape)
-    outcomes: list[tuple[Reading, Outcome]] = []
+    outline = Outline(
+        rng, draft.params, draft.sizes, {n: t.shape for n, t in draft.tensors.items()}, types,
+        set(draft.fixed), list(returned), {*draft.needs_initial, *draft.declared},
+        lines_of(plain, draft.statements, draft.ranges),
+    )  # fmt: skip
+    if calls and draft.chance(0.3):
+        found = [outline.draw() for _ in range(rng.choice((1, 2, 3)))]
+        draft.features |= {"call"} if any(found) else set()
+    if any(p.default for p in draft.params) or "= -" in "".join(outline.defs):
+        draft.features.add("default")
+    declared = {n: types[n] for n in returned if n in draft.declared}
+    entry = text_of(draft, [line.text for line in outline.lines], outline.kept, declared)
+    texts = [*outline.defs, entry]
+    rng.shuffle(texts)
+    text = "\n".join(texts)
+    ranges = [dict(r) for line in outline.lines for r in line.ranges]
+    outcomes = outcomes_of(text, inputs, ranges, initial)
+    return Case(text, inputs, initial, tuple(ranges), outcomes, frozenset(draft.features))
+
+
+def outcomes_of(
+    text: str,
+    inputs: Mapping[str, Array],
+    ranges: Sequence[Mapping[str, tuple[int, int]]],
+    initial: Mapping[str, Array],
+) -> tuple[tuple[Reading, Outcome], ...]:
+    """What the readings of the rules give, each outcome once."""
+    defs = parse(Source(text)).defs
+    found: list[tuple[Reading, Outcome]] = []
     for reading in READINGS:
         if any(
             all(getattr(reading, n) == getattr(other, n) for n in outcome.decided_by)
-            for other, outcome in outcomes
+            for other, outcome in found
         ):
             continue
-        outcome = execute(defs, inputs, draft.ranges, initial, reading)
-        if not any(same(outcome, other) for _, other in outcomes):
-            outcomes.append((reading, outcome))
-    return Case(
-        text, inputs, initial, tuple(draft.ranges), tuple(outcomes), frozenset(draft.features)
-    )
+        outcome = execute(defs, inputs, ranges, initial, reading)
+        if not any(same(outcome, other) for _, other in found):
+            found.append((reading, outcome))
+    return tuple(found)
 
 
 def same(a: Outcome, b: Outcome) -> bool:
@@ -146,14 +181,10 @@ def same(a: Outcome, b: Outcome) -> bool:
     )
 
 
-SPELLED = {"float32": "float", "float64": "double", "int32": "int"}
-
-
-def text_of(draft: Draft, returned: list[str], declared: Mapping[str, str]) -> str:
-    params = ", ".join(
-        f"{p.type}({', '.join(p.dims)}) {p.name}" if p.dims else f"{p.type} {p.name}"
-        for p in draft.params
-    )
+def text_of(
+    draft: Draft, statements: Sequence[str], returned: Sequence[str], declared: Mapping[str, str]
+) -> str:
+    params = ", ".join(p.text for p in draft.params)
     results = []
     for name in returned:
         if name not in declared:
@@ -166,5 +197,5 @@ def text_of(draft: Draft, returned: list[str], declared: Mapping[str, str]) -> s
         )
         spelled = SPELLED.get(declared[name], declared[name])
         results.append(f"{spelled}({dims}) {name}" if shape else f"{spelled} {name}")
-    body = "\n".join(f"  {s}" for s in draft.statements)
+    body = "\n".join(f"  {s}" for s in statements)
     return f"def f({params}) -> ({', '.join(results)}) {{\n{body}\n}}"

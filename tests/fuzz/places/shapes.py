@@ -29,6 +29,9 @@ class Shapes(Domains):
                 if self.integer(clause.value, {}) != self.shapes[clause.tensor.text][clause.axis]:
                     raise Fails("S4", REFUSED, "a size clause says another size")
         for name, given in self.initial.items():
+            pairs = zip(given.shape, self.shapes[name], strict=True)
+            if given.shape != self.shapes[name] and all(a >= b for a, b in pairs):
+                raise Open("R4: a tensor of the caller's that has more room than is written")
             if given.shape != self.shapes[name]:
                 raise Fails("R4", frozenset({"InputError"}), "the caller's array has another shape")
 

@@ -251,6 +251,146 @@ def test_sums_of_conditions_count() -> None:
     assert found["o"] == 2
 
 
+# --- bits, pad, constants ---------------------------------------------------------------------
+
+
+def test_operators_on_bits() -> None:
+    text = "def f(uint8(N) x) -> (o, p) { o(i) = x(i) << 1 | x(i) & 3  p(i) = ~x(i) & ~15 }"
+    inputs, ranges = {"x": uint8([200, 5])}, {"i": (0, 2)}
+    assert arrays(text, inputs, ranges, ranges) == ([144, 11], [48, 240])
+    text = "def f(int(N) x) -> (o) { o(i) = (x(i) > 1) ^ (x(i) < 3) }"
+    found = outcome(text, {"x": int32([1, 2, 3])}, {"i": (0, 3)}).arrays
+    assert found is not None
+    assert found["o"].tolist() == [True, False, True]
+    text = "def f(uint8(N) x) -> (o, p) { o(i) = popc(x(i))  p(i) = clz(x(i)) }"
+    inputs = {"x": uint8([0, 240])}
+    assert arrays(text, inputs, ranges, ranges) == ([0, 4], [8, 0])
+
+
+def test_counts_that_shift_everything_out() -> None:
+    text = "def f(int64(N) n, int x) -> (o, p) { o(i) = x << n(i)  p(i) = x >> n(i) }"
+    inputs = {"n": np.int64([0, 1, 31, 32, -1, 2**40]), "x": int32(-5)}
+    ranges = {"i": (0, 6)}
+    left, right = [-5, -10, -(2**31), 0, 0, 0], [-5, -3, -1, -1, -1, -1]
+    assert arrays(text, inputs, ranges, ranges) == (left, right)
+
+
+def test_bits_of_what_has_none() -> None:
+    text, ranges = "def f(int(N) x, float(N) y, uint8(N) u) -> (o) { o(i) = %s }", {"i": (0, 1)}
+    inputs = {"x": int32([1]), "y": float32([1]), "u": uint8([1])}
+    for wrong in ("x(i) & (x(i) > 1)", "x(i) | y(i)", "~y(i)", "~(x(i) > 1)", "1 << (x(i) > 1)"):
+        assert fails(text % wrong, inputs, ranges) == "Y11 CheckError"
+    assert fails(text % "x(i) << 32", inputs, ranges) == "Y11 CheckError"
+    assert fails(text % "u(i) >> 8", inputs, ranges) == "Y11 CheckError"
+    assert fails(text % "u(i) | 256", inputs, ranges) == "Y1 CheckError"
+    assert arrays(text % "u(i) | 255", inputs, ranges) == ([255],)
+
+
+def test_bits_in_places() -> None:
+    text = "def f(int(N) x) -> (o) { o(i >> 1) +=! x(i) }"
+    assert arrays(text, {"x": int32([1, 2, 4])}, {"i": (0, 3)}) == ([3, 4],)
+    text = "def f(int(N) x) -> (o) { o(i ^ 1) = x(i)%s }"
+    inputs = {"x": int32([7, 8])}
+    assert fails(text % "", inputs, {"i": (0, 2)}).startswith("S4")
+    assert arrays(text % " where o.0 = 2", inputs, {"i": (0, 2)}) == ([8, 7],)
+    text = text.replace("^", "|") % " where o.0 = 2"
+    assert fails(text, inputs, {"i": (0, 2)}) == "S2 AccessError"
+    text = "def f(uint8(N) k) -> (o) { o(k(i) << 1) +=! 1 where o.0 = 401 }"
+    assert arrays(text, {"k": uint8([200])}, {"i": (0, 1)})[0][400] == 1
+
+
+def test_bits_in_bounds_and_conditions() -> None:
+    text = "def f(int(N) x) -> (o) { o(i) +=! x(j) where j in 0:(i ^ 1), exists x(i) }"
+    inputs = {"x": int32([1, 10, 100, 1000])}
+    assert arrays(text, inputs, {"i": (0, 4), "j": (0, 4)}) == ([1, 0, 111, 11],)
+    text = "def f(int(N) x) -> (o) { o(i) = x(i) where (i & 1) == 1 }"
+    assert arrays(text, inputs, {"i": (0, 4)}) == ([0, 10, 0, 1000],)
+    text = "def f(int(N) x) -> (o) { o(i) = x(i) where (x(i) > 1) & (x(i+1) > 100), i in 0:N }"
+    assert fails(text, inputs, {"i": (0, 4)}).startswith("G7")  # both sides are evaluated
+
+
+def test_affine_conditions_are_wide() -> None:
+    text = "def f(int c, int(N) x) -> (o) { o(i) = c + c >= i ? x(i) : c + c }"
+    inputs = {"c": int32(2**31 - 1), "x": int32([3])}
+    assert arrays(text, inputs, {"i": (0, 1)}) == ([3],)
+    assert arrays(text.replace("c + c >= i", "x(i) > 9"), inputs, {"i": (0, 1)}) == ([-2],)
+
+
+def test_pad() -> None:
+    text = "def f(int(N) x) -> (o) { o(i) = pad(x(i-1), %s) where i in 0:N+2 }"
+    inputs, ranges = {"x": int32([3, 4])}, {"i": (0, 4)}
+    assert arrays(text % "7", inputs, ranges) == ([7, 3, 4, 7],)
+    assert arrays(text % "pad(x(i-3), 9)", inputs, ranges) == ([9, 3, 4, 3],)
+    assert fails(text % "x(i-2)", inputs, ranges) == "G7 AccessError"
+    text = "def f(int(N) x) -> (o) { o(i) = pad(i > 1 ? x(i+2) + x(0) : x(i), 0) where i in 0:N+1 }"
+    assert arrays(text, inputs, {"i": (0, 3)}) == ([3, 4, 0],)
+    text = "def f(int(N) x) -> (o) { o(i) = pad(x(x(i)) > 3, 1 > 0) where i in 0:N+1 }"
+    found = outcome(text, {"x": int32([1, 5])}, {"i": (0, 3)}).arrays
+    assert found is not None
+    assert found["o"].tolist() == [True, True, True]
+    text = "def f(int(N) x) -> (o) { o(pad(x(i-1), x(i))) +=! 1 where o.0 = 6, i in 0:N }"
+    assert arrays(text, {"x": int32([1, 5])}, {"i": (0, 2)}) == ([0, 2, 0, 0, 0, 0],)
+
+
+def test_constants() -> None:
+    text = "def f(float(N) x) -> (o, p) { o(i) = x(i) < 2 ? -inf() : nan()  p(i) = pi() }"
+    found = outcome(text, {"x": float32([1, 3])}, {"i": (0, 2)}, {"i": (0, 2)})
+    assert found.arrays is not None
+    np.testing.assert_array_equal(found.arrays["o"], float32([-INF, NAN]))
+    np.testing.assert_array_equal(found.arrays["p"], float32([np.pi, np.pi]))
+    assert not found.exact
+    text = "def f(int(N) x) -> (o) { o(i) = inf() & x(i) }"
+    assert fails(text, {"x": int32([1])}, {"i": (0, 1)}) == "Y11 CheckError"
+
+
+# --- several defs -----------------------------------------------------------------------------
+
+
+def test_a_call_means_the_statements_of_its_def() -> None:
+    text = """
+    def g(float(N) o, int(M) i) -> (x, j) {
+      t(k) = 2 * o(k)
+      x(i(n)) +=! t(n) where x.0 = N + 1
+      j +=! x(n)
+    }
+    def f(float(K) x, int(K) I) -> (o, s) {
+      o, s = g(x, I)
+      o(i) += s where i in 0:1
+    }"""
+    inputs = {"x": float32([1, 2]), "I": int32([2, 2])}
+    ranges: tuple[Ranges, ...] = ({"k": (0, 2)}, {"n": (0, 2)}, {"n": (0, 3)}, {"i": (0, 1)})
+    assert arrays(text, inputs, *ranges) == ([6, 0, 6], 6)
+
+
+def test_calls_in_calls_have_their_own_names() -> None:
+    text = """
+    def h(int(N) a, int c = 3) -> (b) { t(i) = a(i) + c  b(i) = t(i) * N }
+    def g(int(M) b) -> (c, d) { c = h(b)  d = h(c) }
+    def f(int(N) a) -> (t, b) { b, t = g(a) }"""
+    ranges = {"i": (0, 2)}
+    found = arrays(text, {"a": int32([1, 2])}, ranges, ranges, ranges, ranges)
+    assert found == ([22, 26], [8, 10])
+
+
+def test_defaults() -> None:
+    text = "def f(float(N) x, float s = -0.5, int c = 2) -> (o) { o(i) = s * x(i) where i in 0:c }"
+    x = float32([1, 2, 3])
+    assert arrays(text, {"x": x}, {"i": (0, 2)}) == ([-0.5, -1.0],)
+    assert arrays(text, {"x": x, "c": int32(1), "s": float32(2)}, {"i": (0, 1)}) == ([2],)
+
+
+def test_what_calls_refuse() -> None:
+    text = "def g(int(3) a) -> (b) { b(i) = a(i) } def f(%s(N) x) -> (o) { o = g(x) }"
+    x = {"x": float32([1, 2, 3])}
+    assert fails(text % "float", x, {"i": (0, 3)}) == "N4 CheckError"
+    assert fails(text % "int", {"x": int32([1])}, {"i": (0, 1)}).startswith("T4")
+    text = "def g() -> (a, b) { a, b = b, a } def f() -> (int o, int p) { o, p = g() }"
+    given = {"o": int32(1), "p": int32(2)}
+    assert fails(text, {}, {}, initial=given) == "Y3 CheckError"
+    text = text.replace("(a, b) {", "(int a, int b) {")
+    assert arrays(text, {}, {}, initial=given) == (2, 1)
+
+
 def test_what_is_refused() -> None:
     x = {"x": int32([1, 2])}
     text = "def f(int(N) x) -> (o) { o = x(i) }"
@@ -287,6 +427,7 @@ def test_all_that_can_be_combined_is_drawn() -> None:
         found |= generate.case(0, number).features
     wanted: Sequence[str] = (
         "affine place", "data place", "constant place", "condition", "dependent", "ragged",
-        "several targets", "binding", "dropping", "again", "self-read",
+        "several targets", "binding", "dropping", "again", "self-read", "bits", "pad", "constant",
+        "cast", "scalar", "call", "default",
     )  # fmt: skip
     assert not set(wanted) - found

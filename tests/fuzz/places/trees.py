@@ -11,7 +11,7 @@ from tc.frontend import ast
 from tests.fuzz.places.arithmetic import numpy_name
 from tests.fuzz.places.outcomes import Ranges
 
-FUNCTIONS = ("min", "max", "abs", "inf", "nan", "pi", "pad")
+FUNCTIONS = ("min", "max", "abs", "inf", "nan", "pi", "pad", "popc", "clz")
 OPERANDS = ("operand", "left", "right", "condition", "then", "otherwise")
 
 Dims: TypeAlias = tuple[str | int, ...]
