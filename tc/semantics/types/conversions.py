@@ -654,7 +654,8 @@ def is_affine_form(expr: p.Expr, scalars: Container[str]) -> bool:
 
     That is from whole literals, index variables, sizes, extents and the integer rank 0 inputs
     `scalars`, with + - * / % min max, `?:`, comparisons, && || ! and integer casts, where one
-    factor of a product, and each divisor, is free of index variables.
+    factor of a product, and each divisor, is free of index variables; and with operators on bits,
+    where they are arithmetic (Y11) or free of index variables.
     """
     return _degree(expr, scalars, {}) is not None
 
@@ -676,11 +677,13 @@ def _degree(expr: p.Expr, scalars: Container[str], memo: dict[int, int | None]) 
             return None
         case p.Binary(op=op, left=left, right=right) if op in ON_BITS:
             number = right.value if isinstance(right, p.Literal) else None
-            same = bits.arithmetic_of(op, number) is not None
-            return _degree(left, scalars, memo) if same else None
-        case p.Unary(op=bits.COMPLEMENT) | p.Bits():
-            return None
-        case p.Literal() | p.Call() | p.Select(padded=True):
+            if bits.arithmetic_of(op, number) is not None:
+                return _degree(left, scalars, memo)
+            both = [_degree(operand, scalars, memo) for operand in (left, right)]
+            return 0 if both == [0, 0] else None
+        case p.Unary(op=bits.COMPLEMENT, operand=operand):
+            return 0 if _degree(operand, scalars, memo) == 0 else None
+        case p.Bits() | p.Literal() | p.Call() | p.Select(padded=True):
             return None
     degree = 0
     for operand in p.children(expr):

@@ -120,8 +120,8 @@ class Draft:
             return free[0]
         return str(size)
 
-    def size_text(self, value: int, alone: bool = True) -> str:
-        """A size expression of a value: if it is to stand beside variables, an affine one."""
+    def size_text(self, value: int) -> str:
+        """A size expression of a value."""
         scalars = [p.name for p in self.params if p.is_whole and int(p.array) == value]
         if self.chance(0.04) and (scalars or len(self.params) < 6):
             type = self.rng.choice(("int32", "int64"))
@@ -137,7 +137,7 @@ class Draft:
             if size and value == 2 * size:
                 forms += [f"2 * {name}", f"({name} << 1)"]
             bits = [f"({name} {rest})" for rest in (">> 1", "| 1", "^ 3", "& 6", "& ~1")]
-            if alone and self.chance(0.1):
+            if self.chance(0.1):
                 forms += [form for form in bits if self.known(form, {}) == value]
         for p in self.params:
             forms += [f"{p.name}.{a}" for a, size in enumerate(p.array.shape) if size == value]

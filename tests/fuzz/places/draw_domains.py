@@ -86,7 +86,7 @@ class DomainDraft:
         v = rng.choice(usable)
         w = rng.choice(usable)
         end = self.draft.length()
-        x, y, n = v.name, w.name, self.draft.size_text(max(end, v.high), False)
+        x, y, n = v.name, w.name, self.draft.size_text(max(end, v.high))
         forms = [f"0:{x}+1", f"0:{x}", f"{x}:{n}"]
         if len(v) and len(w):
             forms += [

@@ -42,7 +42,7 @@ class PlaceDraft(DomainDraft):
                 forms = [f"{x}+{c}", f"2*{x}", f"2*{x}+{rng.randint(0, 1)}", f"3*{x}+{c}"]
                 forms += [
                     f"{x}/2",
-                    f"{self.draft.size_text(v.high, False)}-1-{x}",
+                    f"{self.draft.size_text(v.high)}-1-{x}",
                     f"{x}+0",
                     f"{x}%2",
                 ]

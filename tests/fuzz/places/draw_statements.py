@@ -157,7 +157,7 @@ class StatementDraft(ValueDraft):
             if texts and self.chance(0.25):
                 moved = list(texts)
                 axis = rng.randrange(len(moved))
-                moved[axis] = rng.choice(("0", f"{moved[axis]}/2", f"{moved[axis]}*1"))
+                moved[axis] = rng.choice(("0", f"({moved[axis]})/2", f"({moved[axis]})*1"))
                 subscripts = f"({', '.join(moved)})"
             read = f"{rng.choice(self.targets)}{subscripts}"
             values[k] = (

@@ -102,19 +102,15 @@ class Expressions:
     # --- affine -------------------------------------------------------------------------------
 
     def is_affine(self, e: ast.Expr, form: Form) -> bool:
-        """Whether ranges could follow from the expression (G2). An operator on bits that is no
-        arithmetic may not be a part of it, also where it is of sizes alone."""
-        if self.reads_of(e):
-            return False
-        varies = bool(form.variables_of(e))
-        return all(self._is_linear(x, form, varies) for x in ast.walk(e))
+        """Whether ranges could follow from the expression (G2)."""
+        return not self.reads_of(e) and all(self._is_linear(x, form) for x in ast.walk(e))
 
-    def _is_linear(self, e: ast.Expr, form: Form, is_varying: bool) -> bool:
+    def _is_linear(self, e: ast.Expr, form: Form) -> bool:
         match e:
             case ast.Unary(op="~") | ast.Apply(name=ast.Name(text="popc" | "clz")):
-                return not is_varying
+                return not form.variables_of(e)
             case ast.Binary(op=op, left=left, right=right) if op in (*BITWISE, *SHIFTS):
-                return not is_varying or is_factor(op, right)
+                return is_factor(op, right) or not form.variables_of(e)
             case ast.Binary(op="*" | "/" | "%" as op, left=left, right=right):
                 varies = [bool(form.variables_of(x)) for x in (left, right)]
                 return not (varies[1] and (varies[0] or op != "*"))
@@ -397,8 +393,7 @@ def complements(e: ast.Expr) -> bool:
 
 def is_factor(op: str, right: ast.Expr) -> bool:
     """Whether a shift or a mask is a product, a quotient or a remainder (Y11)."""
-    if not isinstance(right, ast.Number) or not isinstance(right.value, int):
+    value = constant(right)
+    if value is None:
         return False
-    if op in SHIFTS:
-        return 0 <= right.value < 63
-    return op == "&" and right.value > 0 and right.value & (right.value + 1) == 0
+    return 0 <= value < 63 if op in SHIFTS else op == "&" and value > 0 and not value & (value + 1)

@@ -275,6 +275,20 @@ def test_bounds_of_ranges() -> None:
         assert run(text, x, backend=backend)[0] == sum(range(32))
 
 
+@pytest.mark.parametrize("end", ["(N ^ 1) - d", "(3 & 2) - d", "(N & ~1) - d", "(1 << c) - d"])
+@pytest.mark.parametrize("backend", ["interpret", *BACKENDS])
+def test_bits_of_sizes_beside_an_index_variable(end: str, backend: str) -> None:
+    """What sizes alone give is a constant (G2): the range is a dependent one, which ends at 2 (W2),
+    and not a part of the box of what `o` has."""
+    text = f"def f(int(N) x, int c) -> (o) {{ o(m) +=! x(0) where d in 0:2, m in 0:{end} }}"
+    (found,) = run(text, np.int32([5, 6, 7]), 1, backend=backend)
+    assert found.tolist() == [10, 5]
+    (found,) = run(
+        text.replace("o(m)", f"o(m + ({end}) + d)"), np.int32([5, 6, 7]), 1, backend=backend
+    )
+    assert found.tolist() == [0, 0, 10, 5]
+
+
 def test_names_of_tensors_come_first() -> None:
     """A function yields to a tensor of its name (Y7)."""
     text = "def f(float(N) bits, float(N) popc) -> (o) { o(i) = bits(i) + popc(i) }"
