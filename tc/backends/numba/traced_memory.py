@@ -22,6 +22,7 @@ from tc.backends.numba.traced_values import (
 )
 from tc.dtypes import BOOL, INT32, INT64, UINT8, DType
 from tc.kernel.scratch import ALIGNMENT_BYTES
+from tc.process import numba_settings
 
 _MAX_WINDOW_LOADS = 6
 """The most loads of whole vectors that stand for one gather: more are slower than the gather."""
@@ -144,8 +145,27 @@ def _load_contiguous(
     if mask is None:
         instruction = f"load {memory_type(dtype)}, ptr {place}, align {alignment}"
     else:
+        if dtype.bits in (32, 64) and _takes_nothing_for_all():
+            mask = _obscured(mask, INT64 if dtype.bits == 64 else INT32)
         instruction = _masked(code, "load", dtype, place, mask, alignment)
     return _from_memory(code, code.read(instruction + code.apart(pointer.kind), lanes), dtype)
+
+
+def _takes_nothing_for_all() -> bool:
+    """Whether LLVM may read a whole register of which it knows that the mask leaves out all lanes.
+
+    LLVM 22 does for AVX2 without AVX-512, where the mask is one condition for all lanes and a
+    constant for each: instructions have no longer a mask, or LLVM ends the process as it finds no
+    size for the memory that they read."""
+    allowed = numba_settings.features().split(",")
+    return "+avx2" in allowed and "+avx512f" not in allowed
+
+
+def _obscured(mask: TracedValue, dtype: DType) -> TracedValue:
+    """The same mask, of no lane of which LLVM can know that it is left out."""
+    code, lanes, kind = mask.code, mask.dtype.lanes, llvm_type(dtype)
+    least = TracedValue(code, code.pure(f'call {kind} asm "", "=r,0"({kind} -1)'), dtype)
+    return mask | (pattern(code, range(lanes), dtype) < broadcast(least, lanes))
 
 
 def gather(

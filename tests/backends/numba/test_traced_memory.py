@@ -25,6 +25,7 @@ from tc.kernel.ir import (
     Let,
     Load,
     Ramp,
+    Select,
     Stmt,
     Store,
     Var,
@@ -240,6 +241,32 @@ def test_constant_masks(name: str) -> None:
         initial=frozenset({"p"}),
     )
     run_at_edges(kernel, {"a": numbers(needed, FLOAT32)}, before=False)
+
+
+@pytest.mark.parametrize("holds", [False, True])
+@pytest.mark.parametrize("dtype", [FLOAT32, INT32, INT64, FLOAT64, UINT8], ids=str)
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8, 9])
+def test_masks_of_a_condition_and_the_first_lanes(count: int, dtype: DType, *, holds: bool) -> None:
+    """Lanes that are known to be left out, all of a register: LLVM 22 reads them for AVX2, and what
+    they hold is that, or LLVM ends the process."""
+    lanes, place = BOOL.vector(16), ramp(integer(0), 16)
+    condition = Compare("==", Load("n", (integer(0),), INT64), integer(1), BOOL)
+    mask = Binary("&", Broadcast(condition, lanes), below(count), lanes)
+    loaded = Load("a", (place,), dtype.vector(16), mask)
+    nine = Const(9.0 if dtype.is_float else 9, dtype.vector(16))
+    chosen = Select(mask, loaded, nine, dtype.vector(16))
+    for value in (loaded, chosen, Binary("+", chosen, nine, dtype.vector(16))):
+        kernel = Kernel(
+            "k",
+            (
+                dense("a", dtype, (count,), "input"),
+                dense("n", INT64, (1,), "input"),
+                dense("o", dtype, (16,), "output"),
+            ),
+            ((Store("o", (place,), value),),),
+        )
+        inputs = {"a": numbers(count, dtype), "n": np.array([int(holds)])}
+        run_at_edges(kernel, inputs, before=False)
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if not d.is_storage], ids=str)
