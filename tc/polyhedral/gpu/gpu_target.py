@@ -14,8 +14,9 @@ from tc.plan import AXES, BLOCK, MMA, MMA_TF32, REGISTER, SERIAL, SHARED, THREAD
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.codegen.launches import launch_sizes
 from tc.polyhedral.gpu.barriers import place_barriers
-from tc.polyhedral.gpu.gpu_mapping import blocks_too_many, choose, waits_for_all
+from tc.polyhedral.gpu.gpu_mapping import choose
 from tc.polyhedral.gpu.gpu_promotion import shared_bytes
+from tc.polyhedral.gpu.resident_blocks import blocks_too_many, waits_for_all
 from tc.polyhedral.gpu.tensor_cores import mma_fault
 from tc.polyhedral.rewrite.thresholds import BlockSplits, ScanCosts, SortCosts, Thresholds
 from tc.polyhedral.schedule import Node

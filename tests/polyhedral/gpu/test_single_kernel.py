@@ -15,7 +15,7 @@ import tc
 from tc.errors import InternalError
 from tc.kernel.evaluate import evaluate
 from tc.kernel.ir import GRID, Barrier, Grid, Kernel
-from tc.polyhedral.gpu.gpu_mapping import fewer_blocks
+from tc.polyhedral.gpu.resident_blocks import fewer_blocks
 from tc.polyhedral.lowering import Lowering
 from tc.polyhedral.schedule import Band, Leaf, Sequence, tiles, to_text
 from tests.support.bounds import assert_within
