@@ -40,6 +40,7 @@ from tc.polyhedral.rewrite.inlining import inline
 from tc.polyhedral.rewrite.lone_terms import without_lone_terms
 from tc.polyhedral.rewrite.nested_prefixes import sum_by_dimensions
 from tc.polyhedral.rewrite.overlapped_tiles import tile_chains
+from tc.polyhedral.rewrite.prefix_factors import factor_prefixes
 from tc.polyhedral.rewrite.read_order import sum_in_read_order
 from tc.polyhedral.rewrite.residues import linearise
 from tc.polyhedral.rewrite.row_blocks import share_rows
@@ -243,7 +244,7 @@ def _rewrite(
         return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
     shaped = tile_chains(inline(without_equal_temporaries(shaped), limits), limits)
-    shaped = sum_by_dimensions(sum_in_place(shaped))
+    shaped = sum_by_dimensions(factor_prefixes(sum_in_place(shaped)))
     shaped = linearise(without_lone_terms(shaped), limits)
     if target.launches:
         shaped = divide_dimensions(shaped)

@@ -89,6 +89,28 @@ def test_each_term_of_a_prefix_is_added_once(text: str) -> None:
     assert reads(kernel, "x") == 1000 + (text == BEFORE)  # the total is an element of its own
 
 
+FACTORS = {
+    "of the element": "o(i) +=! a(i) * x(j) where j in 0:i+1",
+    "that may be infinite": "o(i) +=! x(j) * a(i) where j in 0:i, i in 0:N",
+    "behind": "o(i) +=! a(i) * x(j) * a(i) where i in 0:N, j in i+1:N",
+    "of what goes on": "o(i) = a(i)  o(i) += 2 * x(j) * (a(i) + 1) where j in 0:i+1",
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors_of_prefixes_are_multiplied_behind(name: str) -> None:
+    """X3: N terms, also where each has a factor of the element; a sum of no terms is 0."""
+    text = f"def f(float(N) a, float(N) x) -> (o) {{ {FACTORS[name]} }}"
+    kernel = kernel_of(text, {"a": (1000,), "x": (1000,)})
+    assert reads(kernel, "x") <= 1000
+    inputs = {"a": np.float32(RNG.integers(-3, 4, 40)), "x": np.float32(RNG.integers(-3, 4, 40))}
+    expected = tc.interpret(text, inputs)
+    np.testing.assert_array_equal(tc.compile(text)(**inputs), expected)
+    if name == "that may be infinite":
+        inputs["a"][0] = np.inf
+        assert tc.compile(text)(**inputs)[0] == tc.interpret(text, inputs)[0] == 0
+
+
 def lanes_of_reads(kernel: Kernel, tensor: str) -> set[int]:
     stmts = every_statement(kernel)
     loads = (e for s in stmts for e in ir.expressions(s) if isinstance(e, ir.Load))

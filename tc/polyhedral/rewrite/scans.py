@@ -13,17 +13,15 @@ but between launches, so that the order of the sums does not depend on time (X3)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
-from tc.builtins.operators import MIRRORED
 from tc.extents.sizes import is_tracked
 from tc.polyhedral.rewrite.expressions import Expressions, conjunction
+from tc.polyhedral.rewrite.prefix_factors import Prefix, prefix_of
 from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
 from tc.polyhedral.rewrite.thresholds import ScanCosts, Thresholds
 from tc.semantics import program as p
-from tc.semantics.affine import linear_form
-from tc.semantics.bounded_sums import prefixes
 from tc.semantics.dependent_ranges import substituted
 from tc.semantics.size_values import KnownSizes
 
@@ -58,7 +56,7 @@ def scan(shaped: p.ShapedProgram, limits: Thresholds) -> p.ShapedProgram:
 def _scanned(
     old: p.ShapedStatement, known: KnownSizes, costs: ScanCosts, rewriting: Rewriting
 ) -> list[p.ShapedStatement] | None:
-    found = None if old.checked or old.is_empty else _prefix(old, known)
+    found = None if old.checked or old.is_empty else prefix_of(old, known)
     if found is None or old.ranges[found.reduced].extent < costs.least * costs.chunk:
         return None
     if any(old.ranges[v].begin < 0 for v in old.statement.outer):
@@ -72,53 +70,10 @@ def _scanned(
     return [*made[:1], *(sums or made[1:2]), *made[2:]]
 
 
-@dataclass(frozen=True)
-class _Prefix:
-    """A reduction of which each value of `outer` has the terms of the variable `reduced` before
-    that value and a `shift`, or those from there on (`is_suffix`). `tests` are what else is asked
-    of a term."""
-
-    old: p.ShapedStatement
-    outer: str
-    reduced: str
-    shift: int
-    is_suffix: bool
-    tests: tuple[p.Expr, ...]
-
-    @property
-    def rhs(self) -> p.Select:
-        rhs = self.old.statement.rhs
-        assert isinstance(rhs, p.Select)
-        return rhs
-
-
-def _prefix(old: p.ShapedStatement, known: KnownSizes) -> _Prefix | None:
-    statement, rhs = old.statement, old.statement.rhs
-    found = prefixes(statement, known)
-    if len(found) != 1 or not isinstance(rhs, p.Select):
-        return None
-    ((outer, reduced),) = found.items()
-    tests = p.conjuncts(rhs.condition)
-    own = [test for test in tests if {outer, reduced} <= {*p.index_names(test)}]
-    if len(own) != 1 or not isinstance(own[0], p.Compare):
-        return None
-    op, one, other = own[0].op, own[0].left, own[0].right
-    if not isinstance(one, p.Index):
-        op, one, other = MIRRORED[op], other, one
-    form = linear_form(other, known)
-    if not isinstance(one, p.Index) or one.name != reduced or form is None:
-        return None
-    if form.terms != {outer: 1} or op not in ("<", "<=", ">", ">="):
-        return None
-    shift = form.constant + (op in ("<=", ">"))
-    rest = tuple(test for test in tests if test is not own[0])
-    return _Prefix(old, outer, reduced, shift, op in (">", ">="), rest)
-
-
 class _Chunks:
     """The statements of one prefix in chunks."""
 
-    def __init__(self, found: _Prefix, costs: ScanCosts, rewriting: Rewriting) -> None:
+    def __init__(self, found: Prefix, costs: ScanCosts, rewriting: Rewriting) -> None:
         self.found, self.old, self.rewriting = found, found.old, rewriting
         self.of = Expressions(self.old.statement.span)
         own = self.old.ranges[found.reduced]

@@ -1,0 +1,143 @@
+"""Prefixes as values, and those whose terms have factors of the element alone.
+
+`o(i) +=! j <= i ? a(i) * x(j) : 0` becomes `t(i) +=! j <= i ? x(j) : 0` and `o(i) = a(i) * t(i)`:
+each sum then has the terms of the one before, and one more (X3; R5 allows distributivity).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tc.builtins.operators import MIRRORED
+from tc.polyhedral.rewrite.expressions import Expressions
+from tc.polyhedral.rewrite.rewriting import Rewriting
+from tc.semantics import program as p
+from tc.semantics.affine import linear_form
+from tc.semantics.bounded_sums import prefixes
+from tc.semantics.size_values import KnownSizes, evaluate
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A reduction of which each value of `outer` has the terms of the variable `reduced` before
+    that value and a `shift`, or those from there on (`is_suffix`). `tests` are what else is asked
+    of a term, and not certain."""
+
+    old: p.ShapedStatement
+    outer: str
+    reduced: str
+    shift: int
+    is_suffix: bool
+    tests: tuple[p.Expr, ...]
+
+    @property
+    def rhs(self) -> p.Select:
+        rhs = self.old.statement.rhs
+        assert isinstance(rhs, p.Select)
+        return rhs
+
+
+def prefix_of(old: p.ShapedStatement, known: KnownSizes) -> Prefix | None:
+    statement, rhs = old.statement, old.statement.rhs
+    found = prefixes(statement, known)
+    if len(found) != 1 or not isinstance(rhs, p.Select):
+        return None
+    ((outer, reduced),) = found.items()
+    tests = p.conjuncts(rhs.condition)
+    own = [test for test in tests if {outer, reduced} <= {*p.index_names(test)}]
+    if len(own) != 1 or not isinstance(own[0], p.Compare):
+        return None
+    op, one, other = own[0].op, own[0].left, own[0].right
+    if not isinstance(one, p.Index):
+        op, one, other = MIRRORED[op], other, one
+    form = linear_form(other, known)
+    if not isinstance(one, p.Index) or one.name != reduced or form is None:
+        return None
+    if form.terms != {outer: 1} or op not in ("<", "<=", ">", ">="):
+        return None
+    shift = form.constant + (op in ("<=", ">"))
+    terms = old.ranges[reduced]
+    others = (test for test in tests if test is not own[0])
+    rest = tuple(test for test in others if not _holds(test, reduced, terms, known))
+    return Prefix(old, outer, reduced, shift, op in (">", ">="), rest)
+
+
+def factor_prefixes(shaped: p.ShapedProgram) -> p.ShapedProgram:
+    """The program with factors that sums over prefixes share multiplied behind the sums; the very
+    same where there are none. Where a sum has no terms, it is 0, whatever its factors are.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.semantics.ranges.range_inference import infer_ranges
+    >>> from tc.source import Source
+    >>> text = "o(i) +=! j < i ? a(i) * x(j) : 0.0 where i in 0:N"
+    >>> source = Source(f"def f(float(N) a, float(N) x) -> (o) {{ {text} }}")
+    >>> shaped = infer_ranges(check(parse(source)), {"a": (9,), "x": (9,)}, {})
+    >>> for statement in factor_prefixes(shaped).program.statements: print(statement.text)
+    o.p0(i) +=! j < i ? x(j) : 0.0
+    o(i) = 0 < i ? a(i) * o.p0(i) : 0.0
+    """
+    rewriting = Rewriting(shaped, "factored")
+    known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
+    return rewriting.program(lambda old: _factored(old, known, rewriting))
+
+
+def _factored(
+    old: p.ShapedStatement, known: KnownSizes, rewriting: Rewriting
+) -> list[p.ShapedStatement] | None:
+    statement, rhs = old.statement, old.statement.rhs
+    if old.checked or old.is_empty or statement.op != "+" or not isinstance(rhs, p.Select):
+        return None
+    factors = list(_factors(rhs.then))
+    own = [f for f in factors if {*statement.reduction}.isdisjoint(p.index_names(f))]
+    rest = [f for f in factors if not any(f is each for each in own)]
+    if not own or not rest or prefixes(statement, known):
+        return None
+    sums = replace(rhs, then=_product(rest))
+    found = prefix_of(replace(old, statement=replace(statement, rhs=sums)), known)
+    if found is None or found.tests:
+        return None
+    outer = tuple(v for v in statement.outer if v in p.index_names(sums))
+    if any(old.ranges[v].begin < 0 for v in outer):
+        return None
+    reduced = statement.reduction
+    made, read = rewriting.store(old, sums, outer, reduced, name="prefix", kind="p")
+    value = _product([*own, read])
+    of, edge = Expressions(statement.span), found.shift
+    first, last = (old.ranges[found.outer].begin + edge, old.ranges[found.outer].end - 1 + edge)
+    terms = old.ranges[found.reduced]
+    if (last >= terms.end) if found.is_suffix else (first <= terms.begin):
+        place = of.plus(of.index(found.outer), edge)
+        test = of.compare("<", of.number(terms.begin), place)
+        if found.is_suffix:
+            test = of.compare("<", place, of.number(terms.end))
+        value = of.select(test, value, of.identity("+", rhs.dtype))
+    return [made, rewriting.remaining(old, value, statement.outer)]
+
+
+def _factors(expr: p.Expr) -> Iterator[p.Expr]:
+    if isinstance(expr, p.Binary) and expr.op == "*":
+        yield from _factors(expr.left)
+        yield from _factors(expr.right)
+    else:
+        yield expr
+
+
+def _product(factors: Sequence[p.Expr]) -> p.Expr:
+    result, *others = factors
+    for factor in others:
+        result = p.Binary("*", result, factor, result.dtype, span=result.span)
+    return result
+
+
+def _holds(test: p.Expr, variable: str, values: p.Range, known: KnownSizes) -> bool:
+    """Whether a test is that a variable is not before its first value, or behind its last."""
+    match test:
+        case p.Compare(op="<=", left=least, right=p.Index(name=name)) if name == variable:
+            begin = evaluate(least, known)
+            return begin is not None and begin <= values.begin
+        case p.Compare(op="<", left=p.Index(name=name), right=end) if name == variable:
+            last = evaluate(end, known)
+            return last is not None and values.end <= last
+    return False
