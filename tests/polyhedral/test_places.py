@@ -16,6 +16,7 @@ from tc.kernel.ir import Kernel
 from tc.kernel.walk import every_statement, names_in
 from tc.semantics.ranges.range_inference import infer_ranges
 from tests.fuzz.execute import Run, evaluated
+from tests.support.bounds import assert_computes
 from tests.support.lowering import lower
 from tests.support.pipeline import checked
 
@@ -91,7 +92,7 @@ def test_each_term_of_a_prefix_is_added_once(text: str) -> None:
 
 FACTORS = {
     "of the element": "o(i) +=! a(i) * x(j) where j in 0:i+1",
-    "that may be infinite": "o(i) +=! x(j) * a(i) where j in 0:i, i in 0:N",
+    "of no terms": "o(i) +=! x(j) * a(i) where j in 0:i, i in 0:N",
     "behind": "o(i) +=! a(i) * x(j) * a(i) where i in 0:N, j in i+1:N",
     "of what goes on": "o(i) = a(i)  o(i) += 2 * x(j) * (a(i) + 1) where j in 0:i+1",
 }
@@ -99,16 +100,24 @@ FACTORS = {
 
 @pytest.mark.parametrize("name", FACTORS)
 def test_factors_of_prefixes_are_multiplied_behind(name: str) -> None:
-    """X3: N terms, also where each has a factor of the element; a sum of no terms is 0."""
-    text = f"def f(float(N) a, float(N) x) -> (o) {{ {FACTORS[name]} }}"
+    """X3: N terms, also where each has a factor of the element."""
+    text = f"def f(int(N) a, int(N) x) -> (o) {{ {FACTORS[name]} }}"
     kernel = kernel_of(text, {"a": (1000,), "x": (1000,)})
     assert reads(kernel, "x") <= 1000
-    inputs = {"a": np.float32(RNG.integers(-3, 4, 40)), "x": np.float32(RNG.integers(-3, 4, 40))}
+    limits = np.iinfo(np.int32)
+    inputs = {n: RNG.integers(limits.min, limits.max, 40).astype(np.int32) for n in "ax"}
     expected = tc.interpret(text, inputs)
     np.testing.assert_array_equal(tc.compile(text)(**inputs), expected)
-    if name == "that may be infinite":
-        inputs["a"][0] = np.inf
-        assert tc.compile(text)(**inputs)[0] == tc.interpret(text, inputs)[0] == 0
+
+
+@pytest.mark.parametrize("domain", [" where j in 0:i+1", " : 0 where i in 0:N"])
+def test_factors_of_floats_stay(domain: str) -> None:
+    """What a sum without its factors would be may overflow, or be an infinity as written."""
+    term = "a(i) * x(j)" if "j in" in domain else "j <= i ? a(i) * x(j)"
+    text = f"def f(float(N) a, float(N) x) -> (o) {{ o(i) +=! {term}{domain} }}"
+    for a, x in (([1e-30] * 3, [3e38] * 3), ([np.inf] * 3, [1, -2, 1])):
+        inputs = [np.float32(a), np.float32(x)]
+        assert_computes(text, inputs, tc.compile(text)(*inputs))
 
 
 def lanes_of_reads(kernel: Kernel, tensor: str) -> set[int]:

@@ -1,7 +1,10 @@
 """Prefixes as values, and those whose terms have factors of the element alone.
 
 `o(i) +=! j <= i ? a(i) * x(j) : 0` becomes `t(i) +=! j <= i ? x(j) : 0` and `o(i) = a(i) * t(i)`:
-each sum then has the terms of the one before, and one more (X3; R5 allows distributivity).
+each sum then has the terms of the one before, and one more (X3). So it is with integers, which wrap
+around, and form a ring. The sum of floats without their factors may overflow where the sum as
+written does not, and `semantics.factors`, by which the error bound knows of such, looks at no
+domains and conditions.
 """
 
 from __future__ import annotations
@@ -10,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tc.builtins.operators import MIRRORED
-from tc.polyhedral.rewrite.expressions import Expressions
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
@@ -64,19 +66,19 @@ def prefix_of(old: p.ShapedStatement, known: KnownSizes) -> Prefix | None:
 
 
 def factor_prefixes(shaped: p.ShapedProgram) -> p.ShapedProgram:
-    """The program with factors that sums over prefixes share multiplied behind the sums; the very
-    same where there are none. Where a sum has no terms, it is 0, whatever its factors are.
+    """The program with factors that sums of integers over prefixes share multiplied behind the
+    sums; the very same where there are none.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
     >>> from tc.semantics.ranges.range_inference import infer_ranges
     >>> from tc.source import Source
-    >>> text = "o(i) +=! j < i ? a(i) * x(j) : 0.0 where i in 0:N"
-    >>> source = Source(f"def f(float(N) a, float(N) x) -> (o) {{ {text} }}")
+    >>> text = "o(i) +=! j < i ? a(i) * x(j) : 0 where i in 0:N"
+    >>> source = Source(f"def f(int(N) a, int(N) x) -> (o) {{ {text} }}")
     >>> shaped = infer_ranges(check(parse(source)), {"a": (9,), "x": (9,)}, {})
     >>> for statement in factor_prefixes(shaped).program.statements: print(statement.text)
-    o.p0(i) +=! j < i ? x(j) : 0.0
-    o(i) = 0 < i ? a(i) * o.p0(i) : 0.0
+    o.p0(i) +=! j < i ? x(j) : 0
+    o(i) = a(i) * o.p0(i)
     """
     rewriting = Rewriting(shaped, "factored")
     known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
@@ -88,6 +90,8 @@ def _factored(
 ) -> list[p.ShapedStatement] | None:
     statement, rhs = old.statement, old.statement.rhs
     if old.checked or old.is_empty or statement.op != "+" or not isinstance(rhs, p.Select):
+        return None
+    if not rhs.dtype.is_integer:
         return None
     factors = list(_factors(rhs.then))
     own = [f for f in factors if {*statement.reduction}.isdisjoint(p.index_names(f))]
@@ -103,17 +107,7 @@ def _factored(
         return None
     reduced = statement.reduction
     made, read = rewriting.store(old, sums, outer, reduced, name="prefix", kind="p")
-    value = _product([*own, read])
-    of, edge = Expressions(statement.span), found.shift
-    first, last = (old.ranges[found.outer].begin + edge, old.ranges[found.outer].end - 1 + edge)
-    terms = old.ranges[found.reduced]
-    if (last >= terms.end) if found.is_suffix else (first <= terms.begin):
-        place = of.plus(of.index(found.outer), edge)
-        test = of.compare("<", of.number(terms.begin), place)
-        if found.is_suffix:
-            test = of.compare("<", place, of.number(terms.end))
-        value = of.select(test, value, of.identity("+", rhs.dtype))
-    return [made, rewriting.remaining(old, value, statement.outer)]
+    return [made, rewriting.remaining(old, _product([*own, read]), statement.outer)]
 
 
 def _factors(expr: p.Expr) -> Iterator[p.Expr]:
