@@ -12,7 +12,19 @@ import pytest
 
 import tc
 from tc import cache
-from tc.plan import ACTIONS, Bind, Fuse, Part, Promote, Reorder, Separate, Sink, Split, Tile
+from tc.plan import (
+    ACTIONS,
+    Bind,
+    Fuse,
+    Part,
+    Promote,
+    Reorder,
+    Scatter,
+    Separate,
+    Sink,
+    Split,
+    Tile,
+)
 from tests.support.tunings import assert_multiplies, operands
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
@@ -28,6 +40,7 @@ EVERY = (
     Promote("x", "scratch", "i div 32", ("S0",), ((1, 8), (0, 1), (1, 1)), 8, 8, True, True),
     Promote("x", "register"),
     Bind("i", "parallel"),
+    Scatter("S0", "sorted"),
 )
 TILED = tc.Plan((Part(("S0.init", "S0"), (Tile("i", (16,)), Bind("i div 16", "parallel"))),))
 

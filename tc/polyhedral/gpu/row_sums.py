@@ -20,7 +20,7 @@ from tc.gpu import Gpu
 from tc.plan import AXES, REGISTER, THREAD, UNROLL, Bind, Promote, Split
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.draft import Draft
-from tc.polyhedral.footprint import trips_of
+from tc.polyhedral.footprint import repeats, trips_of
 from tc.polyhedral.gpu.gpu_promotion import register_bytes
 from tc.polyhedral.promotion import promotion_fault
 from tc.polyhedral.schedule import Band, Leaf, Member, Node, in_order, leaves, tiles
@@ -117,10 +117,12 @@ def _columns(
             strides = [abs(info.stride(access, v) or 0) for v in values]
             found, run = list[Member](), 1
             while run < COLUMNS and run in strides:
-                place = strides.index(run)
-                strides[place] = 0  # it may have one iteration
-                found.append(rows[place])
-                run *= trips_of(found[-1], [statement])
+                row = rows[strides.index(run)]
+                trips = trips_of(row, [statement])
+                if not repeats(trips):  # a part of the rows, along which nothing goes on
+                    break
+                found.append(row)
+                run *= trips
             if found:
                 return tuple(reversed(found))
     return ()

@@ -225,6 +225,18 @@ def test_threads_along_x_run_columns(text: str, sizes: dict[str, int], band: str
     assert f"band [{band}] permutable" in to_text(tree.mapped.tree)
 
 
+def test_a_statement_of_one_row() -> None:
+    """Along rows of which a statement has one, nothing that it reads goes on: no columns are sought
+    without an end."""
+    text = "def f(float(N) x, float(M) y) -> (o) { o(i) = x(i)  o(j) max= y(j + 2) }"
+    arrays = [np.arange(7, dtype=np.float32), np.float32([1, 2, 3])]
+    trace = tc.explain(text, arrays, backend="cuda", device=tc.Gpu()).trace
+    kernel = trace.lowering.kernel
+    buffers = {"x": arrays[0], "y": arrays[1], "o": np.zeros(7, np.float32)}
+    assert evaluate(kernel, buffers) is None
+    assert buffers["o"].tolist() == [3, 1, 2, 3, 4, 5, 6]
+
+
 def test_products_of_matrices_are_none() -> None:
     """Several rows read the same, so tiles of them share what is read."""
     text = "def mm(float(N,M) a, float(M,K) b) -> (c) { c(i,j) +=! a(i,k) * b(k,j) }"
