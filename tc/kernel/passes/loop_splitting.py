@@ -239,9 +239,9 @@ def end_by_data(kernel: ir.Kernel) -> ir.Kernel:
       output y: float32[8]
       register s: float32[]
     region
-      blocks of threads t in 0:8
+      one block of threads t in 0:8
         s[] = 0.0f
-        for e in max(min(row[t], 90), 0):max(min(row[t + 1], 90), max(min(row[t], 90), 0))
+        for e in min(max(row[t], 0), 90):max(min(max(row[t + 1], 0), 90), min(max(row[t], 0), 90))
           s[] = s[] + v[e]
         y[t] = s[]
     """
