@@ -9,7 +9,7 @@ domains and conditions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tc.builtins.operators import MIRRORED
@@ -17,6 +17,7 @@ from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
 from tc.semantics.bounded_sums import prefixes
+from tc.semantics.factors import factors
 from tc.semantics.size_values import KnownSizes, evaluate
 
 
@@ -93,9 +94,9 @@ def _factored(
         return None
     if not rhs.dtype.is_integer:
         return None
-    factors = list(_factors(rhs.then))
-    own = [f for f in factors if {*statement.reduction}.isdisjoint(p.index_names(f))]
-    rest = [f for f in factors if not any(f is each for each in own)]
+    every = list(factors(rhs.then))
+    own = [f for f in every if {*statement.reduction}.isdisjoint(p.index_names(f))]
+    rest = [f for f in every if not any(f is each for each in own)]
     if not own or not rest or prefixes(statement, known):
         return None
     sums = replace(rhs, then=_product(rest))
@@ -108,14 +109,6 @@ def _factored(
     reduced = statement.reduction
     made, read = rewriting.store(old, sums, outer, reduced, name="prefix", kind="p")
     return [made, rewriting.remaining(old, _product([*own, read]), statement.outer)]
-
-
-def _factors(expr: p.Expr) -> Iterator[p.Expr]:
-    if isinstance(expr, p.Binary) and expr.op == "*":
-        yield from _factors(expr.left)
-        yield from _factors(expr.right)
-    else:
-        yield expr
 
 
 def _product(factors: Sequence[p.Expr]) -> p.Expr:

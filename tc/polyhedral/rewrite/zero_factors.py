@@ -11,7 +11,6 @@ term that is 0 counts from there on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeGuard
@@ -21,6 +20,7 @@ from tc.dtypes import INT64
 from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import period_of, quotients, substituted
 from tc.semantics import program as p
+from tc.semantics.factors import factors
 from tc.semantics.size_values import KnownSizes, evaluate
 
 LEAST_SHARE = 8
@@ -135,7 +135,7 @@ def _tests(rhs: p.Select, known: KnownSizes) -> list[p.Expr]:
 def _zero_factor(rhs: p.Expr, known: KnownSizes) -> tuple[p.Select, p.Expr, p.Expr] | None:
     """A factor that is 0 unless remainders have some values: it, the tests of these, and the factor
     where they hold."""
-    for factor in _factors(rhs):
+    for factor in factors(rhs):
         if factor is rhs or not _is_selected(factor):
             continue
         chosen = _tests(factor, known)
@@ -144,15 +144,6 @@ def _zero_factor(rhs: p.Expr, known: KnownSizes) -> tuple[p.Select, p.Expr, p.Ex
             then = factor.then if not left else replace(factor, condition=_all(left))
             return factor, _all(chosen), then
     return None
-
-
-def _factors(rhs: p.Expr) -> Iterator[p.Expr]:
-    """The factors of a product, products of floats or integers of one type."""
-    if isinstance(rhs, p.Binary) and rhs.op == "*":
-        yield from _factors(rhs.left)
-        yield from _factors(rhs.right)
-    else:
-        yield rhs
 
 
 def _all(tests: list[p.Expr]) -> p.Expr:

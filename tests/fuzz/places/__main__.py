@@ -11,7 +11,9 @@ from tests.support.campaigns import parser_of, run_campaign
 
 def main(arguments: list[str]) -> int:
     parser = parser_of("tests.fuzz.places", __doc__)
-    parser.add_argument("--backends", default="interpret", help="interpret,numba,c,opencl,evaluate")
+    parser.add_argument(
+        "--backends", default="interpret", help="interpret,numba,c,opencl,evaluate,gpus"
+    )
     chosen = parser.parse_args(arguments)
     campaign = PlaceCampaign(chosen.seed, tuple(chosen.backends.split(",")), chosen.log)
     code = run_campaign(campaign, chosen)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tests.fuzz.places import generate
 from tests.fuzz.places.arithmetic import numpy_name
 from tests.fuzz.places.brute_force import ENTRY
 from tests.fuzz.places.generate import Case
+from tests.fuzz.places.on_gpus import evaluated_on_gpu, options_of, target_of
 from tests.fuzz.places.outcomes import Array, Outcome
 from tests.fuzz.places.trees import number_of
 from tests.support.bounds import difference
@@ -26,6 +28,11 @@ from tests.support.campaigns import Campaign, Finding
 
 ON_GPUS = ("cuda", "opencl")
 """Backends that test what data decide only if asked (S2, G7)."""
+
+
+GPUS = "gpus"
+"""Drawn GPUs and options, on the machine of blocks and threads, with nothing checked: for programs
+in which nothing fails."""
 
 
 class PlaceCampaign(Campaign):
@@ -53,6 +60,8 @@ class PlaceCampaign(Campaign):
         self.counts[f"open: {why}"] += 1
 
     def judge_on(self, number: int, case: Case, backend: str) -> None:
+        if backend == GPUS and any(outcome.arrays is None for _, outcome in case.outcomes):
+            return
         initial = {name: array.copy() for name, array in case.initial.items()}
         found = run(case, backend, initial)
         if isinstance(found, tc.BackendError):
@@ -95,6 +104,12 @@ def run(case: Case, backend: str, initial: Mapping[str, Array]) -> Any:
                 if backend == "evaluate":
                     given |= defaults(case)
                     return evaluated(Run(case.text, {}, {}, 0, backend), given, outputs)
+                if backend == GPUS:
+                    given |= defaults(case)
+                    seed = crc32(case.text.encode())
+                    target = target_of(seed)
+                    options = options_of(seed, target.device)
+                    return evaluated_on_gpu(case.text, given, outputs, target, options, ENTRY)
                 check = True if backend in ON_GPUS and not by_default(case) else None
                 function = tc.compile(case.text, entry=ENTRY, backend=backend, check=check)
                 found = function(**given, outputs=outputs)

@@ -56,9 +56,10 @@ def evaluated_on_gpu(
     outputs: Arrays | None,
     target: GpuTarget,
     options: tc.Options | None = None,
+    entry: str | None = None,
 ) -> dict[str, Any]:
     """The outputs, for data that break no rule."""
-    program = checked(text)
+    program = checked(text, entry)
     arrays = {n: np.array(a, order="C") for n, a in as_arrays(program, inputs).items()}
     given = {name: array.copy() for name, array in (outputs or {}).items()}
     scalars = {name: int(arrays[name]) for name in program.static_scalars}
