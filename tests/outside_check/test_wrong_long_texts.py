@@ -13,7 +13,7 @@ import pytest
 import tc
 from tc.backends import registry
 from tc.backends.base import Backend
-from tc.polyhedral.strategies.clusters import MOST_FUSED
+from tc.polyhedral.rewrite.thresholds import MOST_FUSED
 from tests.support.bounds import assert_computes
 
 X = np.array([-1.5, 0.25, 2.0])

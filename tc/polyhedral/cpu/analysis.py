@@ -18,6 +18,7 @@ from tc.plan import SERIAL
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.footprint import extent
 from tc.polyhedral.promotion import touches
+from tc.polyhedral.rewrite.thresholds import MOST_FUSED
 from tc.polyhedral.schedule import (
     Band,
     Leaf,
@@ -30,7 +31,7 @@ from tc.polyhedral.schedule import (
     sequence_of,
 )
 from tc.polyhedral.scop.scop import Access, Scop, ScopStatement
-from tc.polyhedral.strategies.clusters import MOST_FUSED, is_product
+from tc.polyhedral.strategies.clusters import is_product
 
 
 @dataclass(frozen=True)

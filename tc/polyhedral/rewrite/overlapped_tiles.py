@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
+from typing import TypeAlias
 
 from tc.affine.forms import Form
 from tc.polyhedral.rewrite.rewriting import (
@@ -26,7 +28,7 @@ from tc.polyhedral.rewrite.rewriting import (
     writes_all,
 )
 from tc.polyhedral.rewrite.simplifying import linear_expression
-from tc.polyhedral.rewrite.thresholds import Thresholds
+from tc.polyhedral.rewrite.thresholds import MOST_FUSED, Thresholds
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
 from tc.semantics.program import ShapedProgram, ShapedStatement
@@ -138,6 +140,10 @@ class _Part:
         return Form(low, {}), max(1, high - low)
 
 
+_Subscripts: TypeAlias = list[tuple[set[str], "Form[str, int] | None"]]
+"""The index variables in each subscript of a read, and its linear form; None where it has none."""
+
+
 class _Finder:
     """Finds the chains of a program."""
 
@@ -146,16 +152,23 @@ class _Finder:
         self.known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
         self._writers: dict[str, list[int]] = defaultdict(list)
         self._readers: dict[str, set[int]] = defaultdict(set)
+        self._sources = [_tensors(each) for each in shaped.statements]
         for place, each in enumerate(shaped.statements):
             self._writers[each.statement.target].append(place)
-            for tensor in _tensors(each):
+            for tensor in self._sources[place]:
                 self._readers[tensor].add(place)
+        # what the chains that end in other statements ask again
+        self._operations = cache(
+            lambda place: operations_of(shaped.statements[place].statement.rhs)
+        )
+        self._asked = cache(self._reads)
+        self._ends = [self._may_end(place) for place in range(len(shaped.statements))]
 
     def chains(self) -> Iterator[_Chain]:
         """Those that pay, the last one first; none has a statement of another."""
         met: set[int] = set()
         for last in reversed(range(len(self._shaped.statements))):
-            if last in met or not self._may_end(last):
+            if last in met or not self._ends[last]:
                 continue
             statement = self._shaped.statements[last].statement
             axes = range(max(1, len(statement.subscripts) - 1))  # rows stay whole
@@ -176,7 +189,7 @@ class _Finder:
         nodes = list(p.walk(statement.rhs))
         subscripts = (s for node in nodes if isinstance(node, p.Read) for s in node.subscripts)
         gathers = any(isinstance(part, p.Read) for s in subscripts for part in p.walk(s))
-        is_plain &= not gathers and statement.target not in _tensors(each)
+        is_plain &= not gathers and statement.target not in self._sources[place]
         return is_plain and is_whole and not (each.checked or each.is_empty)
 
     def _chain(self, last: int, axis: int, met: set[int]) -> _Chain | None:
@@ -187,7 +200,9 @@ class _Finder:
         variable, span = self._along(last, axis)
         rows[last] = _Rows(variable, axis, span.begin, span.begin)
         for place in reversed(range(last)):
-            if place in met or not self._may_end(place) or not self._may_wait(place, last, rows):
+            if len(rows) == MOST_FUSED:
+                break  # more would share no loop over tiles
+            if place in met or not self._ends[place] or not self._may_wait(place, last, rows):
                 continue
             target = self._shaped.statements[place].statement.target
             if self._readers[target] <= rows.keys() and self._is_temporary(target, place):
@@ -214,7 +229,7 @@ class _Finder:
         """Whether a statement may run where the last one does: none between that is not of the
         chain touches what the statement writes, or writes what the statement reads."""
         each = self._shaped.statements[place]
-        target, sources = each.statement.target, _tensors(each)
+        target, sources = each.statement.target, self._sources[place]
         written = any(place < n <= last for t in sources for n in self._writers[t] if n not in rows)
         others = {*self._readers[target], *self._writers[target]} - {place} - rows.keys()
         inside = any(
@@ -239,12 +254,23 @@ class _Finder:
         if len(each.statement.subscripts) <= axis or self._along(place, axis)[1].extent != extent:
             return False
         target = each.statement.target
-        touched = {t for n in rows for t in _tensors(self._shaped.statements[n])}
+        touched = {t for n in rows for t in self._sources[n]}
         written = {self._shaped.statements[n].statement.target for n in rows}
         if target in touched | written:
             return False
         temporaries = set(self._shaped.program.temporaries)
-        return not (touched & _tensors(each)).isdisjoint(temporaries)
+        return not (touched & self._sources[place]).isdisjoint(temporaries)
+
+    def _reads(self, place: int, tensor: str) -> list[_Subscripts] | None:
+        """The subscripts of a statement's reads of a tensor; None where it asks for sizes, too."""
+        nodes = list(p.walk(self._shaped.statements[place].statement.rhs))
+        if any(isinstance(node, p.Extent) and node.tensor == tensor for node in nodes):
+            return None
+        return [
+            [(_indices(s), linear_form(s, self.known, exact=True)) for s in node.subscripts]
+            for node in nodes
+            if isinstance(node, p.Read) and node.tensor == tensor
+        ]
 
     def _demanded(self, tensor: str, place: int, rows: Mapping[int, _Rows]) -> _Rows | None:
         """The rows of a temporary that statements of the chain read; None where they are not
@@ -253,14 +279,14 @@ class _Finder:
         lows: list[int] = []
         highs: list[int] = []
         for reader in self._readers[tensor]:
-            own, nodes = rows[reader], list(p.walk(self._shaped.statements[reader].statement.rhs))
-            if any(isinstance(node, p.Extent) and node.tensor == tensor for node in nodes):
+            own, reads = rows[reader], self._asked(reader, tensor)
+            if reads is None:
                 return None
-            for read in (n for n in nodes if isinstance(n, p.Read) and n.tensor == tensor):
-                moving = [d for d, s in enumerate(read.subscripts) if _has(own.variable, s)]
+            for read in reads:
+                moving = [d for d, (names, _) in enumerate(read) if own.variable in names]
                 if len(moving) != 1:
                     return None
-                form = linear_form(read.subscripts[moving[0]], self.known, exact=True)
+                form = read[moving[0]][1]
                 if form is None or dict(form.terms) != {own.variable: 1}:
                     return None
                 axes.add(moving[0])
@@ -321,15 +347,14 @@ class _Finder:
         """The operations in the time of which the temporaries of a chain are stored and read again,
         less those that are computed twice."""
         shapes, tensors = self._shaped.shapes, self._shaped.program.tensors
-        statements = [self._shaped.statements[n] for n in chain.rows]
-        touched = {t for each in statements for t in (each.statement.target, *_tensors(each))}
+        touched = {t for n in chain.rows for t in (self.target(n), *self._sources[n])}
         size = sum(prod(shapes[t]) * tensors[t].dtype.bytes for t in touched)
         stored = self._limits.stored_operations(size) - self._limits.stored_operations(0)
         moved, gain = set(self._moved(chain)), 0.0
         for place, rows in chain.rows.items():
             each = self._shaped.statements[place]
             elements = prod(r.extent for r in each.ranges.values())
-            again = operations_of(each.statement.rhs) * rows.overlap / chain.size
+            again = self._operations(place) * rows.overlap / chain.size
             gain += elements * ((stored if place in moved else 0.0) - again)
         return gain
 
@@ -433,8 +458,8 @@ def _moved_reads(
     return rewrite(rhs, moved)
 
 
-def _has(variable: str, subscript: p.Expr) -> bool:
-    return any(isinstance(node, p.Index) and node.name == variable for node in p.walk(subscript))
+def _indices(subscript: p.Expr) -> set[str]:
+    return {node.name for node in p.walk(subscript) if isinstance(node, p.Index)}
 
 
 def _tensors(each: ShapedStatement) -> set[str]:

@@ -6,6 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from tc.polyhedral.rewrite.product_order import OrderCosts
 
+MOST_FUSED = 64
+"""Statements that share loops, starts of sums among them. The programs, gradients and layers of
+tests and benchmarks have nests of up to about forty."""
+
 SHORT = 9
 """The most terms of a sum that shares loops with the sums of other elements of the tensor."""
 

@@ -31,15 +31,11 @@ from typing import TypeAlias
 
 from tc.extents.sizes import at_hint
 from tc.polyhedral.rewrite.overlapped_tiles import is_of_tile
-from tc.polyhedral.rewrite.thresholds import SHORT
+from tc.polyhedral.rewrite.thresholds import MOST_FUSED, SHORT
 from tc.polyhedral.schedule import Value
 from tc.polyhedral.scop.dependences import Dependence, Dependences
 from tc.polyhedral.scop.relations import relate
 from tc.polyhedral.scop.scop import Scop, ScopStatement
-
-MOST_FUSED = 64
-"""Statements that share loops, starts of sums among them. The programs, gradients and layers of
-tests and benchmarks have nests of up to about forty."""
 
 MAX, MIN, PRESERVE = "max", "min", "preserve3coincident"
 

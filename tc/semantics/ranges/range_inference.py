@@ -11,6 +11,7 @@ ranges as expressions, `range_errors` says what is wrong, and `feasible_ranges` 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -236,9 +237,12 @@ def fix_in_order(
     not later either.
     """
     failed: set[str] = set()
+    left = deque(statements)
 
     def fixes_next(waits: bool) -> bool:
-        for statement in filter(is_open, statements):
+        while left and not is_open(left[0]):  # nothing opens again
+            left.popleft()
+        for statement in filter(is_open, left):
             if waits and (statement.name in failed or not is_ready(statement)):
                 continue
             if fix(statement):
