@@ -140,6 +140,20 @@ def _gap(test: ir.Compare, bounds: Bounds) -> Form[ir.Expr, int] | None:
     return (large - small).shifted(-1 if op == "<" else 0)
 
 
+def less(one: ir.Expr, other: ir.Expr, bounds: Bounds) -> ir.Expr:
+    """`one < other`, a constant where they are always as far apart.
+
+    >>> i = ir.Var("i", INT64)
+    >>> less(binary("-", i, integer(1)), i, {"i": (0, 9)}).value
+    True
+    """
+    test = compare("<", one, other, bounds)
+    gap = _gap(test, bounds) if isinstance(test, ir.Compare) else None
+    if gap is None or gap.terms:
+        return test
+    return compare(">=", integer(gap.constant), integer(0), bounds)
+
+
 def _is_near(expr: ir.Expr, bounds: Bounds) -> bool:
     """Whether neither an expression nor a part of it is far from 0, let alone wraps around. What is
     loaded is a number like any other."""

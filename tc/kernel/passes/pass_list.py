@@ -23,6 +23,7 @@ from tc.kernel.passes.narrow_floats import convert_narrow_floats
 from tc.kernel.passes.pipelining import pipeline
 from tc.kernel.passes.prefetch import prefetch
 from tc.kernel.passes.prefix_sums import carry_prefixes
+from tc.kernel.passes.prefix_vectors import add_prefixes_by_vectors
 from tc.kernel.passes.reciprocal_division import divide_by_reciprocals
 from tc.kernel.passes.scalar_replacement import replace_by_scalars
 from tc.kernel.passes.stores import store_whole_lines
@@ -73,6 +74,12 @@ PASSES: tuple[Pass, ...] = (
         "prefix sums",
         "reductions of which each has the terms of the one before are recurrences",
         lambda kernel, _: carry_prefixes(kernel),
+    ),
+    Pass(
+        "prefix vectors",
+        "recurrences over elements next to each other add vectors, lane to lane",
+        lambda kernel, context: add_prefixes_by_vectors(kernel, context.lanes_bits),
+        _with_vectors,
     ),
     Pass(
         "vectorization",

@@ -15,7 +15,8 @@ from itertools import chain
 
 from tc.dtypes import INT64
 from tc.kernel import ir
-from tc.kernel.folding import binary, compare, integer, select
+from tc.kernel.analysis.guard_ranges import less
+from tc.kernel.folding import binary, compare, integer, is_constant, logical_and, select
 from tc.kernel.intervals import Bounds, interval
 from tc.kernel.passes.deciding_tests import is_plain
 from tc.kernel.rebuild import LocalNames, Scope, Stmts, map_regions, substitute
@@ -85,30 +86,31 @@ class _Prefixes:
     def _recurrence(self, loop: ir.For, before: Stmts, inner: ir.For, after: Stmts) -> Stmts | None:
         var, bounds = ir.Var(loop.var, INT64), self.scope.bounds
         moves = [loop.var in names_in(end) for end in (inner.begin, inner.end)]
+        inside = {**bounds, loop.var: _values(loop, bounds)}
         if moves == [False, True] and _rises(inner.end, loop.var):
             last = _at(inner.end, loop.var, binary("-", var, integer(1)))
             first = _at(inner.end, loop.var, binary("-", loop.begin, integer(1)))
             begin = last
-            inside = {**bounds, loop.var: _values(loop, bounds)}
             if interval(first, bounds)[1] > interval(inner.begin, inside)[0]:
                 is_first = compare("==", var, loop.begin, inside)
                 begin = select(is_first, inner.begin, last)
             elif interval(first, bounds)[1] < interval(inner.begin, inside)[0]:
                 begin = binary("max", inner.begin, last, inside)
-            at_first = _at(inner.end, loop.var, loop.begin), inner.begin
-            more = _added(inner, begin, inner.end, is_one=_is_step(inner.end), first=at_first)
-            return (*before, replace(loop, body=(*more, *after)))
+            more = replace(inner, begin=begin)
+            if _is_one(inner.end, _at(inner.end, loop.var, loop.begin), inner.begin):
+                return (*before, replace(loop, body=(*_one(more, -1, inside), *after)))
+            return (*before, replace(loop, body=(more, *after)))
         if moves == [True, False] and _rises(inner.begin, loop.var):
             final = binary("-", loop.end, integer(1))
             beyond = _at(inner.begin, loop.var, binary("+", var, integer(1)))
             end = select(compare("==", var, final, {}), inner.end, beyond)
-            at_first = inner.end, _at(inner.begin, loop.var, final)
-            is_one = _is_step(inner.begin)
-            more = _added(inner, inner.begin, end, is_one=is_one, first=at_first)
+            new: Stmts = (replace(inner, end=end),)
+            if _is_one(inner.begin, inner.end, _at(inner.begin, loop.var, final)):
+                new = _one(replace(inner, end=end), 0, inside)
             name = self.names.fresh(loop.var)
             own = ir.Let(loop.var, binary("-", final, ir.Var(name, INT64)))
             count = binary("-", loop.end, loop.begin)
-            turned = replace(loop, var=name, begin=integer(0), end=count, body=(own, *more, *after))
+            turned = replace(loop, var=name, begin=integer(0), end=count, body=(own, *new, *after))
             return (*before, turned)
         return None
 
@@ -136,29 +138,32 @@ class _Prefixes:
         return own == sum(_reads_of(s, held) for s in every_statement(self.kernel))
 
 
-def _added(
-    inner: ir.For,
-    begin: ir.Expr,
-    end: ir.Expr,
-    *,
-    is_one: bool,
-    first: tuple[ir.Expr, ir.Expr],
-) -> Stmts:
-    """The terms that one more iteration has: a loop over them, or one term, if any, where no
-    iteration has more. `is_one` tells that of all iterations but the first one, of which `first`
-    are the end and the begin."""
-    count = binary("-", *first)
-    if not is_one or not isinstance(count, ir.Const) or count.value > 1:
-        return (replace(inner, begin=begin, end=end),)
-    term = (ir.Let(inner.var, begin), *inner.body)
-    if end == binary("+", begin, integer(1)):
-        return term
-    return (ir.If(ir.Compare("<", begin, end), term),)
+def _is_one(moving: ir.Expr, end: ir.Expr, begin: ir.Expr) -> bool:
+    """Whether iterations have at most one term more than the one before: that is how far the end
+    that moves goes, and the first iteration has no more between `begin` and `end`."""
+    count = binary("-", end, begin)
+    is_step = not any(isinstance(e, ir.Binary) and e.op == "*" for e in ir.walk(moving))
+    return is_step and isinstance(count, ir.Const) and count.value <= 1
 
 
-def _is_step(expr: ir.Expr) -> bool:
-    """Whether an expression that rises grows by 1 at most where a variable does."""
-    return not any(isinstance(e, ir.Binary) and e.op == "*" for e in ir.walk(expr))
+def _one(loop: ir.For, place: int, bounds: Bounds) -> Stmts:
+    """A loop of at most one iteration as what it does if there is one: the last one, by `place` -1,
+    or the first, 0."""
+    value = loop.begin if place == 0 else binary("-", loop.end, integer(1))
+    term = (ir.Let(loop.var, value), *loop.body)
+    condition = _less(loop.begin, loop.end, bounds)
+    return term if is_constant(condition, True) else (ir.If(condition, term),)
+
+
+def _less(one: ir.Expr, other: ir.Expr, bounds: Bounds) -> ir.Expr:
+    match one, other:
+        case ir.Binary(op="max", left=left, right=right), _:
+            return logical_and(_less(left, other, bounds), _less(right, other, bounds))
+        case _, ir.Select(condition=condition, then=then, otherwise=otherwise):
+            return select(condition, _less(one, then, bounds), _less(one, otherwise, bounds))
+        case ir.Select(condition=condition, then=then, otherwise=otherwise), _:
+            return select(condition, _less(then, other, bounds), _less(otherwise, other, bounds))
+    return less(one, other, bounds)
 
 
 def _values(loop: ir.For, bounds: Bounds) -> tuple[int, int]:

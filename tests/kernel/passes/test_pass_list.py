@@ -188,6 +188,11 @@ def adds_each_term_once(kernel: Kernel) -> bool:
     return sum(isinstance(stmt, For) for stmt in every_statement(kernel)) == 1
 
 
+def adds_vectors_of_prefixes(kernel: Kernel) -> bool:
+    """Five additions for eight elements."""
+    return operations(kernel, "+") == 1000 // 8 * 5
+
+
 def has_no_marks(kernel: Kernel) -> bool:
     return not marks(kernel)
 
@@ -307,6 +312,7 @@ TABLE_OF_PASSES = (
     Row("loop splitting", SPREAD, SPREAD_SIZES, WIDE, has_tests_at_ends),
     Row("checked loops", TAKEN, {"x": (9000,), "p": (20_011,)}, AVX2, takes_vectors_where_sure),
     Row("prefix sums", PREFIX, {"x": (1000,)}, AVX2, adds_each_term_once),
+    Row("prefix vectors", PREFIX, {"x": (1000,)}, AVX2, adds_vectors_of_prefixes),
     Row("vectorization", MM, SMALL, WIDE, computes_with_vectors),
     Row("unrolling", MM, SMALL, WIDE, has_no_marks),
     Row("scalar replacement", MM, SMALL, WIDE, accumulates_in_locals),
