@@ -139,6 +139,25 @@ def test_integral_images_are_sums_by_dimensions() -> None:
     assert lanes_of_reads(kernel, "o.p0") == {8}  # rows are added to rows
 
 
+@pytest.mark.parametrize("columns", [32, 74, 75, 100])
+def test_checked_rows_are_vectors(columns: int) -> None:
+    """Also where no vector divides them: who is told of a wrong column is told of the first lane's
+    element."""
+    shapes = {"row": (201,), "col": (3000,), "v": (3000,), "B": (50, columns)}
+    assert 1 not in lanes_of_reads(kernel_of(CSR, shapes, check=True), "B")
+
+
+@pytest.mark.parametrize("keys", [100_003, 1_000_003, 2_300_000])
+def test_parts_of_scatters_are_few(keys: int) -> None:
+    """X2: starting and combining them takes less than the terms; terms that no part has are not
+    compared with all places."""
+    text = "def f(int(N) I, float(N) x) -> (h) { h(I(n)) +=! x(n) where h.0 = 10_000 }"
+    kernel = kernel_of(text.replace("_", ""), {"I": (keys,), "x": (keys,)})
+    assert reads(kernel, "I") == keys
+    held = sum(buffer.bytes // 4 for buffer in kernel.buffers if buffer.role == "temporary")
+    assert keys // 16 < held <= keys // 8 + 10_000 or not held
+
+
 def test_each_key_is_counted_where_it_belongs() -> None:
     """X2: no loop over the places inside of that over the keys."""
     kernel = kernel_of(HISTOGRAM, {"I": (5000,)})

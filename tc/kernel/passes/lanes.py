@@ -23,7 +23,7 @@ from tc.kernel.folding import (
 )
 from tc.kernel.intervals import Bounds, interval, is_in_bounds, loop_interval
 from tc.kernel.rebuild import LocalNames
-from tc.kernel.walk import assigned
+from tc.kernel.walk import assigned, is_steady
 
 Supports: TypeAlias = "Callable[[ir.Call], bool]"
 """Whether a function has a form for vectors; the call is one on vectors."""
@@ -86,6 +86,7 @@ class Lanes:
         self.bounds: dict[str, Interval] = dict(bounds)
         self.firsts: dict[str, Interval] = {**bounds, var: (begin, begin)}
         self.assigned = set(context.assigned)
+        self.declared: dict[str, ir.Expr] = {}
         self.tail: ir.Expr | None = None
         if extent < self.count:
             last = constant(extent, INT64.vector(self.count))
@@ -99,6 +100,8 @@ class Lanes:
         if var in self.context.assigned:
             self.assigned.add(name)
         elif new.dtype.is_integer:
+            if is_steady(new, self.assigned.__contains__):
+                self.declared[name] = new
             self.bounds[name] = interval(new, self.bounds)
             self.firsts[var] = interval(old, self.firsts)
         return ir.Let(name, new)
@@ -110,6 +113,18 @@ class Lanes:
         self.values.pop(var, None)
         self.firsts[var] = loop_interval(*old, self.firsts)
         self.bounds[var] = loop_interval(*new, self.bounds)
+
+    def first(self, value: ir.Expr) -> ir.Expr:
+        """The first lane of a value of a Fail: where all iterations fail, the first is recorded."""
+        match value:
+            case ir.Ramp(base=first) | ir.Broadcast(operand=first):
+                return first
+            case ir.Var(name=name) if value.dtype.lanes > 1 and name in self.declared:
+                return self.first(self.declared[name])
+            case _ if value.dtype.lanes > 1:
+                raise NotVectorizable
+            case _:
+                return value
 
     def varies(self, expr: ir.Expr) -> bool:
         """Whether it may have different values in the lanes."""

@@ -307,8 +307,8 @@ class _Running:
             places = [n // half * half - 1 if n & half else lanes for n in range(lanes)]
             if direction < 0:
                 places = [lanes - 1 - p if p < lanes else p for p in reversed(places)]
-            before = ir.Shuffle(own, neutral, tuple(places), dtype)
-            yield self._stored(self.sums, ir.Binary(op, own, before, dtype))
+            other = ir.Shuffle(own, neutral, tuple(places), dtype)
+            yield self._stored(self.sums, ir.Binary(op, own, other, dtype))
             half *= 2
         last = ir.Shuffle(own, own, (lanes - 1 if direction > 0 else 0,) * lanes, dtype)
         before = self._loaded(self.carry)

@@ -99,17 +99,6 @@ def _straight_line(
             varying |= frozenset(found.args)
 
 
-def _first(value: ir.Expr) -> ir.Expr:
-    """The first lane of a value of a Fail: where all iterations fail, the first is recorded."""
-    match value:
-        case ir.Ramp(base=first) | ir.Broadcast(operand=first):
-            return first
-        case _ if value.dtype.lanes > 1:
-            raise NotVectorizable
-        case _:
-            return value
-
-
 class NotUniform(Exception):
     """A local of the loop, declared as a scalar, gets different values in the lanes; its name."""
 
@@ -149,7 +138,9 @@ class _Statements:
                 if active.guard is not None or not (active.mask is None or active.first):
                     raise NotVectorizable  # perhaps no iteration fails
                 out.append(
-                    rebuild.map_expressions(stmt, lambda v: _first(self.lanes.expr(v, active, out)))
+                    rebuild.map_expressions(
+                        stmt, lambda v: self.lanes.first(self.lanes.expr(v, active, out))
+                    )
                 )
             case ir.Comment():
                 out.append(stmt)

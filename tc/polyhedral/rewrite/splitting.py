@@ -12,7 +12,7 @@ few: a strip of the operands stays in the cache for all elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import gcd, prod
@@ -32,6 +32,7 @@ from tc.semantics.program import (
     index_names,
     walk,
 )
+from tc.semantics.selected_sums import selected_variables
 
 _PARTIAL = "part"
 
@@ -170,6 +171,8 @@ def _split(
         return None
     if limits.blocks is not None:
         return _over_blocks(old, rewriting, limits.blocks)
+    if selected := selected_variables(old.statement):
+        return _scattered(old, rewriting, limits, selected)
     if not _is_long(old, limits):
         return None
     variable = _variable(old, limits)
@@ -212,6 +215,30 @@ def _cut(
     if number < limits.parts:
         return None
     return _in_strips(old, rewriting, variable, length, lambda strip: _with_part(old, strip))
+
+
+def _scattered(
+    old: ShapedStatement, rewriting: Rewriting, limits: Thresholds, selected: Iterable[str]
+) -> list[ShapedStatement] | None:
+    """A reduction of which each term goes to one element, in parts: what starts and combines their
+    results takes less time than the terms then. What no part has is a part, too: terms would be
+    compared with all elements where results are combined."""
+    statement, elements, steps = old.statement, at_hint(_elements(old)), at_hint(_steps(old))
+    places = prod(at_hint(old.ranges[v].extent) for v in selected)
+    most = min(limits.strips, steps // max(limits.filled * places, 1))
+    is_small = elements <= max(limits.shared, steps // max(limits.filled, 1))
+    if steps < limits.long or most < 2 or not is_small:
+        return None
+    starting = _starting_at_0(old)
+    whole = next((v for v, n in starting.items() if limits.parts <= n <= most), None)
+    if whole is not None:
+        return partials(old, rewriting, _with_part(old, whole))
+    variable = max(starting, key=lambda v: starting[v], default=None)
+    if variable is None or variable not in index_names(statement.rhs):
+        return None
+    length = starting[variable] // min(most, starting[variable])
+    made = _in_strips(old, rewriting, variable, length, lambda part: _with_part(old, part))
+    return made and _with_rest_apart(made, rewriting)
 
 
 def _in_strips(
@@ -300,13 +327,13 @@ def _over_blocks(
 
 
 def _with_rest_apart(
-    made: list[ShapedStatement], rewriting: Rewriting, limits: BlockSplits
+    made: list[ShapedStatement], rewriting: Rewriting, limits: BlockSplits | None = None
 ) -> list[ShapedStatement]:
     """What strips have left behind as a sum of its own, so that what combines their sums reads no
-    more than sums; in parts itself, where it is long."""
+    more than sums; in parts itself, where it is long, if `limits` say so."""
     *others, last = made
     if last.statement.name.endswith(f".{REST}") and last.statement.outer:
-        rest = _over_blocks(last, rewriting, limits)
+        rest = _over_blocks(last, rewriting, limits) if limits else None
         return [*others, *(rest or partials(last, rewriting, last.statement.outer))]
     return made
 

@@ -64,7 +64,8 @@ class Thresholds:
     """`order` prices the orders of a sum of products. A reduction of `long` steps to at most `few`
     elements, or `shared` ones that read the same elements, is split into `parts` or more partial
     ones, of `left` steps or more each; where no variable gives these, one is cut into `strips` or
-    more, whose lengths are multiples of `strip`; with `blocks`, as these say instead. Statements
+    more, whose lengths are multiples of `strip`; with `blocks`, as these say instead. Parts of a
+    scatter have `filled` terms or more for each of its places. Statements
     that go over a matrix of `rows` bytes or more do so together, row by row; where each element
     serves several rows of results, the sums of a block take at most `sums` bytes. For linear
     subscripts, a range is cut into at most `pieces` (0: no statement is changed for that), or into
@@ -91,6 +92,7 @@ class Thresholds:
     long: int = 1 << 15
     strips: int = 64
     strip: int = 64
+    filled: int = 8
     blocks: BlockSplits | None = None
     pieces: int = 4
     period: int = 16
@@ -120,4 +122,4 @@ class Thresholds:
     def splitting_all(self) -> Thresholds:
         """Those by which each reduction is split that has parts, as long as these are not more
         than a cache holds."""
-        return replace(self, few=1 << 12, parts=2, left=2, long=4, blocks=None)
+        return replace(self, few=1 << 12, parts=2, left=2, long=4, filled=0, blocks=None)
