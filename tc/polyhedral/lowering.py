@@ -50,6 +50,7 @@ from tc.polyhedral.rewrite.splitting import split
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
 from tc.polyhedral.rewrite.symmetric_sums import halve
 from tc.polyhedral.rewrite.transposed_operands import transpose_operands
+from tc.polyhedral.rewrite.triangular_sums import sum_by_strips
 from tc.polyhedral.schedule import Node, in_order, leaves
 from tc.polyhedral.scop.dependences import Dependences, compute_dependences
 from tc.polyhedral.scop.scop import Scop, build_scop
@@ -251,7 +252,8 @@ def _rewrite(
     if wanted.factor is not False:
         order = limits.factoring_all().order if wanted.factor else limits.order
         shaped = factor(shaped, order)
-    shaped = sum_in_read_order(halve(divide_last(shaped), limits), limits)
+    shaped = sum_by_strips(halve(divide_last(shaped), limits), limits)
+    shaped = sum_in_read_order(shaped, limits)
     if target.launches or "sorted" in forms.values():
         shaped = scatter(shaped, limits, forms)
     shaped = scan(shaped, limits)

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from tc.builtins import identity
 from tc.builtins.operators import MIRRORED
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
-from tc.semantics.selected_sums import is_selected_by_data
+from tc.semantics.selected_sums import conditional_term, is_selected_by_data
 from tc.semantics.size_values import KnownSizes
 
 _ORDER = ("<", "<=", ">", ">=")
@@ -122,12 +121,8 @@ def keeps_order(statement: p.Statement, known: KnownSizes) -> bool:
 def _bounds(statement: p.Statement, of: Collection[str] | None = None) -> Iterator[Bound]:
     """The bounds of some variables, of those that are reduced where none are given, by others than
     these, or by data at any other."""
-    rhs = statement.rhs
-    if statement.op == "=" or not isinstance(rhs, p.Select):
-        return
-    if not isinstance(rhs.otherwise, p.Literal):
-        return
-    if repr(rhs.otherwise.value) != repr(identity(statement.op, rhs.dtype)):
+    rhs = conditional_term(statement)
+    if rhs is None:
         return
     reduced = set(statement.reduction if of is None else of)
     for test in p.conjuncts(rhs.condition):

@@ -21,6 +21,31 @@ WARNED_COMPARISONS = 1 << 22
 """Comparisons of one statement from which on a call is warned: they take some milliseconds."""
 
 
+def conditional_term(statement: p.Statement) -> p.Select | None:
+    """The right-hand side of a reduction, if it is a term under a condition, and else what changes
+    no result.
+
+    >>> from tc.frontend.parser import parse
+    >>> from tc.semantics.check.checker import check
+    >>> from tc.source import Source
+    >>> text = "def f(int64(N) x) -> (o) {{ o(i) min=! j < i ? x(j) : {} where i in 0:N }}"
+    >>> for other in (2**63 - 1, 2**63 - 2):
+    ...     (statement,) = check(parse(Source(text.format(other)))).statements
+    ...     print(conditional_term(statement) is not None)
+    True
+    False
+    """
+    rhs = statement.rhs
+    if statement.op == "=" or not isinstance(rhs, p.Select):
+        return None
+    if not isinstance(rhs.otherwise, p.Literal):
+        return None
+    value, neutral = rhs.otherwise.value, identity(statement.op, rhs.dtype)
+    if rhs.dtype.is_float:  # of two zeros, one is neutral
+        return rhs if repr(float(value)) == repr(float(neutral)) else None
+    return rhs if value == neutral else None
+
+
 def selected_variables(statement: p.Statement) -> Mapping[str, frozenset[str]]:
     """The variables of a left side for which a term of a reduction is the identity but at one
     value, each with the variables that this value depends on.
@@ -98,10 +123,8 @@ def is_selected_by_data(statement: p.Statement) -> bool:
 def _equalities(statement: p.Statement) -> Iterator[tuple[p.Expr, p.Expr]]:
     """The sides, in both orders, of the equalities that a term other than the identity is
     conditional on."""
-    rhs = statement.rhs
-    if not isinstance(rhs, p.Select) or not isinstance(rhs.otherwise, p.Literal):
-        return
-    if repr(float(rhs.otherwise.value)) != repr(float(identity(statement.op, rhs.dtype))):
+    rhs = conditional_term(statement)
+    if rhs is None:
         return
     for test in p.conjuncts(rhs.condition):
         if isinstance(test, p.Compare) and test.op == "==":
