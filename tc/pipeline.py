@@ -37,7 +37,7 @@ from tc.runtime.fallback import Request, faults_reported, text_faults_reported
 from tc.runtime.sizes import CallSizes
 from tc.semantics.check.checker import check, check_all
 from tc.semantics.program import Program, ShapedProgram
-from tc.semantics.ranges.range_inference import infer_ranges
+from tc.semantics.ranges.range_inference import RangeInference
 from tc.source import Source
 from tc.stages import Stopwatch
 
@@ -128,16 +128,18 @@ def check_defs(module: Module) -> Mapping[str, Program]:
 
 
 def shape_program(
-    program: Program, sizes: CallSizes, request: Request | None = None
+    program: Program, sizes: CallSizes, request: Request | None = None, *, warns: bool = True
 ) -> ShapedProgram:
     """Ranges and shapes for the sizes of a call; InputError, RangeError.
 
-    `request` says what the shapes are wanted for; by default they are all that is.
+    `request` says what the shapes are wanted for; by default they are all that is. Without `warns`,
+    nothing is asked of the sizes for the sake of warnings.
     """
     nothing: frozenset[str] = frozenset()
     request = request or Request(program, sizes, nothing, "interpret", Options(), check=True)
     with faults_reported(request, repair=None):
-        return infer_ranges(program, sizes.shapes, sizes.scalars, sizes.outputs)
+        inference = RangeInference.of(program)
+        return inference.at(sizes.shapes, sizes.scalars, sizes.outputs, warns=warns)
 
 
 def target_of(device: Device | Gpu) -> Target:
@@ -300,7 +302,7 @@ def lower_tracked(
 ) -> tuple[ShapedProgram, Lowering]:
     """The program, shaped for tracked sizes, and its kernel by a plan."""
     wanted = replace(request, sizes=call.tracked, options=replace(made.options, plan=made.plan))
-    shaped = shape_program(request.program, call.tracked, wanted)
+    shaped = shape_program(request.program, call.tracked, wanted, warns=False)
     return shaped, lower_for(wanted, shaped, target_of(device), plan_is_own=True)
 
 

@@ -71,7 +71,7 @@ class Template:
 class _Family:
     """The templates of calls that differ in dynamic sizes alone, and the key under which they are
     kept on disk. `looks` counts how often the chooser was asked, `refused` are sizes that no
-    template could be made for."""
+    template could be made for, or, as long as there is none, that none served."""
 
     key: str | None
     templates: list[Template]
@@ -206,9 +206,9 @@ class Templates:
                 family.key = None
             self._keep(family, dynamic)
             return family.templates[-1]
-        if outside is None:
+        if outside is None or not family.templates:
             family.refused += 1
-        else:
+        if outside is not None:
             self._tell_pinned(outside.questions, request.program, dynamic)
         return None
 

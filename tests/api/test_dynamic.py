@@ -494,8 +494,8 @@ def test_sizes_without_a_template_are_explained() -> None:
         tc.explain(MM, M=1, K=8, N=8, stage="sizes")
 
 
-BLUR = """def blur(float(N) a) -> (b) {
-  b(i) = (pad(a(i-1), a(i)) + a(i) + pad(a(i+1), a(i))) / 3
+WINDOW = """def window(float(N) a) -> (b) {
+  b(i) +=! a(j) where i in 0:N, j in max(i-2,0):min(i+3,N)
 }"""
 PINNED = (
     "warning: N is dynamic, and code for sizes that vary could be made for N == 37 alone: each new "
@@ -504,24 +504,24 @@ PINNED = (
 
 
 def test_a_size_that_is_named_and_pinned_is_told_once() -> None:
-    function = tc.compile(BLUR, dynamic={"N"})
+    function = tc.compile(WINDOW, dynamic={"N"})
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for n in (40, 50, 50, 60):
-            check(function, BLUR, [normal(n)])
+            check(function, WINDOW, [normal(n)])
     assert [type(each.message) for each in told] == [tc.TCWarning]
     lines = str(told[0].message).splitlines()
     assert (lines[0], lines[-1]) == (PINNED, "repair: dynamic=None")
-    assert "def blur(float(N) a)" in lines[-3]
+    assert "def window(float(N) a)" in lines[-3]
 
 
 @pytest.mark.parametrize("dynamic", [True, "auto"])
 def test_sizes_that_nobody_names_are_pinned_in_silence(dynamic: Any) -> None:
-    function = tc.compile(BLUR, dynamic=dynamic)
+    function = tc.compile(WINDOW, dynamic=dynamic)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for n in range(40, 46):
-            check(function, BLUR, [normal(n)])
+            check(function, WINDOW, [normal(n)])
 
 
 ASKED: list[Any] = [True, "auto", {"N"}, {"N", "M"}, {"N": range(16, 4097, 16), "K": range(2, 9)}]

@@ -12,7 +12,6 @@ import pytest
 
 import tc
 from tc.device import Device
-from tests.support import places
 from tests.support.programs import CASES, Case
 from tests.test_programs import fresh
 
@@ -20,13 +19,10 @@ EXPECTED = Path(__file__).parent.parent / "expected" / "sizes"
 DEVICE = Device(vector_bits=256, vector_registers=16, threads=2)
 PLACES = re.compile(r", asked by .*")
 
-# statements with computed places are compiled for each size
-PLAIN = [case for case in CASES if case.name not in {place.name for place in places.PLACES}]
-
 
 @pytest.mark.drawn(2)
 @pytest.mark.filterwarnings("ignore::tc.TCWarning")
-@pytest.mark.parametrize("case", PLAIN, ids=lambda c: c.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_questions(case: Case, golden: Callable[[Path, str], None]) -> None:
     inputs, _ = fresh(case)
     explanation = tc.explain(

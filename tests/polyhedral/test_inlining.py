@@ -222,3 +222,14 @@ def test_pieces_of_a_concat_stand_where_they_stood(statements: str) -> None:
     for fusion in ("auto", "max", "min"):
         options = tc.Options(schedule=tc.ScheduleOptions(fusion=fusion))
         np.testing.assert_array_equal(tc.compile(text, options=options)(x), expected)
+
+
+@pytest.mark.parametrize("backend", ["numba", "c"])
+def test_what_asks_for_its_own_size(backend: str) -> None:
+    """Without the temporary, its size is a number (an internal error before)."""
+    text = """def f(int(N) at) -> (int p) {
+      o(b) = N + at(j) where b < o.0, b = 2 * at(j), at(j) >= 2, j in 0:5, o.0 = 1
+      p += o(0)
+    }"""
+    at, p = np.zeros(5, np.int32), np.array(4, np.int32)
+    assert tc.compile(text, backend=backend)(at, outputs={"p": p}) == 4

@@ -22,7 +22,7 @@ from tc.builtins import identity
 from tc.dtypes import INT64, DType
 from tc.extents.sizes import as_integer, at_hint
 from tc.kernel import ir
-from tc.kernel.folding import binary, broadcast, integer, ramp, select
+from tc.kernel.folding import binary, broadcast, integer, is_number, ramp, select
 from tc.kernel.intervals import loop_interval
 from tc.kernel.passes.deciding_tests import is_plain
 from tc.kernel.rebuild import (
@@ -174,7 +174,7 @@ class _Prefixes:
                 (lets if isinstance(step, ir.Let) else stores).append(map_expressions(step, value))
         close()
         rest = replace(loop, begin=binary("+", loop.begin, binary("*", count, integer(lanes))))
-        is_whole = binary("-", rest.end, rest.begin) == integer(0)
+        is_whole = is_number(binary("-", rest.end, rest.begin), 0)
         own = Counter(load.buffer for load in loads_in((loop,)))
         left = [r for n, r in held.items() if not is_whole or own[n] < self.loads[n]]
         return (

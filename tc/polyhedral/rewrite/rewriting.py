@@ -95,15 +95,17 @@ def statement_text(statement: p.Statement) -> str:
 
 def without(names: Container[str], shaped: p.ShapedProgram) -> p.ShapedProgram:
     """A program that has no temporaries of these names any more, which no statement of it has.
-    Their sizes, by which the pieces of a concat begin behind one another, are numbers."""
+    Their sizes, by which the pieces of a concat begin behind one another, and which what is read in
+    their place may ask for, are numbers."""
 
     def number(node: p.Expr) -> p.Expr:
         return extent_as_number(node, names, shaped)
 
     def placed(statement: p.Statement) -> p.Statement:
         subscripts = tuple(rewrite(s, number) for s in statement.subscripts)
-        is_same = subscripts == statement.subscripts
-        return statement if is_same else replace(statement, subscripts=subscripts)
+        rhs = rewrite(statement.rhs, number)
+        is_same = subscripts == statement.subscripts and rhs is statement.rhs
+        return statement if is_same else replace(statement, subscripts=subscripts, rhs=rhs)
 
     left = {name: t for name, t in shaped.program.tensors.items() if name not in names}
     temporaries = tuple(name for name in shaped.program.temporaries if name in left)

@@ -16,6 +16,7 @@ from itertools import chain, combinations, pairwise, takewhile
 from math import prod
 
 from tc.affine.intervals import surely
+from tc.extents.sizes import at_hint
 from tc.polyhedral.rewrite.rewriting import Rewriting, operations_of, rewrite, writes_all
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
 from tc.polyhedral.rewrite.thresholds import Thresholds
@@ -148,9 +149,10 @@ def _strips(group: list[ShapedStatement], found: _Symmetry, limits: Thresholds) 
     where these are not fewer by `limits.order.gain` than those of all elements."""
     old, costs = group[0], limits.order
     row, _ = found.variables(old.statement)
-    size = old.ranges[row].extent
-    others = prod(r.extent for v, r in old.ranges.items() if v in old.statement.outer) // size**2
-    terms = prod(old.ranges[v].extent for v in old.statement.reduction)
+    extents = {v: at_hint(r.extent) for v, r in old.ranges.items()}
+    size = extents[row]
+    others = prod(n for v, n in extents.items() if v in old.statement.outer) // size**2
+    terms = prod(extents[v] for v in old.statement.reduction)
     each = terms * max(operations_of(old.statement.rhs), 1)
 
     def operations(ends: list[int]) -> float:
@@ -163,7 +165,9 @@ def _strips(group: list[ShapedStatement], found: _Symmetry, limits: Thresholds) 
     lengths = {-(-size // (n * limits.strip)) * limits.strip for n in range(1, limits.mirrored + 1)}
     ends = [[*range(0, size, length), size] for length in sorted(lengths, reverse=True)]
     best = min(ends, key=operations)
-    return best if operations([0, size]) >= costs.gain * operations(best) else None
+    if operations([0, size]) < costs.gain * operations(best):
+        return None
+    return [*best[:-1], old.ranges[row].extent]
 
 
 def _halved(

@@ -15,7 +15,7 @@ from math import prod
 
 from tc.affine.forms import Form
 from tc.affine.intervals import surely
-from tc.extents.sizes import at_hint, is_tracked
+from tc.extents.sizes import at_hint
 from tc.polyhedral.rewrite.expressions import Expressions, conjunction
 from tc.polyhedral.rewrite.rewriting import Rewriting, operations_of
 from tc.polyhedral.rewrite.thresholds import Thresholds
@@ -74,19 +74,36 @@ class _Triangle:
         return self.column in self.old.statement.reduction
 
     def in_strips(self, rewriting: Rewriting, limits: Thresholds) -> list[ShapedStatement] | None:
-        rows = self.old.ranges[self.row]
-        size = rows.extent
-        lengths = {
-            -(-size // (n * limits.strip)) * limits.strip for n in range(2, limits.mirrored + 1)
-        }
-        found = [[*range(rows.begin, rows.end, n), rows.end] for n in sorted(lengths) if n < size]
-        best = min(found, key=lambda ends: self._cost(ends, limits), default=None)
-        if best is None or self._cost(best, limits) > self._whole / limits.order.gain:
+        ends = self._at_hint().ends(limits)
+        if ends is None:
             return None
+        ends[-1] = self.old.ranges[self.row].end
         made = [
-            each for strip in pairwise(best) for each in self._strip(Range(*strip), limits.strip)
+            each for strip in pairwise(ends) for each in self._strip(Range(*strip), limits.strip)
         ]
         return rewriting.pieces(self.old, made)
+
+    def _at_hint(self) -> _Triangle:
+        """Of the sizes of this call alone, by which strips are chosen."""
+        ranges = {v: Range(at_hint(r.begin), at_hint(r.end)) for v, r in self.old.ranges.items()}
+        old = replace(self.old, ranges=ranges)
+        return replace(self, old=old, constant=at_hint(self.constant))
+
+    def ends(self, limits: Thresholds) -> list[int] | None:
+        """Where the strips of rows begin, and the last one ends; None where they do not pay."""
+        rows = self.old.ranges[self.row]
+        lengths = {
+            -(-rows.extent // (n * limits.strip)) * limits.strip
+            for n in range(2, limits.mirrored + 1)
+        }
+        found = [
+            [*range(rows.begin, rows.end, n), rows.end] for n in sorted(lengths) if n < rows.extent
+        ]
+        best = min(found, key=lambda ends: self._cost(ends, limits), default=None)
+        whole = rows.extent * self.old.ranges[self.column].extent * self._each
+        if best is None or limits.order.gain * self._cost(best, limits) > whole:
+            return None
+        return best
 
     def _cost(self, ends: list[int], limits: Thresholds) -> float:
         """The operations in strips; half of those at the diagonal take twice as long."""
@@ -101,16 +118,9 @@ class _Triangle:
     @property
     def _each(self) -> int:
         """The operations for each row and column."""
-        others = prod(
-            r.extent for v, r in self.old.ranges.items() if v not in (self.row, self.column)
-        )
-        return at_hint(others) * max(operations_of(self.old.statement.rhs), 1)
-
-    @property
-    def _whole(self) -> float:
-        """The operations without a condition."""
-        rows, columns = (self.old.ranges[v].extent for v in (self.row, self.column))
-        return rows * columns * self._each
+        own = self.row, self.column
+        others = prod(r.extent for v, r in self.old.ranges.items() if v not in own)
+        return others * max(operations_of(self.old.statement.rhs), 1)
 
     def _cut(self, rows: Range, near: int) -> Iterator[tuple[Range, Range, bool | None]]:
         """A strip of rows in ranges of columns, with whether the condition holds there; None where
@@ -177,8 +187,6 @@ def _triangle(old: ShapedStatement, shaped: ShapedProgram, known: KnownSizes) ->
     """The triangle of a sum of products, each of whose operands serves many elements."""
     statement, rhs = old.statement, conditional_term(old.statement)
     if rhs is None or old.checked or old.is_empty or not (statement.is_plain and statement.init):
-        return None
-    if any(is_tracked(r.extent) for r in old.ranges.values()):  # of one size alone
         return None
     is_rounded = shaped.program.tensors[statement.target].dtype != rhs.dtype
     if is_rounded or not _is_product(old):

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tc import sets
-from tc.affine.intervals import Box, is_empty
+from tc.affine.intervals import Box, is_empty, surely
 from tc.errors import RangeError
+from tc.extents.sizes import is_tracked
 from tc.semantics import affine
-from tc.semantics.affine import Guard
+from tc.semantics.affine import Guard, linear_form
 from tc.semantics.faults import twice
 from tc.semantics.program import (
     Binary,
@@ -26,13 +27,14 @@ from tc.semantics.program import (
     Read,
     Statement,
     children,
+    index_names,
     shifted_variable,
     with_children,
 )
 from tc.semantics.ranges.accesses import GuardedRead
 from tc.semantics.ranges.preconditions import is_exact, is_usable
 from tc.semantics.ranges.rounds import ShapingContext
-from tc.semantics.size_values import evaluate
+from tc.semantics.size_values import KnownSizes, evaluate
 from tc.semantics.suggest import before, element, unused
 from tc.source import Edit, Span
 
@@ -69,21 +71,34 @@ def check_in_place(context: ShapingContext, ranges: Mapping[str, Range]) -> None
 def is_written_once(context: ShapingContext, ranges: Mapping[str, Range]) -> bool:
     """Whether no two instances of a plain `=` can write one element (S2); always of a reduction,
     whose instances may meet."""
-    statement = context.statement
-    if statement.op != "=" or _have_dimensions(statement):
+    statement, known = context.statement, context.known
+    if statement.op != "=" or _have_dimensions(statement, known):
         return True
     if math.prod(r.extent for r in ranges.values()) <= 1:
         return True
+    space = affine.box_of(ranges, statement.variables)
+    told = {v for s in statement.subscripts if is_exact(s, known, space) for v in index_names(s)}
+    free = (v for v in statement.variables if v not in told)
+    # what guards leave of tracked sizes would be asked of isl, and pinned
+    is_short = not context.accesses.guards or any(is_tracked(r.extent) for r in ranges.values())
+    if is_short and any(surely(ranges[v].extent, ">", 1) for v in free):
+        return False  # of two instances that differ in it alone, only data tell the places apart
     try:
         return _meeting(context, ranges) is None
     except sets.TooComplex:
         return False
 
 
-def _have_dimensions(statement: Statement) -> bool:
-    """Whether each variable has a dimension of its own, as in a plain left side, or as `concat`
-    has."""
+def _have_dimensions(statement: Statement, known: KnownSizes) -> bool:
+    """Whether each variable alone says the place in some dimension, as in a plain left side, and in
+    `o(2*i,j+1)`."""
     alone = {shifted_variable(s) for s in statement.subscripts}
+    for subscript in statement.subscripts:
+        form = linear_form(subscript, known, exact=True)
+        if form is not None and len(form.terms) == 1:
+            ((name, factor),) = form.terms.items()
+            if surely(abs(factor), ">", 0):
+                alone.add(name)
     return alone.issuperset(statement.variables)
 
 
@@ -100,7 +115,7 @@ def _meeting(
 def _check_once(context: ShapingContext, ranges: Mapping[str, Range]) -> None:
     """Raise where a plain `=` certainly writes one element twice (S2)."""
     statement, known = context.statement, context.known
-    if statement.op != "=" or _have_dimensions(statement):
+    if statement.op != "=" or _have_dimensions(statement, known):
         return
     space = affine.box_of(ranges, statement.variables)
     if is_empty(space) or not all(is_exact(s, known, space) for s in statement.subscripts):

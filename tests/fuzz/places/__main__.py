@@ -12,7 +12,7 @@ from tests.support.campaigns import parser_of, run_campaign
 def main(arguments: list[str]) -> int:
     parser = parser_of("tests.fuzz.places", __doc__)
     parser.add_argument(
-        "--backends", default="interpret", help="interpret,numba,c,opencl,evaluate,gpus"
+        "--backends", default="interpret", help="interpret,numba,c,opencl,evaluate,gpus,dynamic"
     )
     chosen = parser.parse_args(arguments)
     campaign = PlaceCampaign(chosen.seed, tuple(chosen.backends.split(",")), chosen.log)

@@ -29,6 +29,8 @@ from tests.support.campaigns import Campaign, Finding
 ON_GPUS = ("cuda", "opencl")
 """Backends that test what data decide only if asked (S2, G7)."""
 
+DYNAMIC = "dynamic"
+"""Code for sizes that vary (numba), by templates where these serve the sizes."""
 
 GPUS = "gpus"
 """Drawn GPUs and options, on the machine of blocks and threads, with nothing checked: for programs
@@ -111,7 +113,10 @@ def run(case: Case, backend: str, initial: Mapping[str, Array]) -> Any:
                     options = options_of(seed, target.device)
                     return evaluated_on_gpu(case.text, given, outputs, target, options, ENTRY)
                 check = True if backend in ON_GPUS and not by_default(case) else None
-                function = tc.compile(case.text, entry=ENTRY, backend=backend, check=check)
+                varies, kind = backend == DYNAMIC, "numba" if backend == DYNAMIC else backend
+                function = tc.compile(
+                    case.text, entry=ENTRY, backend=kind, check=check, dynamic=varies
+                )
                 found = function(**given, outputs=outputs)
                 results = found if isinstance(found, tuple) else (found,)
                 return dict(zip(function.program.outputs, results, strict=True))
