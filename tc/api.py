@@ -26,7 +26,14 @@ from tc.pipeline import Trace, check_defs, check_module, parse_source, shape_pro
 from tc.process.uninterrupted import load
 from tc.runtime.arguments import bind_call, read_inputs, signature_of
 from tc.runtime.arrays.encoded_arrays import as_bits
-from tc.runtime.outputs import bind_outputs, check_initial, check_outputs, result_type, view_outputs
+from tc.runtime.outputs import (
+    PlannedOutputs,
+    bind_outputs,
+    check_initial,
+    check_outputs,
+    result_type,
+    view_outputs,
+)
 from tc.runtime.sizes import (
     CallSizes,
     as_collection,
@@ -291,6 +298,7 @@ def autotune(
     generations: int | None = None,
     database: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
+    outputs: object = None,
     progress: bool | None = None,
     **named: Any,
 ) -> Tuned:
@@ -308,8 +316,8 @@ def autotune(
     `max_seconds`, `max_candidates`, or `generations` of 20 candidates. All measurements are kept in
     the user's tuning database, or in the file `database`. All candidates have `options`, which have
     no plan. Candidates are compiled in processes of this machine, or by the workers of `executor`
-    (of `concurrent.futures`, dask or MPI). With `progress`, by default on a terminal, the standard
-    error shows the state of the search.
+    (of `concurrent.futures`, dask or MPI). `outputs` are as for `emit`. With `progress`, by default
+    on a terminal, the standard error shows the state of the search.
 
     Raises the errors of `compile` and of a first call, BackendError for unknown searches and
     programs without a choice, and InputError for wrong budgets, seeds, databases and executors.
@@ -337,9 +345,11 @@ def autotune(
     if not isinstance(found, Backend):
         raise runs_text(backend, lacks="plans to try")
     program, values = function.program, as_collection(function._signature, inputs_or_sizes, named)
-    sizes = resolve_sizes(program, values)
-    given = frozenset(program.needs_initial)
+    planned = PlannedOutputs.of(program, outputs)
+    sizes = planned.sizes(program, resolve_sizes(program, values))
+    given = frozenset((*program.needs_initial, *planned.targets))
     problem = tuner.Problem.of(program, sizes, found, check=function.check, given=given)
+    planned.check(problem.shaped().shapes)
     with load("tc.tuning.reporting.report").progress(budget, progress) as told:
         result = tuner.tune(
             problem,
@@ -384,6 +394,7 @@ def emit(
     check: bool = False,
     device: Device | Gpu | None = None,
     dynamic: Dynamic = None,
+    outputs: object = None,
     **named: Any,
 ) -> KernelText:
     """The code for one set of sizes in a backend's language, without running a compiler.
@@ -391,9 +402,10 @@ def emit(
     Inputs and sizes are given one by one and by keyword, as for `tc.Compiled`, or in one sequence
     or dict by name: an array, a number or a shape as a tuple for an input, an integer for a size.
     By name, sizes that follow from others may be left out; an input without an array is row-major.
-    `str` of the result is the code, for a call without `outputs=`; with `check` the code tests what
-    `compile` tests. `device` is the processor that the code is for, by default the processor of
-    this machine, or a GPU: `tc.Gpu.named("sm_90")`.
+    `str` of the result is the code; with `check` the code tests what `compile` tests. `outputs` are
+    those that the call is going to pass, as for `tc.Compiled`, as arrays or shapes. `device` is the
+    processor that the code is for, by default the processor of this machine, or a GPU:
+    `tc.Gpu.named("sm_90")`.
 
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
     >>> import tc
@@ -405,7 +417,8 @@ def emit(
         raise runs_text(backend)
     src, entry = _bound(src, entry, inputs_or_sizes, named)
     checks = check, False
-    stages = _trace(src, (inputs_or_sizes, named), entry, found, options, checks, device, dynamic)
+    given = inputs_or_sizes, named
+    stages = _trace(src, given, entry, found, options, checks, device, dynamic, outputs)
     issue_warnings((*stages.program.warnings, *stages.shaped.warnings))
     return stages.text
 
@@ -422,15 +435,16 @@ def explain(
     check: bool | None = None,
     device: Device | Gpu | None = None,
     dynamic: Dynamic = None,
+    outputs: object = None,
     **named: Any,
 ) -> Explanation:
     """An explanation of a program at given sizes, as a value: `str` of the result is the text.
 
-    Inputs and sizes, and `device`, are as for `emit`, `backend`, `options` and `check` as for
-    `compile`. The text shows the kind and range of each variable and the accesses that fixed it,
-    shapes and dtypes, preconditions (G6), operations and bytes; then the schedule, its mapping to
-    the processor, and the least time of the program. With `stage` the text shows one stage of the
-    compiler, or "all"; `stages` of the result has the texts by name.
+    Inputs and sizes, `outputs` and `device` are as for `emit`, `backend`, `options` and `check` as
+    for `compile`. The text shows the kind and range of each variable and the accesses that fixed
+    it, shapes and dtypes, preconditions (G6), operations and bytes; then the schedule, its mapping
+    to the processor, and the least time of the program. With `stage` the text shows one stage of
+    the compiler, or "all"; `stages` of the result has the texts by name.
 
     >>> mv = "def mv(float(M,K) A, float(K) x) -> (C) { C(i) +=! A(i,k) * x(k) }"
     >>> import tc
@@ -446,14 +460,16 @@ def explain(
     found = registry.get(backend)
     if isinstance(found, Backend):
         checks = found.checks_by_default if check is None else check, check is None
-        stages = _trace(
-            src, (inputs_or_sizes, named), entry, found, options, checks, device, dynamic
-        )
+        given = inputs_or_sizes, named
+        stages = _trace(src, given, entry, found, options, checks, device, dynamic, outputs)
         return Explanation(stages.shaped, stages, stage)
     if stage not in (None, "ranges", "all"):
         raise runs_text(backend)
     program = _program(src, entry)
-    shaped = shape_program(program, _sizes(program, (inputs_or_sizes, named)))
+    planned = PlannedOutputs.of(program, outputs)
+    sizes = planned.sizes(program, _sizes(program, (inputs_or_sizes, named)))
+    shaped = shape_program(program, sizes)
+    planned.check(shaped.shapes)
     return Explanation(shaped, stage=stage)
 
 
@@ -477,13 +493,15 @@ def _trace(
     checks: tuple[bool, bool],
     device: Device | Gpu | None,
     dynamic: Dynamic,
+    outputs: object,
 ) -> Trace:
     """The stages of a call; `checks` says whether all that may fail is tested (G7), and whether the
     places of writes are in any case (S5)."""
-    return trace(
+    planned = PlannedOutputs.of(_program(src, entry), outputs)
+    stages = trace(
         given_source(src),
         entry,
-        lambda program: _sizes(program, given),
+        lambda program: planned.sizes(program, _sizes(program, given)),
         backend,
         options_from(options),
         check=checks[0],
@@ -491,7 +509,10 @@ def _trace(
         device=device,
         make_with=with_tuned_plan,
         dynamic=dynamic,
+        given=planned.targets,
     )
+    planned.check(stages.shaped.shapes)
+    return stages
 
 
 def _program(src: object, entry: str | None) -> Program:

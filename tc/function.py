@@ -45,6 +45,7 @@ from tc.runtime.entries.host_entry import HostEntry, new_host_entry
 from tc.runtime.entries.inline_cache import CacheEntry, new_entry
 from tc.runtime.guards import Server
 from tc.runtime.outputs import (
+    PlannedOutputs,
     bind_outputs,
     check_initial,
     check_outputs,
@@ -415,16 +416,18 @@ class Compiled:
         return Compiled(program, self.backend, options, *own)
 
     @ends_at_caller
-    def explain(self, /, *inputs_or_sizes: Any, **named: Any) -> Explanation:
+    def explain(self, /, *inputs_or_sizes: Any, outputs: Any = None, **named: Any) -> Explanation:
         """An explanation of the program for these inputs or sizes, from ranges to code: `print`
-        shows the ranges and a summary, `.stages` has a text of every stage.
-
-        The explanation is of a call without `outputs=`, unless the program needs them.
+        shows the ranges and a summary, `.stages` has a text of every stage. `outputs` are those
+        that a call is going to pass, as arrays or shapes.
         """
-        sizes = self._sizes(inputs_or_sizes, named)
+        planned = PlannedOutputs.of(self.program, outputs)
+        sizes = planned.sizes(self.program, self._sizes(inputs_or_sizes, named))
         if not isinstance(self._backend, Backend):
-            request = self._specialiser.request(sizes, frozenset())
-            return Explanation(shape_program(self.program, sizes, request))
+            request = self._specialiser.request(sizes, frozenset(planned.targets))
+            shaped = shape_program(self.program, sizes, request)
+            planned.check(shaped.shapes)
+            return Explanation(shaped)
         stages = trace(
             self.program.source,
             self.program.name,
@@ -435,7 +438,9 @@ class Compiled:
             check_places=self._requested_check is None,
             make_with=self._specialiser.with_tuned_plan,
             dynamic=None if self._dynamic is None else self._dynamic.asked,
+            given=planned.targets,
         )
+        planned.check(stages.shaped.shapes)
         return Explanation(stages.shaped, stages)
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ made, is in `tc.polyhedral.lowering`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -37,7 +37,7 @@ from tc.runtime.fallback import Request, faults_reported, text_faults_reported
 from tc.runtime.sizes import CallSizes
 from tc.semantics.check.checker import check, check_all
 from tc.semantics.program import Program, ShapedProgram
-from tc.semantics.ranges.range_inference import RangeInference
+from tc.semantics.ranges.range_inference import infer_ranges
 from tc.source import Source
 from tc.stages import Stopwatch
 
@@ -138,8 +138,7 @@ def shape_program(
     nothing: frozenset[str] = frozenset()
     request = request or Request(program, sizes, nothing, "interpret", Options(), check=True)
     with faults_reported(request, repair=None):
-        inference = RangeInference.of(program)
-        return inference.at(sizes.shapes, sizes.scalars, sizes.outputs, warns=warns)
+        return infer_ranges(program, sizes.shapes, sizes.scalars, sizes.outputs, warns=warns)
 
 
 def target_of(device: Device | Gpu) -> Target:
@@ -233,17 +232,18 @@ def trace(
     device: Device | Gpu | None = None,
     make_with: MakeWith = as_asked,
     dynamic: Dynamic = None,
+    given: Iterable[str] = (),
 ) -> Trace:
     """All stages for one set of sizes, which `resolve` finds once the program is known, and for a
-    device, by default that of the arrays that were given, else the backend's. `make_with` may know
-    a plan. With `dynamic` sizes the kernel is the one that serves sizes like these, if there is
-    one."""
+    device, by default that of the arrays that were given, else the backend's. `given` are the
+    outputs that a caller passes, besides those that the program needs. `make_with` may know a plan.
+    With `dynamic` sizes the kernel is the one that serves sizes like these, if there is one."""
     timed = Stopwatch()
     module = timed("parse", lambda: parse_source(source))
     program = timed("check", lambda: check_module(module, entry))
     sizes = resolve(program)
     device = device_for(at_place(backend, sizes.place), device)
-    initial = frozenset(program.needs_initial)
+    initial = frozenset((*program.needs_initial, *given))
     how = (backend.name, options, check, device, check_places)
     request = Request(program, sizes, initial, *how)
     varying = dynamic_sizes(program, dynamic)

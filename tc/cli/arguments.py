@@ -16,7 +16,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
@@ -253,3 +253,19 @@ def _changed(options: Options, text: str) -> Options:
         part = merged[name]
         merged[name] = {**part, **value} if isinstance(part, dict) else value
     return Options.from_json(json.dumps(merged))
+
+
+def given_outputs(call: CallArguments, texts: Sequence[str], seed: int = 1) -> dict[str, Any]:
+    """What outputs hold before the call, by name, from the NAME=VALUE of --outputs; InputError."""
+    callee = call.callee
+    sizes = {name: value for name, value in call.values.items() if isinstance(value, int)}
+    outputs = {}
+    for name, text in pairs_of(texts).items():
+        if name not in callee.result_names:
+            close = nearest(name, callee.result_names) or callee.result_names[0]
+            raise InputError(
+                f"{callee.name} has no output {name!r}; it has {', '.join(callee.result_names)}",
+                repair=f"--outputs {close}={text}",
+            )
+        outputs[name] = callee.output(name, text, sizes, seed)
+    return outputs

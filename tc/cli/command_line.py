@@ -77,6 +77,7 @@ def parser_of(name: str) -> Parser:
         f"of texts of SaC {', '.join(SAC_STAGES)}, too",
     )
     _add_backend(explained, "numba", "the backend whose code is shown")
+    _add_outputs(explained)
     _add_options(explained)
     _add_output(explained)
     explained.set_defaults(command=f"{MODULE}:explain")
@@ -91,18 +92,13 @@ def parser_of(name: str) -> Parser:
         default=0,
         help="the seed of random inputs (default 0)",
     )
-    run.add_argument(
-        "--outputs",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="the value of an output before the call (R3, R4); once for each output",
-    )
+    _add_outputs(run)
     _add_options(run)
     run.set_defaults(command="tc.cli.running:run")
 
     emitted = _program_command(commands, "emit", "print the code made for given sizes")
     _add_backend(emitted, "c", "the language of the code")
+    _add_outputs(emitted)
     _add_options(emitted)
     _add_output(emitted)
     emitted.set_defaults(command=f"{MODULE}:emit")
@@ -147,6 +143,7 @@ def _add_tune(commands: Any) -> None:
         "--database", metavar="FILE", help="the file of measurements, in place of the user's"
     )
     tune.add_argument("--plot", metavar="FILE", help="a picture of the search: .png, .svg or .pdf")
+    _add_outputs(tune)
     _add_options(tune)
     tune.set_defaults(command="tc.cli.tuning:tune")
 
@@ -278,6 +275,16 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         help="write the text into FILE, whole or not at all, and print nothing",
+    )
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--outputs",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="the value of an output before the call (R3, R4); once for each output",
     )
 
 

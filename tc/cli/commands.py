@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from tc import rules
-from tc.cli.arguments import put_text, read_call, read_options, read_text
+from tc.cli.arguments import (
+    CallArguments,
+    given_outputs,
+    put_text,
+    read_call,
+    read_options,
+    read_text,
+)
 from tc.cli.front_ends import FRONT_ENDS, front_end_of
 from tc.cli.parser import UsageError
 from tc.cli.shell_hints import in_shell_words
@@ -81,6 +88,7 @@ def explain(arguments: argparse.Namespace) -> int:
         return 0
     options, call = read_options(arguments), read_call(arguments)
     how = {"stage": arguments.stage, "backend": arguments.backend, "options": options, **call.how}
+    how |= _outputs(call, arguments)
     put_text(arguments.output, f"{call.callee.explain(call.values, **how)}\n")
     return 0
 
@@ -88,9 +96,16 @@ def explain(arguments: argparse.Namespace) -> int:
 def emit(arguments: argparse.Namespace) -> int:
     options, call = read_options(arguments), read_call(arguments)
     how = {"backend": arguments.backend, "options": options, **call.how}
+    how |= _outputs(call, arguments)
     made = call.callee.emit(call.values, **how)
     put_text(arguments.output, f"{made}\n")
     return 0
+
+
+def _outputs(call: CallArguments, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The argument `outputs`, where the command has --outputs."""
+    outputs = given_outputs(call, arguments.outputs)
+    return {"outputs": outputs} if outputs else {}
 
 
 def show_cache(_: argparse.Namespace) -> int:

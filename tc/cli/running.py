@@ -11,15 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tc.cli.arguments import CallArguments, read_call, read_options
+from tc.cli.arguments import CallArguments, given_outputs, read_call, read_options
 from tc.cli.parser import UsageError
 from tc.cli.terminal import print_line
-from tc.cli.values import pairs_of
-from tc.errors import InputError
 from tc.files import whole_file
 from tc.runtime import cache
 from tc.runtime.arrays.encoded_arrays import ENCODED, as_bits, numbers
-from tc.wording import nearest
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         missing = [name for name in callee.inputs if not _has_value(call, name)]
         call.values |= callee.drawn(call.values, missing, arguments.seed)
     callee.check_sizes(call.values)
-    outputs = _outputs(call, arguments)
+    outputs = given_outputs(call, arguments.outputs, arguments.seed + 1)
     compiled = callee.compiled(arguments.backend, options, **call.how)
     compiled._gives_bits = True
     found, missed = cache.lookups()
@@ -62,21 +59,6 @@ def _has_value(call: CallArguments, name: str) -> bool:
     callee = call.callee
     is_size = isinstance(value, int) and callee.inputs[name].rank != 0 and name in callee.sizes
     return value is not None and not is_size
-
-
-def _outputs(call: CallArguments, arguments: argparse.Namespace) -> dict[str, Any]:
-    callee = call.callee
-    sizes = {name: value for name, value in call.values.items() if isinstance(value, int)}
-    outputs = {}
-    for name, text in pairs_of(arguments.outputs).items():
-        if name not in callee.result_names:
-            close = nearest(name, callee.result_names) or callee.result_names[0]
-            raise InputError(
-                f"{callee.name} has no output {name!r}; it has {', '.join(callee.result_names)}",
-                repair=f"--outputs {close}={text}",
-            )
-        outputs[name] = callee.output(name, text, sizes, arguments.seed + 1)
-    return outputs
 
 
 def _save(folder: Path, names: Sequence[str], results: Sequence[Any]) -> None:

@@ -21,7 +21,7 @@ from tc import api
 from tc.backends import registry
 from tc.backends.base import Backend
 from tc.cli import INTERRUPTED
-from tc.cli.arguments import CallArguments, read_call, read_options
+from tc.cli.arguments import CallArguments, given_outputs, read_call, read_options
 from tc.cli.parser import UsageError
 from tc.cli.shell_hints import in_shell_words
 from tc.cli.terminal import print_line, say
@@ -59,6 +59,7 @@ def tune(arguments: argparse.Namespace) -> int:
         max_candidates=arguments.max_candidates,
         generations=arguments.generations,
         database=arguments.database,
+        outputs=given_outputs(call, arguments.outputs) or None,
     )
     pairs = " ".join(f"{name}={shlex.quote(text)}" for name, text in call.pairs.items())
     print_line(f"{result.problem.entry} on {arguments.backend}: {pairs}")

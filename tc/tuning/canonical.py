@@ -148,9 +148,9 @@ class _Spelling:
 class CanonicalCall:
     """What a call is, whatever its program calls things: `program` is a digest of the canonical
     text; `check` says whether anything is tested at these sizes (G7); `shapes` are those of the
-    inputs, and `scalars` the values of the static scalars, in order of declaration. `strides` are,
-    by the places of inputs, those that are not row-major, in elements; `given` the places of the
-    outputs that the caller passes."""
+    inputs, and of outputs that are passed and say them, and `scalars` the values of the static
+    scalars, in order of declaration. `strides` are, by the places of inputs, those that are not
+    row-major, in elements; `given` the places of the outputs that the caller passes."""
 
     program: str
     backend: str
@@ -169,7 +169,10 @@ def canonical_call(request: Request, shaped: p.ShapedProgram) -> CanonicalCall:
         hashlib.sha256(canonical_text(program).encode()).hexdigest(),
         request.backend,
         request.check and any(statement.is_checked for statement in shaped.statements),
-        tuple(tuple(sizes.shapes[name]) for name in program.inputs),
+        (
+            *(tuple(sizes.shapes[name]) for name in program.inputs),
+            *(tuple(sizes.outputs[name]) for name in program.outputs if name in sizes.outputs),
+        ),
         tuple(sizes.scalars[n] for n in program.inputs if n in program.static_scalars),
         tuple((i, tuple(strides[n])) for i, n in enumerate(program.inputs) if n in strides),
         tuple(i for i, name in enumerate(program.outputs) if name in request.given),

@@ -106,7 +106,8 @@ def _problem(values: Mapping[str, Any]) -> Problem:
         raise InputError(f"no backend {problem.backend!r} has plans; there are {', '.join(names)}")
     try:
         program = problem.program()
-        _same_names("shapes", (name for name, _ in problem.shapes), program.inputs)
+        shaped = (*program.inputs, *(n for n in program.open_outputs if n in problem.given))
+        _same_names("shapes", (name for name, _ in problem.shapes), shaped)
         _same_names("scalars", (name for name, _ in problem.scalars), program.static_scalars)
         for name, shape in problem.shapes:
             if len(shape) != program.tensors[name].rank or min(shape, default=0) < 0:

@@ -21,7 +21,8 @@ from tc.source import Source
 class Problem:
     """A program at the sizes of a call: the def `entry` of a text, for a backend, with checks or
     without (G7). `shapes`, `scalars` and `strides` (in bytes) are those of `CallSizes`; `given` are
-    the outputs whose contents the caller passes. All of it can be written down and sent."""
+    the outputs whose contents the caller passes, and where these say the shapes of outputs, they
+    are among `shapes`. All of it can be written down and sent."""
 
     text: str
     entry: str
@@ -47,7 +48,7 @@ class Problem:
             program.name,
             backend.name,
             check,
-            tuple(sorted((name, tuple(shape)) for name, shape in sizes.shapes.items())),
+            tuple(sorted((n, tuple(s)) for n, s in {**sizes.shapes, **sizes.outputs}.items())),
             tuple(sorted(sizes.scalars.items())),
             tuple(sorted((name, tuple(steps)) for name, steps in sizes.strides.items())),
             tuple(sorted(given)),
@@ -55,7 +56,9 @@ class Problem:
 
     @property
     def sizes(self) -> CallSizes:
-        return CallSizes(dict(self.shapes), dict(self.scalars), dict(self.strides))
+        outputs = {name: shape for name, shape in self.shapes if name in self.given}
+        inputs = {name: shape for name, shape in self.shapes if name not in outputs}
+        return CallSizes(inputs, dict(self.scalars), dict(self.strides), outputs=outputs)
 
     def program(self) -> Program:
         """Parsed and checked again: ParseError, CheckError."""

@@ -123,6 +123,24 @@ def test_run_scalars_and_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "y: float32 3 = [3., 3., 3.]" in capsys.readouterr().out
 
 
+def test_outputs_of_what_only_looks_at_a_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Emit, explain and tune are of a call that passes them; they may say a size of their own."""
+    path = tmp_path / "scatter.tc"
+    path.write_text("def f(int(N) at, float(N) x) -> (float(M) o) { o(at(n)) += x(n) }")
+    assert main(["emit", str(path), "N=10"]) == 1
+    assert "M is the size of the output 'o' alone" in capsys.readouterr().err
+    for verb, told in (("emit", "output float32(7) o"), ("explain", "sizes: M = 7, N = 10")):
+        assert main([verb, str(path), "N=10", "--outputs", "o=zeros:7"]) == 0
+        assert told in capsys.readouterr().out
+    assert main(["explain", str(path), "N=10", "--outputs", "p=zeros:7"]) == 1
+    assert "repair: --outputs o=zeros:7" in capsys.readouterr().err
+    database = ["--database", str(tmp_path / "plans"), "--max-candidates", "1"]
+    assert main(["tune", str(path), "N=500", "--outputs", "o=zeros:7", *database]) == 0
+    assert "f on numba: N=500" in capsys.readouterr().out
+
+
 NUMBERS = [
     (["a=ones:4", "--outputs", "o=300"], "o is 300, but uint8 holds 0 to 255"),
     (["a=ones:4", "--outputs", "o=1.5"], "o is 1.5, but uint8 o asks for an integer"),

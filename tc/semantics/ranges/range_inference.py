@@ -64,9 +64,12 @@ def infer_ranges(
     shapes: Mapping[str, tuple[int, ...]],
     scalars: Mapping[str, int],
     outputs: Mapping[str, tuple[int, ...]] = NO_OUTPUTS,
+    *,
+    warns: bool = True,
 ) -> p.ShapedProgram:
     """The ranges and shapes that follow from the shapes of the inputs, the values of
-    `program.static_scalars`, and the shapes of the `program.open_outputs` that a caller passes.
+    `program.static_scalars`, and the shapes of the `program.open_outputs` that a caller passes;
+    without warnings where they are not wanted.
 
     Inputs of rank 0 may be left out of `shapes`. Raises InputError where the arguments contradict
     the declarations (T4), and RangeError where ranges do not follow, an access leaves its
@@ -81,7 +84,7 @@ def infer_ranges(
     >>> shaped.shapes["O"], to_text(shaped.statements[0].ranges["i"].symbolic_end)
     ((8,), 'M - N + 1')
     """
-    return RangeInference.of(program).at(shapes, scalars, outputs)
+    return RangeInference.of(program).at(shapes, scalars, outputs, warns=warns)
 
 
 @dataclass(frozen=True, slots=True)
