@@ -27,13 +27,13 @@ from tc.process.uninterrupted import load
 from tc.runtime.arguments import bind_call, read_inputs, signature_of
 from tc.runtime.arrays.encoded_arrays import as_bits
 from tc.runtime.outputs import (
-    PlannedOutputs,
     bind_outputs,
     check_initial,
     check_outputs,
     result_type,
     view_outputs,
 )
+from tc.runtime.planned_outputs import PlannedOutputs
 from tc.runtime.sizes import (
     CallSizes,
     as_collection,

@@ -45,7 +45,6 @@ from tc.runtime.entries.host_entry import HostEntry, new_host_entry
 from tc.runtime.entries.inline_cache import CacheEntry, new_entry
 from tc.runtime.guards import Server
 from tc.runtime.outputs import (
-    PlannedOutputs,
     bind_outputs,
     check_initial,
     check_outputs,
@@ -53,6 +52,7 @@ from tc.runtime.outputs import (
     result_type,
     view_outputs,
 )
+from tc.runtime.planned_outputs import PlannedOutputs
 from tc.runtime.sizes import (
     CallSizes,
     as_collection,

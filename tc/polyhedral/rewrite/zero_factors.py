@@ -17,6 +17,7 @@ from typing import TypeGuard
 
 from tc.affine.forms import Form, LinearForm
 from tc.dtypes import INT64
+from tc.polyhedral.rewrite.expressions import conjunction
 from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
 from tc.polyhedral.rewrite.simplifying import period_of, quotients, substituted
 from tc.semantics import program as p
@@ -139,18 +140,12 @@ def _zero_factor(rhs: p.Expr, known: KnownSizes) -> tuple[p.Select, p.Expr, p.Ex
         if factor is rhs or not _is_selected(factor):
             continue
         chosen = _tests(factor, known)
-        left = [test for test in p.conjuncts(factor.condition) if test not in chosen]
-        if chosen:
-            then = factor.then if not left else replace(factor, condition=_all(left))
-            return factor, _all(chosen), then
+        left = conjunction([t for t in p.conjuncts(factor.condition) if t not in chosen])
+        condition = conjunction(chosen)
+        if condition is not None:
+            then = factor.then if left is None else replace(factor, condition=left)
+            return factor, condition, then
     return None
-
-
-def _all(tests: list[p.Expr]) -> p.Expr:
-    found, *others = tests
-    for test in others:
-        found = p.Logical("&&", (found, test), span=test.span)
-    return found
 
 
 def _is_periodic(test: p.Expr, known: KnownSizes) -> bool:
