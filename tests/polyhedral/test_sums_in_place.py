@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tc
 from tc.polyhedral.rewrite.factoring import divide_last
 from tc.polyhedral.rewrite.sums_in_place import sum_in_place
 from tc.semantics.reference.interpreter import interpret
@@ -104,6 +105,9 @@ NOT_PLACED = {
     "it is written again behind": HEAD + " { t(n) +=! x(n,d)  o(n) = t(n)  t(n) max=! x(n,d) }",
     "no sum": HEAD + " { t(n) = exp(y(n))  o(n) = t(n) + 1 }",
     "another type": "def f(float(N,D) x) -> (double(N) o) { t(n) +=! x(n,d)  o(n) = t(n) }",
+    "what the output held": (
+        "def f(float(N,D) x) -> (float(N) o) { t(n) +=! x(n,d)  o(n) = o(n) * t(n) }"
+    ),
     "an output": "def f(float(N,D) x) -> (o, t) { t(n) +=! x(n,d)  o(n) = t(n) + 1 }",
     "with checks": (
         "def f(int(N,D) x, float(M) y) -> (o) { t(n) +=! y(x(n,d))  o(n) = t(n) + 1 }"
@@ -119,6 +123,23 @@ NOT_PLACED = {
 def test_not_placed(name: str) -> None:
     program = shape(NOT_PLACED[name], N=4, D=4, M=3)
     assert sum_in_place(program) is program
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("backend", ["numba", "c"])
+@pytest.mark.parametrize(
+    "reader", ["o(n) * t(n)", "t(n) > 5 ? t(n) : o(n)", "o(n)", "fmax(o(n) - 2, t(n)) + o(n)"]
+)
+def test_what_outputs_held(reader: str, backend: str) -> None:
+    """A sum into the place of an output loses what the caller passed: such sums stayed there."""
+    text = f"def f(double(N,D) x) -> (double(N) o) {{ t(n) +=! x(n,d)  o(n) = {reader} }}"
+    x, o = np.arange(15.0).reshape(5, 3), np.arange(5.0) + 2
+    t, expression = x.sum(1), reader.replace("(n)", "").replace("fmax", "np.maximum")
+    if "?" in expression:
+        expression = "np.where(t > 5, t, o)"
+    due = eval(expression, {"np": np, "t": t, "o": o})
+    found = tc.compile(text, backend=backend)(x, outputs=[o.copy()])
+    np.testing.assert_array_equal(found, due)
 
 
 def test_halves_are_rounded_as_before() -> None:  # Y8

@@ -57,6 +57,7 @@ def _places(shaped: ShapedProgram) -> dict[str, str]:
         reader = shaped.statements[others[0]]
         target = reader.statement.target
         is_first = others[0] == min((*writers[target], *readers[target]))
+        is_first &= others[0] not in readers[target]  # what the target held before is gone then
         is_done = max(writers[name]) < others[0]  # it is not written again behind
         if is_first and is_done and target not in found.values() and _becomes(name, reader, shaped):
             found[name] = target
