@@ -70,7 +70,7 @@ def test_others_stay(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
 
 @pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", ["numba", "c"])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_against_masks(backend: str, data: st.DataObject) -> None:
     op = data.draw(st.sampled_from([*REDUCED]))
