@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 from tc.errors import BackendError
-from tc.plan import VECTOR, Action, Bind, Part, Plan, Promote, Scatter, Separate, Split, Tile
+from tc.plan import VECTOR, Action, Bind, Part, Plan, Promote, Separate, Split, Tile
 from tc.polyhedral.actions.loops import LoopName, loop_name
 from tc.semantics.program import ShapedProgram
 from tc.tuning.canonical import Names
@@ -127,7 +127,7 @@ class _Renaming:
                 return replace(found, tensor=self.tensor(tensor), statements=named)
             case Separate(statements=names):
                 return replace(found, statements=tuple(map(self.statement, names)))
-            case Split(statement=name) | Scatter(statement=name):
+            case Split(statement=name):
                 return replace(found, statement=self.statement(name))
         return found
 
