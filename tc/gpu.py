@@ -24,7 +24,8 @@ class Gpu:
     multiprocessor runs at a time, and the bytes of shared memory of all these blocks together.
     `cooperative`: blocks of a launch may wait for each other. `tensor_cores`: the threads of a warp
     multiply matrices of halves, or of floats rounded to tf32, together (mma.sync of PTX, m16n8k16
-    and m16n8k8). `warp`: the number of threads that run in step. `arch`: the name of the
+    and m16n8k8). `wide_atomics`: threads update integers of 64 bits in one step, and not only those
+    of 32 bits. `warp`: the number of threads that run in step. `arch`: the name of the
     architecture for NVRTC.
 
     `gflops` (float32, all multiprocessors) and `gbytes` (per second, from memory) are for estimates
@@ -50,6 +51,7 @@ class Gpu:
     processor_shared: int = 64 << 10
     cooperative: bool = True
     tensor_cores: bool = True
+    wide_atomics: bool = True
     gflops: float = field(default=0.0, repr=False, compare=False)
     gbytes: float = field(default=0.0, repr=False, compare=False)
 

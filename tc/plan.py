@@ -190,10 +190,11 @@ REGISTERS, ASYNC = "registers", "async"
 """Through what threads copy to shared memory: each element is read to a register, then stored; or
 memory is told to copy, and threads go on until they need what was copied."""
 
-SCATTERS = ("serial", "owners", "parts", "sorted")
+SCATTERS = ("serial", "owners", "parts", "sorted", "atomic")
 """Forms of a scatter (X2): one thread adds all terms; each thread owns some places, and goes
 through all terms; contiguous parts of the terms have a copy of the target each, and the copies are
-combined in order; terms are sorted, so that those of a place stand next to each other."""
+combined in order; terms are sorted, so that those of a place stand next to each other; threads of
+GPUs add integers in memory that they share, each in one step."""
 
 ASYNC_BYTES = (2, 4, 8)
 """Of the elements that are copied by copies that are async."""

@@ -57,7 +57,7 @@ class OpenCLBackend:
         try:
             return opencl_device(self.place).limits()
         except BackendError:  # texts need no device
-            return Gpu(cooperative=False, tensor_cores=False)
+            return Gpu(cooperative=False, tensor_cores=False, wide_atomics=False)
 
     def emit(
         self,

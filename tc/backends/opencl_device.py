@@ -64,6 +64,7 @@ class OpenCLDevice:
             shared=min(usual.shared, device.local_mem_size),
             cooperative=False,
             tensor_cores=False,
+            wide_atomics=False,
         )
 
 

@@ -50,7 +50,7 @@ def used_buffers(*regions: tuple[ir.Stmt, ...]) -> Mapping[str, str]:
     }
     read |= {s.buffer: "read_only" for s in stmts if isinstance(s, ir.Prefetch)}
     read |= {s.source: "read_only" for s in stmts if isinstance(s, ir.CopyAsync)}
-    writers = ir.Store | ir.CopyAsync
+    writers = ir.Store | ir.Atomic | ir.CopyAsync
     return {**read, **{s.buffer: "writable" for s in stmts if isinstance(s, writers)}}
 
 

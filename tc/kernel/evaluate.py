@@ -122,7 +122,14 @@ class _Machine:
                 case ir.Grid():
                     failure = run_grid(stmt, self.kernel, self.memory)
                     self.failure = self.failure or failure
-                case ir.Barrier() | ir.CopyAsync() | ir.Commit() | ir.Wait() | ir.WarpMultiply():
+                case (
+                    ir.Barrier()
+                    | ir.Atomic()
+                    | ir.CopyAsync()
+                    | ir.Commit()
+                    | ir.Wait()
+                    | ir.WarpMultiply()
+                ):
                     raise self.broken(stmt, "it is in no grid")
                 case _:
                     raise ir.unknown_node(stmt)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -115,16 +116,18 @@ def _coordinates(number: int, indices: tuple[LaunchIndex, ...]) -> str:
 class GridMemory:
     """What the blocks of a launch have together: elements by number, row-major, of what the caller
     passes, with the stamps of those that use them. `stored` are the buffers that the launch
-    writes."""
+    writes, `updated` those in which it has Atomics."""
 
     geometry: Geometry
     buffers: Mapping[str, Buffer]
     memory: Memory
     stored: frozenset[str]
+    updated: frozenset[str] = frozenset()
     arrays: dict[str, Array] = field(default_factory=dict)
     written: dict[str, Array] = field(default_factory=dict)
     writers: dict[str, Array] = field(default_factory=dict)
     readers: dict[str, Array] = field(default_factory=dict)
+    updaters: dict[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, array in self.memory.arrays.items():
@@ -134,11 +137,15 @@ class GridMemory:
                 if name in self.stored and self.geometry.threads * self.geometry.order.size > 1:
                     self.writers[name] = np.full(self.arrays[name].shape, _UNTOUCHED, np.int64)
                     self.readers[name] = self.writers[name].copy()
+                    if name in self.updated:
+                        self.updaters[name] = self.writers[name].copy()
 
     def meet(self) -> None:
         """A barrier of the grid, which all blocks have come to: what was used before meets nothing
         that comes after."""
-        for stamps in (*self.writers.values(), *self.readers.values()):
+        for stamps in chain.from_iterable(
+            found.values() for found in (self.writers, self.readers, self.updaters)
+        ):
             stamps[...] = _UNTOUCHED
 
     def finish(self) -> None:
@@ -182,6 +189,7 @@ class BlocksMemory:
         self.stamp = self.block + np.tile(np.arange(threads), len(places))
         self.arrays, self.written = dict(grid.arrays), dict(grid.written)
         self.writers, self.readers = dict(grid.writers), dict(grid.readers)
+        self.updaters, self.updated = dict(grid.updaters), grid.updated
         self.groups = np.zeros(len(self.block), np.int64)
         """How many groups of copies each lane has committed."""
         self.pending: list[_Copies] = []
@@ -207,6 +215,8 @@ class BlocksMemory:
         if buffer.role == "shared" and self.geometry.threads > 1:
             self.writers[name] = np.full(size * copies, _UNTOUCHED, np.int64)
             self.readers[name] = self.writers[name].copy()
+            if name in self.updated:
+                self.updaters[name] = self.writers[name].copy()
 
     # --- copies in flight -------------------------------------------------------------------
 
@@ -333,10 +343,37 @@ class BlocksMemory:
         if name in self.writers:
             place = active.each(place)
             breach = self._race(name, place, self.writers[name][place], "writes", active)
+            breach = breach or self._updated(name, place, active)
             if breach:
                 return breach
             self._note_readers(self.readers[name], place, active)
         return None
+
+    def update(
+        self, name: str, place: Any, op: np.ufunc, values: Array, active: Active
+    ) -> Breach | None:
+        """Gives elements new values, one thread after the other, from what they hold; returns why
+        that may not be, if so."""
+        if self.pending and (breach := self._is_in_flight(name, place, active)):
+            return breach
+        place = active.each(place)
+        if any_of(unwritten := ~self.written[name][place]):
+            element = self._element(name, place, at := int(np.argmax(unwritten)))
+            return Breach(active.lane(at), f"updates {element} before any write")
+        if name in self.writers:
+            breach = self._race(name, place, self.writers[name][place], "writes", active)
+            breach = breach or self._race(name, place, self.readers[name][place], "reads", active)
+            if breach:
+                return breach
+            self._note_readers(self.updaters[name], place, active)
+        op.at(self.arrays[name], place, values)
+        return None
+
+    def _updated(self, name: str, place: Array, active: Active) -> Breach | None:
+        """Whether another thread updates what this one reads or writes."""
+        if name not in self.updaters:
+            return None
+        return self._race(name, place, self.updaters[name][place], "updates", active)
 
     def write(self, name: str, place: Any, value: Any, active: Active) -> Breach | None:
         """Writes; returns why that may not be, if so."""
@@ -346,6 +383,7 @@ class BlocksMemory:
             writers, place = self.writers[name], active.each(place)
             breach = self._race(name, place, writers[place], "writes", active)
             breach = breach or self._race(name, place, self.readers[name][place], "reads", active)
+            breach = breach or self._updated(name, place, active)
             if breach:
                 return breach
             writers[place] = self.stamp[active.lanes]

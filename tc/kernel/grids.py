@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tc.builtins.operators import UFUNCS
 from tc.dtypes import Array
 from tc.errors import InternalError
 from tc.kernel import ir
@@ -30,7 +31,7 @@ from tc.kernel.operations import (
     store_fault,
 )
 from tc.kernel.printer import PrintedNode, node_text
-from tc.kernel.walk import launched, stored_in
+from tc.kernel.walk import launched, stored_in, updated_in
 
 _LANES = 1024
 _ELEMENTS = 1 << 24
@@ -51,7 +52,8 @@ def run_grid(grid: ir.Grid, kernel: ir.Kernel, memory: Memory) -> ir.Failure | N
             raise broken_promise(kernel, stmt, "vectors are not run in blocks and threads")
     order = np.random.default_rng(0).permutation(launched(grid.blocks))
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
-    together = GridMemory(Geometry(grid, order), buffers, memory, stored_in(grid.body))
+    geometry, stored, updated = Geometry(grid, order), stored_in(grid.body), updated_in(grid.body)
+    together = GridMemory(geometry, buffers, memory, stored, updated)
     failures: dict[tuple[int, int], ir.Failure] = {}
     step = _blocks_at_once(together.geometry, kernel)
     running = [
@@ -139,6 +141,8 @@ class _Machine:
                 scope[var][0] = active.merged(new, scope[var][0])
             case ir.Store():
                 self.store(stmt, scope, active)
+            case ir.Atomic():
+                self.update(stmt, scope, active)
             case ir.Prefetch(indices=indices):
                 for index in indices:
                     self.value(index, scope, active)
@@ -187,6 +191,15 @@ class _Machine:
         if fault is not None:
             raise self.broken(stmt, fault)
         self.check(stmt, self.memory.write(stmt.buffer, place, active.taken(value), active))
+
+    def update(self, stmt: ir.Atomic, scope: Environment, active: Active) -> None:
+        place = self.place(stmt, scope, active)
+        value = self.value(stmt.value, scope, active)
+        fault = store_fault(value, self.memory.buffers[stmt.buffer])
+        if fault is not None:
+            raise self.broken(stmt, fault)
+        values = active.each(active.taken(value))
+        self.check(stmt, self.memory.update(stmt.buffer, place, UFUNCS[stmt.op], values, active))
 
     def copy(self, stmt: ir.CopyAsync, scope: Environment, active: Active) -> None:
         """Begins to copy: of threads for which the condition is false, zeros."""
@@ -323,7 +336,9 @@ class _Machine:
             values.append(unwanted if taking is None else self.value(operand, scope, taking))
         return operation(expr, values)
 
-    def place(self, access: ir.Load | ir.Store, scope: Environment, active: Active) -> Any:
+    def place(
+        self, access: ir.Load | ir.Store | ir.Atomic, scope: Environment, active: Active
+    ) -> Any:
         """The elements that the threads touch."""
         indices = tuple(self.value(index, scope, active) for index in access.indices)
         return self.place_of(access, access.buffer, indices, active)

@@ -2,7 +2,7 @@
 
     Kernel ::= Buffer* Stmt*
     Stmt   ::= For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
-             | CopyAsync | Commit | Wait | WarpMultiply
+             | Atomic | CopyAsync | Commit | Wait | WarpMultiply
     Expr   ::= Const | Var | Load | Unary | Binary | Compare | Logical | Select | Call | Cast
              | Bits | Broadcast | Ramp | Reduce | Shuffle | WarpReduce
 
@@ -360,6 +360,22 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class Atomic:
+    """Gives an element the value `element op value` in one step: of several threads of a Grid that
+    do so at one element, each takes its turn, in any order. The element holds an integer of 32 or
+    64 bits, for which each order gives the same; the value has its type, and the operation is one
+    of ATOMICS, the same for all Atomics of a buffer.
+
+    Threads that meet in Atomics alone do not race: but for this, it reads and writes the element as
+    Load and Store do."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class CopyAsync:
     """Begins to copy `count` neighbours along the last dimension of `source`, which the caller
     passes, to neighbours along the last dimension of the shared `buffer`, both of one type; where
@@ -428,10 +444,12 @@ LEFT_ROWS, RIGHT_ROWS, RESULTS = 16, 8, 4
 
 Stmt: TypeAlias = (
     For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
-    | CopyAsync | Commit | Wait | WarpMultiply
+    | Atomic | CopyAsync | Commit | Wait | WarpMultiply
 )  # fmt: skip
 
 REDUCTIONS = ("+", "*", "min", "max", "&", "|", "^")
+ATOMICS = ("+", "min", "max", "&", "|", "^")
+"""The operations of Atomic."""
 OF_BOOL = ("min", "max", "&", "|", "^")
 """The operations on bools, and their reductions."""
 PRIVATE = ("scratch", "register", "shared")  # roles of buffers that a call does not pass
@@ -555,6 +573,7 @@ _OWN_EXPRESSIONS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
     If: lambda s: (s.condition,),
     Store: lambda s: (*s.indices, s.value) if s.mask is None else (*s.indices, s.value, s.mask),
     Prefetch: attrgetter("indices"),
+    Atomic: lambda s: (*s.indices, s.value),
     Fail: attrgetter("values"),
     CopyAsync: lambda s: (
         *s.indices,

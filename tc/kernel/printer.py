@@ -76,6 +76,8 @@ def statement_lines(stmt: ir.Stmt) -> Iterator[str]:
         case ir.Store(buffer=buffer, indices=indices, value=value, mask=mask, non_temporal=past):
             kind = "stream " if past else ""
             yield f"{kind}{_element(buffer, indices, mask)} = {expression_text(value)}"
+        case ir.Atomic(buffer=buffer, indices=indices, op=op, value=value):
+            yield f"atomic {_element(buffer, indices, None)} {op}= {expression_text(value)}"
         case ir.Prefetch(buffer=buffer, indices=indices):
             yield f"prefetch {_element(buffer, indices, None)}"
         case ir.Fail(site=site, values=values):

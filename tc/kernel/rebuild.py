@@ -126,6 +126,9 @@ def map_expressions(stmt: ir.Stmt, change: Callable[[ir.Expr], ir.Expr]) -> ir.S
             if new is value and test is mask and places is indices:
                 return stmt
             return ir.Store(stmt.buffer, places, new, test, stmt.non_temporal)
+        case ir.Atomic(indices=indices, value=value):
+            places = same_or(indices, map(change, indices))
+            return changed(stmt, indices=places, value=change(value))
         case ir.For(begin=begin, end=end):
             return changed(stmt, begin=change(begin), end=change(end))
         case ir.If(condition=condition):

@@ -25,7 +25,7 @@ _EXPRESSIONS = (
 )  # fmt: skip
 _STATEMENTS = (
     ir.For, ir.If, ir.Let, ir.Set, ir.Store, ir.Prefetch, ir.Fail, ir.Comment, ir.Grid, ir.Barrier,
-    ir.CopyAsync, ir.Commit, ir.Wait, ir.WarpMultiply,
+    ir.Atomic, ir.CopyAsync, ir.Commit, ir.Wait, ir.WarpMultiply,
 )  # fmt: skip
 _OTHERS = (ir.LaunchIndex, ir.Buffer, ir.Site, ir.Kernel)
 

@@ -276,6 +276,8 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
                 yield value.dtype.lanes > 1 and mask is None, "no whole vector is non-temporal"
                 passed = buffer.role in ("output", "temporary")
                 yield passed, "'{}' is private, and non-temporal", name
+        case ir.Atomic():
+            yield from _atomic_rules(stmt, scope)
         case ir.Prefetch(buffer=name, indices=indices):
             yield from _access_rules(name, indices, None, stmt.lanes, scope)
             private = scope.buffers[name].role in ir.PRIVATE
@@ -299,6 +301,19 @@ def _statement_rules(stmt: ir.Stmt, scope: _Scope) -> Rules:
             yield scope.is_inside(_is_grid), "it is in no grid"
         case _:
             raise ir.unknown_node(stmt)
+
+
+def _atomic_rules(stmt: ir.Atomic, scope: _Scope) -> Rules:
+    yield scope.is_inside(_is_grid), "it is in no grid"
+    yield from _access_rules(stmt.buffer, stmt.indices, None, 1, scope)
+    buffer, dtype = scope.buffers[stmt.buffer], stmt.value.dtype
+    met = ("output", "temporary", "shared")
+    yield buffer.role in met, "threads do not meet in '{}'", buffer.name
+    yield dtype == buffer.dtype, "'{}' is {}, not {}", buffer.name, buffer.dtype, dtype
+    yield dtype.is_integer and dtype.bits in (32, 64), "elements are {}", dtype
+    yield stmt.op in ir.ATOMICS, "unknown operator '{}'", stmt.op
+    is_one = scope.say(f"atomics of {buffer.name}", ir.ATOMICS.index(stmt.op))
+    yield is_one, "'{}' is updated by another operation, too", buffer.name
 
 
 def _copy_rules(copy: ir.CopyAsync, scope: _Scope) -> Rules:

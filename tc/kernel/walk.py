@@ -99,14 +99,19 @@ def launched(indices: tuple[ir.LaunchIndex, ...]) -> int:
 
 def stored_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
     """The buffers that statements write, nested statements included."""
-    writers = ir.Store | ir.CopyAsync
+    writers = ir.Store | ir.Atomic | ir.CopyAsync
     return frozenset(s.buffer for s in ir.statements(stmts) if isinstance(s, writers))
 
 
 def loaded_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
     """The buffers that statements read, nested statements included."""
     copies = (s.source for s in ir.statements(stmts) if isinstance(s, ir.CopyAsync))
-    return frozenset(copies) | {load.buffer for load in loads_in(stmts)}
+    return frozenset(copies) | updated_in(stmts) | {load.buffer for load in loads_in(stmts)}
+
+
+def updated_in(stmts: tuple[ir.Stmt, ...]) -> frozenset[str]:
+    """The buffers in which statements update elements in one step, nested statements included."""
+    return frozenset(s.buffer for s in ir.statements(stmts) if isinstance(s, ir.Atomic))
 
 
 def visible_across_barrier(kernel: ir.Kernel) -> frozenset[str]:

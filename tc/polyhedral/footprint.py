@@ -246,7 +246,11 @@ def box(accesses: Iterable[tuple[Access, Position]]) -> Box | None:
 
 def _box(access: Access, position: Position) -> Box | None:
     offsets, found = [], []
-    for subscript in access.subscripts:
+    for subscript, (begin, end) in zip(access.subscripts, access.bounds, strict=True):
+        if subscript is None and access.meets:
+            offsets.append(constant_form(begin))
+            found.append(steps_of([(1, end - begin)])[0])
+            continue
         if subscript is None:
             return None
         offset = subscript.substituted({v: digits.base for v, digits in position.items()})

@@ -172,7 +172,8 @@ def _scheduled(
     check_options(options, target.device)
     target = replace(target.wanted(options), scatters=scatters_of(options.plan))
     places = check or check_places
-    boxes = timed("rewrite", lambda: as_boxes(shaped, initial, check=check, places=places))
+    as_box = partial(as_boxes, check=check, places=places, at_once=target.launches)
+    boxes = timed("rewrite", lambda: as_box(shaped, initial))
     forms = scatters_of(options.plan)
     shaped, strides = timed("rewrite", lambda: _rewrite(boxes, strides, options, target, forms))
     _check_forms(forms, boxes, shaped, target)
@@ -219,6 +220,8 @@ def _check_forms(
             reason = f"there is no scatter {name}; there are {', '.join(found) or 'none'}"
         elif form == "serial" and target.launches:
             reason = "a GPU has threads for all places; one thread alone adds terms on processors"
+        elif form == "atomic" and form_of(name, shaped) != form:
+            reason = "threads of GPUs add integers of 32 bits so, or of 64, and nothing else"
         elif form in ("sorted", "parts") and form_of(name, shaped) != form:
             reason = f"the terms of {name} are too few for it, or stay as they are written"
         if reason is not None:

@@ -399,6 +399,8 @@ def _fault_of_copies(tile: ArrayTile, below: Footprint, alike: Axes) -> str | No
     if all(s.write.tensor != tile.tensor for s in below.users(tile.tensor)):
         return None
     moved, users = _moved_by(tile, below), below.users(tile.tensor)
+    if tile.scope != SHARED and any(s.meets and s.write.tensor == tile.tensor for s in users):
+        return "threads meet in it, each of which would have its own"
     bound = [
         {m.axis for m in below.own.get(s.name, ()) if below.threads(m) > 1 and _number(m) in moved}
         for s in users

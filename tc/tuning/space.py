@@ -272,6 +272,8 @@ def _count(
                 counts["branches"] += times
             case ir.Store():
                 counts["stores"] += times
+            case ir.Atomic():
+                counts["atomics"] += times
             case ir.CopyAsync(count=count):
                 counts["vector loads" if count > 1 else "scalar loads"] += times
                 counts["stores"] += times

@@ -185,7 +185,7 @@ compiled = load()
 print(multiply(compiled), flush=True)
 in_child(lambda: fails(lambda: multiply(compiled)))
 in_child(lambda: fails(lambda: backend.load(text)))
-plain = Gpu(cooperative=False, tensor_cores=False)
+plain = Gpu(cooperative=False, tensor_cores=False, wide_atomics=False)
 in_child(lambda: print(backend.usable(), backend.device() == plain))
 print(multiply(compiled))
 """
@@ -274,7 +274,7 @@ def test_without_a_device(found: Callable[[Any], None], library: Any, reason: st
     """Texts are emitted all the same."""
     found(library)
     assert BACKEND.usable() == (reason if "device" not in reason else None)
-    assert BACKEND.device() == Gpu(cooperative=False, tensor_cores=False)
+    assert BACKEND.device() == Gpu(cooperative=False, tensor_cores=False, wide_atomics=False)
     with pytest.raises(BackendError) as caught:
         BACKEND.load(BACKEND.emit(tmm()))
     assert str(caught.value) == f"BackendError: {reason}\nrepair: {INSTALL}"
@@ -298,10 +298,11 @@ def test_limits_of_a_device(found: Callable[[Any], None]) -> None:
         shared=32 << 10,
         cooperative=False,
         tensor_cores=False,
+        wide_atomics=False,
     )
     large = {"max_work_group_size": 4096, "max_work_item_sizes": [4096] * 3}
     found(fake(device(**large, local_mem_size=2 << 20)))
-    assert BACKEND.device() == Gpu(cooperative=False, tensor_cores=False)
+    assert BACKEND.device() == Gpu(cooperative=False, tensor_cores=False, wide_atomics=False)
 
 
 def doubled() -> Kernel:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tc.dtypes import FLOAT32, INT32, INT64, DType
 from tc.kernel.folding import binary, compare, integer
 from tc.kernel.ir import (
+    ATOMICS,
+    Atomic,
     Barrier,
     Buffer,
     Comment,
@@ -60,8 +62,8 @@ class Launch:
 
     def steps(self, depth: int) -> list[Stmt]:
         """Statements that leave no other thread's access since the last barrier."""
-        kinds = ["compute", "change", "through memory", "registers", "check", "loop", "uniform"]
-        step = self.pick(kinds if depth else kinds[:5])
+        kinds = ["compute", "change", "through memory", "atomics", "registers", "check"]
+        step = self.pick([*kinds, "loop", "uniform"] if depth else kinds)
         before = self.scope
         match step:
             case "compute":
@@ -70,6 +72,8 @@ class Launch:
                 return self.changes()
             case "through memory":
                 return self.through_memory()
+            case "atomics":
+                return self.atomics()
             case "registers":
                 return self.registers()
             case "check":
@@ -114,6 +118,31 @@ class Launch:
             at = binary("%", self.scope.number(INT64, 1), integer(self.threads))
             steps.append(self.local(Load(name, (*row, at), dtype)))
         return [*steps, Barrier()]
+
+    def atomics(self) -> list[Stmt]:
+        """Elements that threads update, some of them several times, and others read."""
+        dtype, op = self.pick([INT64, INT32]), self.pick(ATOMICS)
+        is_shared = self.pick([True, False])
+        name = f"{'s' if is_shared else 'w'}_{ATOMICS.index(op)}_{dtype}{self.suffix}"
+        row: tuple[Expr, ...] = () if is_shared else (self.block,)
+        shape = (self.threads,) if is_shared else (self.blocks, self.threads)
+        made = dense(name, dtype, shape, "shared" if is_shared else "temporary")
+        if made not in self.buffers:
+            self.buffers.append(made)
+
+        def anywhere() -> tuple[Expr, ...]:
+            return (*row, binary("%", self.scope.number(INT64, 1), integer(self.threads)))
+
+        more = [Atomic(name, anywhere(), op, self.scope.number(dtype, 2)) for _ in range(2)]
+        return [
+            Store(name, (*row, self.number), self.scope.number(dtype, 2)),
+            Barrier(),
+            more[0],
+            If(self.scope.test(1), (more[1],)),
+            Barrier(),
+            self.local(Load(name, anywhere(), dtype)),
+            Barrier(),
+        ]
 
     def through_the_grid(self) -> list[Stmt]:
         """Values that go from each thread to those of other blocks, and places that these then
@@ -230,7 +259,7 @@ class Wild:
         return compare(op, left, self.pick([integer(1), integer(2), B0]), {})
 
     def stmt(self, depth: int) -> tuple[Stmt, ...]:
-        kinds = ["store", "store", "load", "load", "barrier", "turn", "turn"]
+        kinds = ["store", "store", "load", "load", "update", "barrier", "turn", "turn"]
         match self.pick(kinds + (["if", "loop"] if depth else [])):
             case "store":
                 name = self.pick(_NAMES)
@@ -238,6 +267,9 @@ class Wild:
             case "load":
                 name = self.pick(_NAMES)
                 return (Set("x", add(X, Load(name, self.place(name), INT64))),)
+            case "update":
+                name = self.pick([n for n in _NAMES if n != "p"])
+                return (Atomic(name, self.place(name), "+", self.pick([T0, X, integer(5)])),)
             case "turn":
                 name, row = self.pick([("s", ()), ("w", (B0,)), ("t", (B0,))])
                 there = Load(name, (*row, _NEXT), INT64)

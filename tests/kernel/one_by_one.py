@@ -12,7 +12,9 @@ import numpy as np
 
 from tc.kernel.ir import (
     PRIVATE,
+    Atomic,
     Barrier,
+    Binary,
     Comment,
     Expr,
     Fail,
@@ -48,9 +50,10 @@ class Access:
     thread: int
     phase: int
     writes: bool
+    updates: bool = False
 
     def meets(self, other: Access) -> bool:
-        if not (self.writes or other.writes):
+        if not (self.writes or other.writes) or (self.updates and other.updates):
             return False
         if self.block != other.block:
             return True
@@ -128,6 +131,14 @@ class Machine:
                     self.touch(element, writes=True)
                     self.written.add(element)
                     self.values[element] = new
+                case Atomic(buffer=name, indices=indices, op=op, value=value):
+                    element = self.element(name, indices, scope)
+                    new = self.value(value, scope)
+                    self.touch(element, writes=True, updates=True)
+                    if element not in self.written:
+                        raise Refused
+                    both = [self.values[element], new]
+                    self.values[element] = operation(Binary(op, value, value, value.dtype), both)
                 case Fail(site=site, values=fail_values):
                     found = tuple(int(self.value(each, scope)) for each in fail_values)
                     who = self.region, self.now.block, self.now.thread
@@ -150,10 +161,10 @@ class Machine:
             return name, None, place
         return name, (self.now.block, -1 if buffer.role == "shared" else self.now.thread), place
 
-    def touch(self, element: Element, *, writes: bool) -> None:
+    def touch(self, element: Element, *, writes: bool, updates: bool = False) -> None:
         if self.kernel.buffer(element[0]).role in ("scratch", "register"):
             return
-        own = Access(self.now.block, self.now.thread, self.now.phase, writes)
+        own = Access(self.now.block, self.now.thread, self.now.phase, writes, updates)
         earlier = self.seen.setdefault(element, set())
         if any(own.meets(other) for other in earlier):
             raise Refused

@@ -17,7 +17,7 @@ from tc.errors import InternalError
 from tc.kernel import grids
 from tc.kernel.evaluate import evaluate
 from tc.kernel.folding import binary, integer, negation
-from tc.kernel.ir import Expr, Failure, Grid, If, Kernel, Let, Load, Set, Stmt, Store
+from tc.kernel.ir import Atomic, Expr, Failure, Grid, If, Kernel, Let, Load, Set, Stmt, Store
 from tc.kernel.rebuild import changed
 from tc.kernel.verify import verify
 from tests.kernel.grid_strategies import tame_grids, wild_grids
@@ -70,6 +70,11 @@ def shared(*, at: Expr = T0, value: Expr = VALUE) -> Store:
 
 def in_memory(*, row: Expr = B0, at: Expr = T0) -> Store:
     return Store("w", (row, at), VALUE)
+
+
+def update(at: Expr) -> Atomic:
+    """Adds the number of a thread, counted from 1."""
+    return Atomic("s", (at,), "+", add(T0, ONE))
 
 
 SWAPPED = give(load("s", MIRRORED))
@@ -190,6 +195,31 @@ CASES = {
         (*KEPT, in_memory(), give(load("w", B0, MIRRORED))),
         (*KEPT, in_memory(), BARRIER, give(load("w", B0, MIRRORED))),
         OWN[:, ::-1],
+    ),
+    "shared_updated_before_a_barrier": Case(
+        (shared(), update(ZERO), BARRIER, give(load("s", T0))),
+        (shared(), BARRIER, update(ZERO), BARRIER, give(load("s", T0))),
+        OWN + [10, 0, 0, 0],
+    ),
+    "shared_read_beside_updates": Case(
+        (shared(), BARRIER, update(HALF), give(load("s", T0))),
+        (shared(), BARRIER, update(HALF), BARRIER, give(load("s", T0))),
+        OWN + [3, 7, 0, 0],
+    ),
+    "shared_written_beside_updates": Case(
+        (shared(), BARRIER, update(MIRRORED), shared(value=ZERO), BARRIER, give(load("s", T0))),
+        (shared(), BARRIER, update(MIRRORED), BARRIER, shared(value=ZERO), give(load("s", T0))),
+        OWN * 0,
+    ),
+    "shared_updated_unwritten": Case(
+        (If(less(T0, 3), (shared(),)), BARRIER, update(T0), BARRIER, give(load("s", ZERO))),
+        (If(less(T0, 4), (shared(),)), BARRIER, update(T0), BARRIER, give(load("s", ZERO))),
+        OWN[:, :1].repeat(4, axis=1) + 1,
+    ),
+    "global_updated_by_blocks_beside_reads": Case(
+        (Atomic("c", (T0,), "+", ONE), give(load("c", T0))),
+        (Atomic("c", (T0,), "+", ONE), GRID_BARRIER, give(load("c", T0))),
+        OWN * 0 + 9,
     ),
     "barrier_in_a_branch": Case(
         (If(less(T0, 2), (BARRIER,)), give(VALUE)),

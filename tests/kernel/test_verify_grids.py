@@ -8,6 +8,7 @@ from tc.dtypes import FLOAT16, INT64
 from tc.errors import InternalError
 from tc.kernel.folding import integer
 from tc.kernel.ir import (
+    Atomic,
     Barrier,
     Buffer,
     Comment,
@@ -150,6 +151,29 @@ WRONG: dict[str, tuple[Kernel, str]] = {
     "shared prefetched": (
         inside(Prefetch("s", (T0,))),
         "'prefetch s[t0]': 's' is private, and prefetched",
+    ),
+    "atomic in no grid": (kernel((Atomic("o", (ZERO, ZERO), "+", ZERO),)), "'atomic o[0, 0] += 0'"),
+    "atomic of an own array": (
+        inside(Atomic("p", (T0,), "+", ZERO)),
+        "'atomic p[t0] += 0': threads do not meet in 'p'",
+    ),
+    "atomic of a half": (
+        inside(Atomic("h", (T0,), "+", Load("h", (T0,), FLOAT16))),
+        "'atomic h[t0] += h[t0]': elements are float16",
+    ),
+    "atomic of another type": (
+        inside(Atomic("h", (T0,), "+", ZERO)),
+        "'atomic h[t0] += 0': 'h' is float16, not int64",
+    ),
+    "atomic product": (
+        inside(Atomic("s", (T0,), "*", ZERO)),
+        "'atomic s[t0] *= 0': unknown operator '*'",
+    ),
+    "atomics of several operations": (
+        inside(
+            Atomic("s", (T0,), "+", ZERO), If(equal(B0, ZERO), (Atomic("s", (T0,), "|", ZERO),))
+        ),
+        "'atomic s[t0] |= 0': 's' is updated by another operation, too",
     ),
     "shared stored past the caches": (
         inside(changed(WRITE, non_temporal=True)),

@@ -1,4 +1,4 @@
-"""The four forms of a scatter, as plans ask for them (X2): each has the results, on processors and
+"""The forms of a scatter, as plans ask for them (X2): each has the results, on processors and
 GPUs, and the same bits on any number of threads; a plan that is given back has the form."""
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.support.bounds import assert_computes
 from tests.support.lowering import trace_lowering as lowered
 from tests.support.pipeline import checked
 
+ON_PROCESSORS = SCATTERS[:4]
 RNG = np.random.default_rng(4)
 PROGRAMS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "scalars": (
@@ -60,7 +61,7 @@ def options_of(name: str, form: str, threads: int | None = None) -> tc.Options:
     return tc.Options(plan=plan, threads=threads)
 
 
-@pytest.mark.parametrize("form", SCATTERS)
+@pytest.mark.parametrize("form", ON_PROCESSORS)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("backend", ["numba", pytest.param("c", marks=pytest.mark.drawn(2))])
 def test_forms_on_processors(backend: str, name: str, form: str) -> None:
@@ -69,7 +70,7 @@ def test_forms_on_processors(backend: str, name: str, form: str) -> None:
     assert_computes(text, list(inputs.values()), function(**inputs))
 
 
-@pytest.mark.parametrize("form", SCATTERS)
+@pytest.mark.parametrize("form", ON_PROCESSORS)
 @pytest.mark.parametrize("name", ["scalars", "rows"])
 def test_bits_on_any_number_of_threads(name: str, form: str) -> None:
     text, inputs = PROGRAMS[name]
@@ -80,11 +81,13 @@ def test_bits_on_any_number_of_threads(name: str, form: str) -> None:
     assert len(found) == 1
 
 
+FORMS = [*((False, form) for form in ON_PROCESSORS), *((True, form) for form in SCATTERS[1:4])]
+
+
 @pytest.mark.parametrize(
-    ("on_gpu", "form"),
-    [*((False, form) for form in SCATTERS), *((True, form) for form in SCATTERS[1:])],
+    ("name", "on_gpu", "form"),
+    [*((name, *form) for name in PROGRAMS for form in FORMS), ("a batch", True, "atomic")],
 )
-@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_plan_given_back_has_the_form(name: str, on_gpu: bool, form: str) -> None:
     text, inputs = PROGRAMS[name]
     shaped = infer_ranges(checked(text), {n: a.shape for n, a in inputs.items()}, {})
@@ -104,6 +107,7 @@ def test_a_plan_given_back_has_the_form(name: str, on_gpu: bool, form: str) -> N
     statement = "S1" if name == "going on" else "S0"
     assert (f"{statement}.key" in names) == (form == "sorted")
     assert (f"{statement}.part" in names) == (form == "parts")
+    assert (f"{statement}.term" in names) == (form == "atomic")
 
 
 REFUSED = {
@@ -116,6 +120,16 @@ REFUSED = {
         PROGRAMS["scalars"][0], {"I": (1,), "x": (1,)}, "parts", None,
         "the plan asks for 'parts' as the form of the scatter S0: the terms of S0 are too few for "
         "it, or stay as they are written",
+    ),
+    "floats": (
+        PROGRAMS["scalars"][0], {"I": (9,), "x": (9,)}, "atomic", Gpu(),
+        "the plan asks for 'atomic' as the form of the scatter S0: threads of GPUs add integers of "
+        "32 bits so, or of 64, and nothing else",
+    ),
+    "a processor": (
+        PROGRAMS["a batch"][0], {"I": (3, 200)}, "atomic", None,
+        "the plan asks for 'atomic' as the form of the scatter S0: threads of GPUs add integers of "
+        "32 bits so, or of 64, and nothing else",
     ),
     "a GPU": (
         PROGRAMS["scalars"][0], {"I": (9,), "x": (9,)}, "serial", Gpu(),
@@ -139,6 +153,6 @@ def test_no_such_form() -> None:
     with pytest.raises(tc.BackendError) as raised:
         Scatter("S0", "sort")
     assert raised.value.cause == (
-        "no form 'sort' of a scatter; there are serial, owners, parts, sorted"
+        "no form 'sort' of a scatter; there are serial, owners, parts, sorted, atomic"
     )
     assert raised.value.repair == 'form="sorted"'

@@ -1,7 +1,8 @@
 """A part of the tests, drawn by a seed: the same in each process of a run, another for each commit
 where the commit is the seed. `--tenth SEED` runs a tenth of all. `--draw SEED` runs all but for
-long rows of cases: where a test is marked `drawn(n)`, one in n of its cases. `--note-passed FILE`
-writes down which passed, and `--leave-out FILE` runs all but those. All tests are collected."""
+long rows of cases: of a test that is marked `drawn(n)`, one in n of its cases, and of others what
+`share` says. `--note-passed FILE` writes down which passed, and `--leave-out FILE` runs all but
+those. All tests are collected."""
 
 from __future__ import annotations
 
@@ -21,6 +22,15 @@ def is_drawn(test: str, seed: str) -> bool:
     109
     """
     return crc32(f"{seed} {test}".encode()) % 10 == 0
+
+
+def share(cases: int) -> int:
+    """One in how many cases is drawn of a test that has so many, and no mark.
+
+    >>> [share(cases) for cases in (1, 7, 8, 23, 24, 500)]
+    [1, 1, 2, 2, 3, 3]
+    """
+    return 1 + (cases >= 8) + (cases >= 24)
 
 
 def drawn_of(tests: Sequence[str], each: int, seed: str) -> set[str]:
@@ -76,9 +86,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _not_drawn(items: Sequence[pytest.Item], seed: str | None) -> set[str]:
     rows = defaultdict(list)
-    for item in items:
+    for item in items if seed is not None else ():
         mark = item.get_closest_marker("drawn")
-        if seed is not None and mark is not None:
-            rows[item.nodeid.partition("[")[0], mark.args[0]].append(item.nodeid)
+        each = None if mark is None else mark.args[0]
+        rows[item.nodeid.partition("[")[0], each].append(item.nodeid)
     cases = {case for row in rows.values() for case in row}
-    return cases.difference(*(drawn_of(row, n, seed or "") for (_, n), row in rows.items()))
+    drawn = (drawn_of(row, each or share(len(row)), seed or "") for (_, each), row in rows.items())
+    return cases.difference(*drawn)

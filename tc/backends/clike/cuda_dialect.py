@@ -19,9 +19,9 @@ from tc.backends.clike.dialect import Dialect, LaunchWords, Reserved, respelling
 from tc.backends.clike.grid_text import has_grid_barrier
 from tc.backends.clike.templates import returning
 from tc.backends.geometry import extents
-from tc.dtypes import DTYPES, FLOAT64, DType
+from tc.dtypes import DTYPES, FLOAT64, INT64, UINT64, DType
 from tc.gpu import REGISTERS_BESIDE, SHARED_ALIGNMENT_BYTES, Gpu
-from tc.kernel.ir import For, Grid, Kernel, Set, WarpMultiply, statements
+from tc.kernel.ir import Buffer, For, Grid, Kernel, Set, WarpMultiply, statements
 
 STATIC_SHARED_BYTES = 48 << 10
 """The bytes of arrays in shared memory that a function may declare; a launch asks for more."""
@@ -197,6 +197,20 @@ static __device__ __forceinline__ void {_ARRIVED}()
 }
 
 
+_ATOMICS = {"+": "Add", "min": "Min", "max": "Max", "&": "And", "|": "Or", "^": "Xor"}
+_COMPARING = ("min", "max")
+
+
+def _atomic(op: str, buffer: Buffer, element: str, value: str) -> str:
+    """An Atomic. Of integers of 64 bits with a sign, CUDA has only the functions that compare; the
+    others have the same bits without a sign."""
+    pointer = f"&{element}"
+    if buffer.dtype == INT64 and op not in _COMPARING:
+        wide = _TYPES[UINT64]
+        pointer, value = f"({wide}*){pointer}", f"({wide})({value})"
+    return f"atomic{_ATOMICS[op]}({pointer}, {value});"
+
+
 def _half_conversion(name: str, target: str, source: str, instruction: str) -> str:
     """A conversion of a half, of which the text knows the bits, by an instruction of PTX."""
     letters = {"unsigned short": "h", "float": "f", "double": "d"}
@@ -275,6 +289,7 @@ CUDA = Dialect(
         barrier="__syncthreads();",
         grid_barrier=f"{_WAIT}({{word}});",
         shared=f"__shared__ __align__({SHARED_ALIGNMENT_BYTES})",
+        atomic=_atomic,
         exchange=lambda value, distance: f"__shfl_xor_sync(0xffffffffu, {value}, {distance})",
         spread=lambda value, lanes: f"__shfl_sync(0xffffffffu, {value}, 0, {lanes})",
         copy_async=_copy_async,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tc.backends import printing
 from tc.builtins.operators import ATOM_LEVEL, LEVEL, ON_BITS, UNARY_LEVEL
 from tc.dtypes import DType
-from tc.kernel.ir import Expr, Grid, Kernel, Let, Prefetch, Stmt, Store, WarpMultiply
+from tc.kernel.ir import Buffer, Expr, Grid, Kernel, Let, Prefetch, Stmt, Store, WarpMultiply
 
 Printed: TypeAlias = tuple[str, int]
 """The text of an expression, and the precedence of its outermost operator."""
@@ -63,6 +63,8 @@ class LaunchWords:
     - `block` and `thread` give the number of a block, or of a thread in its block, along an axis.
     - `barrier` is the statement where the threads of a block wait for each other, `grid_barrier`
       that where all blocks do, given the name of a pointer to a `word`; None where they cannot.
+    - `atomic` gives the statement of an Atomic, given its operation, its buffer, and the texts of
+      its element and its value.
     - `exchange` gives the value that another thread of a warp has, given the name of what it has
       and of the distance in which lanes differ, and `spread` the value that the first of some lanes
       has; None where threads exchange nothing but memory.
@@ -81,6 +83,7 @@ class LaunchWords:
     barrier: str
     grid_barrier: str | None
     shared: str
+    atomic: Callable[[str, Buffer, str, str], str]
     exchange: Callable[[str, str], str] | None = None
     spread: Callable[[str, int], str] | None = None
     copy_async: Callable[[str, str, int, str | None], str] | None = None

@@ -12,7 +12,7 @@ from tc.backends.clike.templates import returning
 from tc.backends.geometry import extents
 from tc.dtypes import DTYPES, DType
 from tc.gpu import SHARED_ALIGNMENT_BYTES
-from tc.kernel.ir import Grid, Kernel
+from tc.kernel.ir import Buffer, Grid, Kernel
 from tc.plan import AXES
 
 FLAGS = ("-cl-std=CL1.2",)
@@ -82,8 +82,21 @@ _ON_BITS = {
 }
 
 
+_ATOMICS = {"+": "add", "&": "and", "|": "or", "^": "xor", "min": "min", "max": "max"}
+_WIDE = "atom"
+
+
+def _atomic(op: str, buffer: Buffer, element: str, value: str) -> str:
+    """An Atomic; those of 64 bits are functions of extensions."""
+    stem = "atomic" if buffer.dtype.bits == 32 else _WIDE
+    return f"{stem}_{_ATOMICS[op]}(&{element}, {value});"
+
+
 def _preamble(_kernel: Kernel, text: str) -> Iterator[str]:
     pragmas = ["#pragma OPENCL FP_CONTRACT OFF"]
+    for kind, functions in (("base", ("add",)), ("extended", ("and", "or", "xor", "min", "max"))):
+        if any(f"{_WIDE}_{name}(" in text for name in functions):
+            pragmas.insert(0, f"#pragma OPENCL EXTENSION cl_khr_int64_{kind}_atomics : enable")
     if re.search(r"\bdouble\b", text):
         pragmas.insert(0, "#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
     yield "\n".join(pragmas)
@@ -122,6 +135,7 @@ OPENCL = Dialect(
         barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
         grid_barrier=None,
         shared=f"__local __attribute__((aligned({SHARED_ALIGNMENT_BYTES})))",
+        atomic=_atomic,
     ),
     prefetch=lambda _stmt, _context: iter(()),  # GPUs do other work meanwhile
     vectors=None,

@@ -346,6 +346,8 @@ def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
         case ir.Store(buffer=buffer, indices=indices, value=value):
             place = element(buffer, indices, context)
             yield _assignment(place, ir.Load(buffer, indices, value.dtype), value, context)
+        case ir.Atomic():
+            yield _atomic(stmt, context)
         case ir.Prefetch():
             yield from context.dialect.prefetch(stmt, context)
         case ir.Fail(site=site, values=values):
@@ -372,6 +374,15 @@ def _statement(stmt: ir.Stmt, context: Context) -> Iterator[str]:
             raise no_launches(context.dialect.name)
         case _:
             raise ir.unknown_node(stmt)
+
+
+def _atomic(stmt: ir.Atomic, context: Context) -> str:
+    launch = context.dialect.launch
+    if launch is None:
+        raise no_launches(context.dialect.name)
+    buffer = context.buffers[stmt.buffer]
+    place = element(stmt.buffer, stmt.indices, context)
+    return launch.atomic(stmt.op, buffer, place, bare(stmt.value, context))
 
 
 def _set(var: str, value: ir.Expr, context: Context) -> Iterator[str]:

@@ -183,7 +183,13 @@ def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
         case ir.Comment(text=text):
             yield from (f"# {line}".rstrip() for line in text.splitlines())
         case (
-            ir.Grid() | ir.Barrier() | ir.CopyAsync() | ir.Commit() | ir.Wait() | ir.WarpMultiply()
+            ir.Grid()
+            | ir.Barrier()
+            | ir.Atomic()
+            | ir.CopyAsync()
+            | ir.Commit()
+            | ir.Wait()
+            | ir.WarpMultiply()
         ):
             raise no_launches("numba")
         case _:

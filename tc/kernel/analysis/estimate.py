@@ -167,6 +167,12 @@ def _items(
                 for expr in indices if mask is None else (*indices, mask):
                     _count(expr, counts, is_subscript=True)
                 counts.stores[buffer] += value.dtype.lanes
+            case ir.Atomic(buffer=buffer, indices=indices, value=value):
+                _count(value, counts)
+                for expr in indices:
+                    _count(expr, counts, is_subscript=True)
+                counts.add(1, _Counts(loads=Counter({buffer: 1})))
+                counts.stores[buffer] += 1
             case ir.CopyAsync(source=source, count=count):
                 for expr in ir.own_expressions(stmt):
                     _count(expr, counts, is_subscript=True)

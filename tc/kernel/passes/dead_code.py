@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tc.kernel import ir, rebuild
 from tc.kernel.passes.value_numbering import ValueNumbers
-from tc.kernel.walk import assigned, every_statement, is_steady, mentioned, names_in
+from tc.kernel.walk import assigned, every_statement, is_steady, loaded_in, mentioned, names_in
 
 
 def eliminate_dead_code(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel without locals that nothing reads, or that are set before anything reads their
-    first value, and without loops and branches that do nothing; branches on the same condition, one
-    after the other, become one, and minima and maxima start with their first term.
+    """The kernel without temporaries and locals that nothing reads, or locals that are set before
+    anything reads their first value, and without loops and branches that do nothing; branches on
+    the same condition, one after the other, become one, and minima and maxima start with their
+    first term.
 
     >>> from tc.dtypes import INT64
     >>> unused = (ir.Let("x", ir.Const(1, INT64)), ir.Let("y", ir.Var("x", INT64)))
     >>> eliminate_dead_code(ir.Kernel("k", (), (unused,))).regions
     ((),)
     """
+    kernel = _without_unread(kernel)
     needed: set[str] = set()
     reads: dict[str, set[str]] = {}
     for stmt in every_statement(kernel):
@@ -34,6 +37,29 @@ def eliminate_dead_code(kernel: ir.Kernel) -> ir.Kernel:
                 waiting.append(name)
     changing = assigned(kernel)
     return rebuild.map_regions(kernel, lambda region: _block(region, needed, changing))
+
+
+def _without_unread(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel without temporaries from which nothing is loaded, as of statements that do nothing
+    but check."""
+    kept = frozenset[str]().union(*map(loaded_in, kernel.regions))
+    kept |= {s.buffer for s in every_statement(kernel) if isinstance(s, ir.Prefetch)}
+    unread = {b.name for b in kernel.buffers if b.role == "temporary"} - kept
+    if not unread:
+        return kernel
+
+    def read(block: rebuild.Stmts) -> rebuild.Stmts:
+        return rebuild.map_statements(
+            block,
+            lambda stmt: (
+                ()
+                if isinstance(stmt, ir.Store) and stmt.buffer in unread
+                else (rebuild.map_blocks(stmt, read),)
+            ),
+        )
+
+    buffers = tuple(buffer for buffer in kernel.buffers if buffer.name not in unread)
+    return replace(rebuild.map_regions(kernel, read), buffers=buffers)
 
 
 def _block(block: rebuild.Stmts, needed: set[str], changing: frozenset[str]) -> rebuild.Stmts:

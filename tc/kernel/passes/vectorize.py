@@ -147,6 +147,7 @@ class _Statements:
             case (
                 ir.Grid()
                 | ir.Barrier()
+                | ir.Atomic()
                 | ir.CopyAsync()
                 | ir.Commit()
                 | ir.Wait()

@@ -44,7 +44,7 @@ def lower_leaf(statement: ScopStatement, state: EmitScope) -> tuple[Stmt, ...]:
     """The statements that run one instance, or one of the tail's (see the module)."""
     tails = {v: d for v, d in state.positions[statement.name].items() if not d.exact}
     element = _element(statement.write, statement, state)
-    placed = state.innermost(statement.write.tensor)
+    placed = None if statement.scatters else state.innermost(statement.write.tensor)
     promoted = placed is not None and state.fits(placed, element)
     promoted = promoted or statement.name in state.expanded
     if promoted and tails and state.kernel.launch is not None:
@@ -194,10 +194,23 @@ def _scattered(
         holds = lower_expression(test, block)
         inside = StatementBuilder(block.scope, block.level + 1)
         return (*block.stmts, ir.If(holds, _scattered(statement, rest, inside, state)))
-    target = statement.write.tensor
-    indices = tuple(lower_expression(s, block) for s in source.subscripts)
-    value = cast(lower_expression(source.rhs, block), state.element_dtype(target))
-    return (*block.stmts, Store(target, indices, value))
+    element: list[LinearForm] = []
+    values = {v: d.base for v, d in state.positions[statement.name].items()}
+    write = statement.write
+    for form, bounds, subscript in zip(
+        write.subscripts, write.bounds, source.subscripts, strict=True
+    ):
+        if form is not None:
+            element.append(form.substituted(values))
+        else:
+            local = block.let(lower_expression(subscript, block))
+            element.append(Form(0, {local.name: 1}))
+            state = state.bound(local.name, bounds[0], bounds[1] - 1)
+    buffer, indices = state.place(write.tensor, tuple(element))
+    value = cast(lower_expression(source.rhs, block), state.element_dtype(write.tensor))
+    if statement.meets:
+        return (*block.stmts, ir.Atomic(buffer, indices, statement.op, value))
+    return (*block.stmts, Store(buffer, indices, value))
 
 
 def _accumulate(

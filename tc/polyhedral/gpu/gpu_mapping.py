@@ -194,6 +194,8 @@ class _Mapper:
             if deeper:
                 for branch in in_order(inside):
                     self._threads_below(branch, (*outer, *points))
+                told = self._promoter(outer, None).hold_met(names)
+                self.draft.notes += [f"{', '.join(names)}: {note}." for note in told]
                 continue
             wanted = None
             if found is not None:

@@ -94,10 +94,27 @@ class Promoter:
             move = held_target(f"{tensor} in registers", Promote(tensor, REGISTER), below)
             if move is None or _is_scattered(tensor, below) or self._waits(tensor, names):
                 continue
+            if any(
+                a.meets for s in self._statements(names) for a in s.accesses if a.tensor == tensor
+            ):
+                continue
             moves.append(move)
         for move in sorted(moves, key=lambda move: move.after - move.before):
             if self._wants(move, names) and self._done(move.action, inside, names):
                 yield move.what
+
+    def hold_met(self, names: tuple[str, ...]) -> Iterator[str]:
+        """Promotes targets whose terms meet in one step each to the memory that a block shares.
+        Gives notes."""
+        inside = self.around[-1] if self.around else None
+        for tensor in dict.fromkeys(s.write.tensor for s in self._statements(names) if s.meets):
+            below = self.draft.footprint_in(inside, names).of(SHARED)
+            what = f"{tensor} in shared memory"
+            move = held_target(what, Promote(tensor, SHARED), below)
+            if move is None or not self._wants(move, names):
+                continue
+            if self._done(move.action, inside, names):
+                yield f"{what}, where terms meet"
 
     def _waits(self, tensor: str, names: tuple[str, ...]) -> bool:
         """Whether what statements give each other by a tensor would be in registers while a sum
@@ -262,7 +279,7 @@ class Promoter:
         for tensor in dict.fromkeys(a.tensor for s in statements for a in s.reads):
             found = below.box(tensor) if scop.shaped.shapes[tensor] else None
             users = [s for s in statements if touches(s, tensor)]
-            if found is None or tensor in held:
+            if found is None or tensor in held or any(s.write.meets for s in users):
                 continue
             reads, copied = sum(map(below.instances, users)), prod(found.counts)
             own = self.found if self._is_found(names) else None

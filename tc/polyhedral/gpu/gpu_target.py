@@ -18,7 +18,13 @@ from tc.polyhedral.gpu.gpu_mapping import choose
 from tc.polyhedral.gpu.gpu_promotion import shared_bytes
 from tc.polyhedral.gpu.resident_blocks import blocks_too_many, waits_for_all
 from tc.polyhedral.gpu.tensor_cores import mma_fault
-from tc.polyhedral.rewrite.thresholds import BlockSplits, ScanCosts, SortCosts, Thresholds
+from tc.polyhedral.rewrite.thresholds import (
+    AtomicCosts,
+    BlockSplits,
+    ScanCosts,
+    SortCosts,
+    Thresholds,
+)
 from tc.polyhedral.schedule import Node
 from tc.polyhedral.scop.dependences import Dependences
 from tc.polyhedral.scop.scop import Scop
@@ -53,7 +59,8 @@ longer than another launch does: 32 cycles for 32 steps, on over a hundred multi
 
 COMPARED = 1 << 22
 """Comparisons of terms with places, on a multiprocessor, in the time of which the launches of a
-sort begin: about thirty, each of which takes some microseconds."""
+sort begin, about as many as LAUNCHES_OF_A_SORT, each of which takes some microseconds."""
+LAUNCHES_OF_A_SORT = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +125,12 @@ def gpu_target(gpu: Gpu) -> GpuTarget:
             pieces=0,
             across=ACROSS,
             sorting=SortCosts(launches=COMPARED * gpu.processors),
+            atomics=AtomicCosts(
+                launch=COMPARED // LAUNCHES_OF_A_SORT * gpu.processors,
+                shared=min(gpu.shared, gpu.processor_shared // 2),
+                blocks=2 * gpu.processors,
+                bits=(32, 64) if gpu.wide_atomics else (32,),
+            ),
             scans=ScanCosts(terms=COMPARED * gpu.processors // 8),
             blocks=BlockSplits(
                 products=OF_A_PROCESSOR * gpu.processors,

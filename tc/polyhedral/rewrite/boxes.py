@@ -40,11 +40,17 @@ NONE = limits(INT64)[0]
 
 
 def as_boxes(
-    shaped: p.ShapedProgram, initial: frozenset[str], *, check: bool, places: bool = False
+    shaped: p.ShapedProgram,
+    initial: frozenset[str],
+    *,
+    check: bool,
+    places: bool = False,
+    at_once: bool = False,
 ) -> p.ShapedProgram:
     """The program whose statements are boxes with one value at plain places; the very same where
     all are. `initial` names the outputs that hold values of the caller; `check`: what may fail at
-    run time is checked; `places`: the places of writes are in any case (S5).
+    run time is checked; `places`: the places of writes are in any case (S5); `at_once`: checks of
+    different instances do not wait for each other.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -57,7 +63,7 @@ def as_boxes(
     """
     if all(each.statement.is_plain for each in shaped.statements):
         return shaped
-    made = _Made(shaped, initial, check, check or places)
+    made = _Made(shaped, initial, check, check or places, at_once)
     for each in shaped.statements:
         if each.statement.is_plain:
             made.add(each)
@@ -70,9 +76,15 @@ class _Made:
     """The statements and temporaries of a program in the making."""
 
     def __init__(
-        self, shaped: p.ShapedProgram, initial: frozenset[str], check: bool, places: bool
+        self,
+        shaped: p.ShapedProgram,
+        initial: frozenset[str],
+        check: bool,
+        places: bool,
+        at_once: bool,
     ) -> None:
         self.shaped, self.initial, self.check, self.places = shaped, initial, check, places
+        self.at_once = at_once
         self.known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
         self.tensors = dict(shaped.program.tensors)
         self.shapes = dict(shaped.shapes)
@@ -217,17 +229,20 @@ class _Boxes:
         return any(variable in p.index_names(expr) for expr in exprs)
 
     def _add_check(self, check: p.Check, guard: p.Expr | None) -> None:
-        """A statement of one number, which is always 0, that makes a check wherever a guard holds;
-        nothing where no check is made."""
+        """A statement of one number, always 0, which nothing reads, that makes a check wherever a
+        guard holds; or of one for each instance, so that these may be checked at once."""
         value: p.Expr = check
         if guard is not None:
             value = self.of.select(guard, check, p.Literal(0, INT64, span=self.span))
         value = self._renewed(value)
         names = p.index_names(value)
         target = f"{self.statement.target}.{check.kind}"
-        target = self.made.temporary(target, INT64, (), self.span)
+        ranges = self.each.ranges
+        own = [*names] if self.made.at_once and all(ranges[v].begin >= 0 for v in names) else []
+        target = self.made.temporary(target, INT64, tuple(ranges[v].end for v in own), self.span)
         name = f"{self.statement.name}.{target}"
-        self._add(name, target, (), names, "max", True, value, self.each.ranges)
+        reduced = [v for v in names if v not in own]
+        self._add(name, target, own, reduced, "max", True, value, ranges)
 
     # --- reductions ---------------------------------------------------------------------------
 

@@ -22,20 +22,20 @@ place:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from math import ceil, prod
+from math import ceil
 from types import MappingProxyType
 
 from tc.dtypes import INT32, INT64, limits
 from tc.extents.sizes import is_tracked
+from tc.polyhedral.rewrite.atomic_sums import TERM, may_meet, meet
 from tc.polyhedral.rewrite.expressions import Expressions, conjunction
-from tc.polyhedral.rewrite.rewriting import Rewriting, unused_name
+from tc.polyhedral.rewrite.one_hot import NumberedTerms, OneHot, one_hot
+from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.polyhedral.rewrite.splitting import name_of_partial
 from tc.polyhedral.rewrite.thresholds import SortCosts, Thresholds
 from tc.semantics import program as p
-from tc.semantics.dependent_ranges import substituted
-from tc.semantics.selected_sums import Selection, selections
 
 MOST_PASSES = 4
 
@@ -71,8 +71,11 @@ def scatter(
 
 
 def form_of(name: str, shaped: p.ShapedProgram) -> str | None:
-    """The form that a scatter has where its statements are sorted, or of parts; None for others."""
+    """The form that a scatter has where its terms are sorted, in parts, or meet in memory; None for
+    others."""
     names = {s.name for s in shaped.program.statements}
+    if f"{name}.{TERM}" in names:
+        return "atomic"
     if f"{name}.{_KEY}" in names:
         return "sorted"
     return "parts" if name_of_partial(name) in names else None
@@ -82,110 +85,35 @@ def is_scatter(old: p.ShapedStatement) -> bool:
     """Whether a statement has a form (X2): a reduction whose terms go where data say, without tests
     of its own."""
     is_plain = not old.checked and not old.is_empty and not old.statement.once
-    return is_plain and _one_hot(old) is not None
+    return is_plain and one_hot(old) is not None
 
 
 def _scattered(
     old: p.ShapedStatement, rewriting: Rewriting, limits: Thresholds, forms: Mapping[str, str]
 ) -> list[p.ShapedStatement] | None:
-    found = None if old.checked or old.is_empty else _one_hot(old)
+    found = None if old.checked or old.is_empty else one_hot(old)
     if found is None:
         return None
     if old.statement.once and old.statement.init:
         return _written(found, rewriting)
     form = forms.get(old.statement.name)
     if form == "sorted":
-        return _Sorting(found, limits.sorting or SortCosts(launches=0), rewriting).statements()
-    if limits.sorting is None or form is not None:
+        costs = limits.sorting or SortCosts(launches=0)
+        return _Sorting(found, rewriting, costs=costs).statements()
+    if form not in (None, "atomic"):
         return None
-    sorting = _Sorting(found, limits.sorting, rewriting)
+    if limits.atomics is not None and may_meet(found, limits.atomics):
+        terms = found.count((*found.terms, *found.batch))
+        pays = form == "atomic" or limits.atomics.cost(terms) < found.comparisons
+        return meet(found, rewriting, limits.atomics) if pays else None
+    if limits.sorting is None:
+        return None
+    sorting = _Sorting(found, rewriting, costs=limits.sorting)
     pays = sorting.passes.cost * found.count((*found.terms, *found.batch)) < found.comparisons
     return sorting.statements() if pays else None
 
 
-@dataclass(frozen=True)
-class _OneHot:
-    """A reduction whose terms data send to places. `selected` has, for each variable of the left
-    side that a term selects, the value that it selects; which `tests` decide, in order, beside
-    these, and what else is asked of a term, `rest`. The places depend on the reduction variables
-    `terms` and on the variables `batch` of the left side."""
-
-    old: p.ShapedStatement
-    selected: Mapping[str, Selection]
-    tests: tuple[p.Expr, ...]
-    rest: tuple[p.Expr, ...]
-    terms: tuple[str, ...]
-    batch: tuple[str, ...]
-
-    @property
-    def rhs(self) -> p.Select:
-        rhs = self.old.statement.rhs
-        assert isinstance(rhs, p.Select)
-        return rhs
-
-    def count(self, variables: Sequence[str]) -> int:
-        return prod(self.old.ranges[v].extent for v in variables)
-
-    @property
-    def places(self) -> int:
-        return self.count([*self.selected])
-
-    @property
-    def comparisons(self) -> int:
-        """How many there are, if each element compares itself with each term."""
-        return self.count(self.old.statement.variables)
-
-    def bounds(self, variable: str, of: Expressions) -> tuple[p.Expr, p.Expr]:
-        """The tests that a term selects a value of a variable."""
-        own, key = self.old.ranges[variable], of.converted(self.selected[variable].value, INT64)
-        begin, end = of.number(own.begin), of.number(own.end)
-        return of.compare("<=", begin, key), of.compare("<", key, end)
-
-
-def _one_hot(old: p.ShapedStatement) -> _OneHot | None:
-    """A statement as terms that data send to places; None where it is something else."""
-    statement, found = old.statement, selections(old.statement)
-    found = {v: each for v, each in found.items() if _fits(each, old.ranges[v])}
-    data = [e for each in found.values() for e in p.walk(each.value) if isinstance(e, p.Read)]
-    if not found or not data or not isinstance(statement.rhs, p.Select):
-        return None
-    tests: list[p.Expr] = []
-    rest: list[p.Expr] = []
-    rows = {*statement.outer}
-    for test in p.conjuncts(statement.rhs.condition):
-        selection = any(test is each.test for each in found.values())
-        of_term = rows.isdisjoint(p.index_names(test)) or _is_of(test, found)
-        (tests if not rest and (selection or of_term) else rest).append(test)
-    if any(each.test in rest for each in found.values()):
-        return None
-    values = [*(each.value for each in found.values()), *_others(tests, found)]
-    used = {name for value in values for name in p.index_names(value)}
-    if used & found.keys():
-        return None
-    terms = tuple(v for v in statement.reduction if v in used)
-    batch = tuple(v for v in statement.outer if v in used)
-    if not terms or any(old.ranges[v].begin < 0 for v in batch):
-        return None
-    return _OneHot(old, found, tuple(tests), tuple(rest), terms, batch)
-
-
-def _is_of(test: p.Expr, found: Mapping[str, Selection]) -> bool:
-    """Whether a test asks nothing but what the places depend on."""
-    used = {name for each in found.values() for name in p.index_names(each.value)}
-    return used.issuperset(p.index_names(test))
-
-
-def _others(tests: Sequence[p.Expr], found: Mapping[str, Selection]) -> list[p.Expr]:
-    return [t for t in tests if not any(t is each.test for each in found.values())]
-
-
-def _fits(selection: Selection, own: p.Range) -> bool:
-    """Whether a variable has its value in the type in which the selection compares it."""
-    low, high = limits(selection.dtype)
-    return low <= own.begin and own.end - 1 <= high
-
-
-def _written(found: _OneHot, rewriting: Rewriting) -> list[p.ShapedStatement]:
+def _written(found: OneHot, rewriting: Rewriting) -> list[p.ShapedStatement]:
     """Terms of which no two meet: all elements start at the identity, and each term is written
     where it belongs."""
     old, statement = found.old, found.old.statement
@@ -195,27 +123,16 @@ def _written(found: _OneHot, rewriting: Rewriting) -> list[p.ShapedStatement]:
     made = [
         rewriting.made(old, "start", statement.target, statement.subscripts, start, ranges),
     ]
-    tests: list[p.Expr] = []
-    for test in (*found.tests, *found.rest):
-        variable = next((v for v, s in found.selected.items() if s.test is test), None)
-        tests += (test,) if variable is None else found.bounds(variable, of)
-    places = {v: of.converted(s.value, INT64) for v, s in found.selected.items()}
-
-    def moved(expr: p.Expr) -> p.Expr:
-        for variable, place in places.items():
-            expr = substituted(expr, variable, place)
-        return expr
-
-    variables = tuple(v for v in statement.variables if v not in places)
+    variables = tuple(v for v in statement.variables if v not in found.selected)
     write = replace(
         statement,
-        subscripts=tuple(rewriting.again(moved(s)) for s in statement.subscripts),
+        subscripts=tuple(rewriting.again(found.moved(s, of)) for s in statement.subscripts),
         outer=variables,
         variables=variables,
         op="=",
         init=False,
-        rhs=rewriting.again(moved(found.rhs.then)),
-        conditions=tuple(rewriting.again(moved(test)) for test in tests),
+        rhs=rewriting.again(found.moved(found.rhs.then, of)),
+        conditions=tuple(map(rewriting.again, found.conditions(of))),
         once=False,
     )
     made.append(rewriting.changed(write, {v: old.ranges[v] for v in variables}, old))
@@ -258,79 +175,20 @@ def _passes(terms: int, places: int, costs: SortCosts) -> _Passes:
 
 
 @dataclass
-class _Sorting:
+class _Sorting(NumberedTerms):
     """Makes the statements of a sum of sorted terms."""
 
-    found: _OneHot
-    costs: SortCosts
-    rewriting: Rewriting
-    made: list[p.ShapedStatement] = field(default_factory=list)
+    costs: SortCosts = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        self.old, self.of = self.found.old, Expressions(self.found.old.statement.span)
+        super().__post_init__()
         terms = self.found.count(self.found.terms)
         self.passes = _passes(terms, self.found.places, self.costs)
         self.chunk = self.passes.chunk
         self.chunks = -(-terms // self.chunk)
         self.length = self.chunks * self.chunk
-        taken = {*self.old.statement.variables, *self.rewriting.shaped.program.tensors}
-        taken |= {*self.rewriting.shaped.program.sizes}
-        self.names: set[str] = set()
-        names: list[str] = []
-        for name in ("u", "v", "c", "i", "j"):
-            names.append(unused_name(name, {*taken, *names}))
-        self.u, self.v, self.c, self.i, self.j = names
+        self.u, self.v, self.c, self.i, self.j = self.unused("u", "v", "c", "i", "j")
         self.small = INT32 if max(self.length, self.found.places) < limits(INT32)[1] else INT64
-
-    # --- statements and elements --------------------------------------------------------------
-
-    def add(
-        self,
-        name: str,
-        rhs: p.Expr,
-        over: Mapping[str, int],
-        *,
-        into: str = "",
-        shape: Sequence[int] = (),
-        place: Sequence[p.Expr] | None = None,
-        op: str = "=",
-        reduced: tuple[str, ...] = (),
-        conditions: tuple[p.Expr, ...] = (),
-    ) -> str:
-        """A statement for each batch, over more variables with these extents, into a new tensor or
-        one that there is. Returns the tensor."""
-        old, batch = self.old, self.found.batch
-        if place is None:
-            place = [self.of.index(v) for v in over if v not in reduced]
-            shape = [n for v, n in over.items() if v not in reduced]
-        if not into:
-            lead = tuple(old.ranges[v].end for v in batch)
-            target = f"{old.statement.target}.{name}"
-            into = self.rewriting.temporary(target, rhs.dtype, (*lead, *shape), self.of.span)
-        ranges = {v: old.ranges[v] for v in batch}
-        ranges |= {v: p.Range(0, n) for v, n in over.items()}
-        whole = (*map(self.of.index, batch), *place)
-        name = unused_name(name, self.names)
-        self.names.add(name)
-        self.made.append(
-            self.rewriting.made(
-                old, name, into, whole, rhs, ranges, op=op, reduced=reduced, conditions=conditions
-            )
-        )
-        return into
-
-    def at(self, tensor: str, *place: p.Expr) -> p.Expr:
-        """An element of a tensor of this batch."""
-        whole = (*map(self.of.index, self.found.batch), *place)
-        return self.rewriting.read(tensor, whole, self.of.span)
-
-    def term(self, expr: p.Expr, number: p.Expr) -> p.Expr:
-        """An expression of the term that has a number in the order of the text."""
-        ranges = [self.old.ranges[v] for v in self.found.terms]
-        digits = self.of.digits(number, [own.extent for own in ranges])
-        for variable, own, digit in zip(self.found.terms, ranges, digits, strict=True):
-            expr = substituted(expr, variable, self.of.plus(digit, own.begin))
-        return expr
 
     def small_number(self, value: int) -> p.Expr:
         return self.of.converted(self.of.number(value), self.small)

@@ -50,6 +50,34 @@ class SortCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AtomicCosts:
+    """What it costs to have the terms of a scatter meet in memory, in comparisons of a term with a
+    place: one more launch takes `launch`, and each term as much as comparisons with a `term`. Only
+    elements of so many `bits` are updated in one step. The targets of a block take at most `shared`
+    bytes; so that there are `blocks`, terms are in parts of `least` or more, and of `filled` or
+    more for each byte of the targets."""
+
+    launch: int
+    shared: int
+    blocks: int
+    bits: tuple[int, ...] = (32, 64)
+    term: int = 16
+    least: int = 1024
+    filled: int = 1
+
+    def cost(self, terms: int) -> int:
+        return self.launch + self.term * terms
+
+    def parts(self, terms: int, batch: int, size: int) -> int:
+        """The number of parts of so many terms, of each element of a batch, where targets take
+        `size` bytes."""
+        if size > self.shared:
+            return 1
+        length = max(self.least, self.filled * size)
+        return max(1, min(-(-self.blocks // batch), terms // length))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanCosts:
     """Prefixes of `terms` instances or more are summed in chunks of `chunk` terms, where there are
     `least` chunks or more: of fewer, the launches would take longer."""
@@ -80,6 +108,7 @@ class Thresholds:
     terms or more (0: none) is computed in the order of what it reads, where rows of that have fewer
     than `read_row` bytes. The terms of a scatter are sorted where that costs less than to
     compare each with all places, by what `sorting` says; without, they never are.
+    Terms that are integers meet in memory as `atomics` says; without, they do not.
     Prefixes are summed in chunks as `scans` says; without, as they are."""
 
     order: OrderCosts = field(default_factory=OrderCosts)
@@ -107,6 +136,7 @@ class Thresholds:
     tile_rows: int = 0
     read_steps: int = 0
     sorting: SortCosts | None = None
+    atomics: AtomicCosts | None = None
     scans: ScanCosts | None = None
     read_row: int = 0
 

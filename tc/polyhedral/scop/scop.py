@@ -38,6 +38,7 @@ class Access:
     bounds[k] may be the one: a may-access). bounds[k] contains all values for all instances;
     just each of its first one and of those that follow in steps[k], 0 where that is not known.
     `guarded`: it stands in a branch of ?:, && or ||, or in a pad, so an instance may not touch it.
+    `meets`: it is the target of a statement that updates it in one step (`ScopStatement.meets`).
     """
 
     tensor: str
@@ -46,6 +47,7 @@ class Access:
     guarded: bool = False
     site: int = -1  # of the Read in the program; -1 for a target
     steps: tuple[int, ...] = ()  # none: each is 1
+    meets: bool = False
 
     @property
     def places(self) -> tuple[tuple[HalfOpen, int], ...]:
@@ -90,8 +92,14 @@ class ScopStatement:
     @property
     def scatters(self) -> bool:
         """Whether data say where an instance writes (S1): any two instances then write elements of
-        their own (S2)."""
+        their own (S2), or update elements in one step each (`meets`)."""
         return None in self.write.subscripts
+
+    @property
+    def meets(self) -> bool:
+        """Whether an instance updates the element where data say that it belongs in one step, so
+        that any number of instances may do so at once."""
+        return self.write.meets
 
     @property
     def accesses(self) -> tuple[Access, ...]:
@@ -320,6 +328,7 @@ def _update(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> Scop
     space = closed(ranges)
     target = _access(statement.target, statement.subscripts, known, space)
     accumulates = statement.op != "="
+    target = replace(target, meets=accumulates and None in target.subscripts)
     reads = [target] if accumulates else []
     for read, guarded in _all_reads(statement):
         if read.tensor not in known.scalars:

@@ -63,6 +63,8 @@ def worthwhile(
         if any(is_of_zeros(name) or is_transposed(name) for name in first.statements):
             return False
         names = (*first.statements, *second.statements)
+        if any(scop.statement(name).meets for name in names):
+            return _are_in_blocks(scop, first, second, columns, most_bytes)
         if any(map(is_mirrored, names)):
             return False
         targets = {scop.statement(name).write.tensor for name in names}
@@ -102,6 +104,25 @@ def worthwhile(
         return total <= most_bytes
 
     return accept
+
+
+def _are_in_blocks(
+    scop: Scop, first: Cluster, second: Cluster, columns: tuple[Column, ...], most_bytes: int
+) -> bool:
+    """Whether terms that meet in memory (`atomic_sums`) share loops with the start of their target:
+    blocks that hold what the terms of an iteration may touch."""
+    starts = [scop.statement(name) for name in first.statements]
+    if first.outer or len(second.statements) != 1:
+        return False
+    own = scop.statement(second.statements[0]).write.tensor
+    if any(s.meets or s.reads or s.write.tensor != own for s in starts):
+        return False
+    extents = dict(zip(starts[0].variables, starts[0].ranges.values(), strict=True))
+    for column in columns:
+        extents.pop(column.values[starts[0].name].variable or "", None)
+    size = prod(end - begin for begin, end in extents.values())
+    blocks = prod(column.extent for column in columns)
+    return blocks > 1 and size * scop.dtype(own).bytes <= most_bytes
 
 
 def is_serial(scop: Scop, name: str) -> bool:

@@ -15,7 +15,7 @@ from tc.gpu import Gpu
 from tc.kernel.evaluate import evaluate
 from tc.polyhedral.gpu.gpu_target import GpuTarget, gpu_target
 from tc.polyhedral.lowering import trace_lowering
-from tc.polyhedral.rewrite.thresholds import SortCosts
+from tc.polyhedral.rewrite.thresholds import AtomicCosts, SortCosts
 from tc.semantics.ranges.range_inference import infer_ranges
 from tests.fuzz.gpu import random_gpu, random_gpu_options
 from tests.support.pipeline import as_arrays, as_buffers, checked
@@ -28,6 +28,19 @@ ALWAYS = SortCosts(launches=0, moved=-(1 << 40))
 
 def sorting(target: GpuTarget, costs: SortCosts | None = ALWAYS) -> GpuTarget:
     return replace(target, rewriting=replace(target.rewriting, sorting=costs))
+
+
+def meeting(target: GpuTarget, rng: random.Random) -> GpuTarget:
+    """Integers that may meet in memory do, in few parts or many, where blocks have room for their
+    targets, or none."""
+    costs = AtomicCosts(
+        launch=-(1 << 40),
+        shared=rng.choice((0, 8, target.device.shared)),
+        blocks=rng.choice((1, 2, 64)),
+        least=rng.choice((1, 3, 64)),
+        filled=0,
+    )
+    return replace(target, rewriting=replace(target.rewriting, atomics=costs))
 
 
 def options_of(seed: int, gpu: Gpu) -> tc.Options:
@@ -47,7 +60,8 @@ def target_of(seed: int) -> GpuTarget:
     chunks = (rng.choice((1, 2, 3, 8, 64)),)
     counted = rng.choice((-(1 << 20), 1 << 20))  # few long digits, or many short ones
     costs = replace(ALWAYS, chunks=chunks, counted=counted, summed=rng.choice((2, 3, 64)))
-    return sorting(target, rng.choice((None, costs, costs)))
+    target = sorting(target, rng.choice((None, costs, costs)))
+    return meeting(target, rng) if rng.random() < 0.5 else target
 
 
 def evaluated_on_gpu(

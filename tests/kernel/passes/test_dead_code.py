@@ -59,6 +59,17 @@ def test_unused_locals_go() -> None:
     ]
 
 
+def test_temporaries_that_nothing_reads_go() -> None:
+    """With what is stored there, but not with what fails on the way."""
+    fail = If(less(a(integer(0)), 3), (Fail(0, (X,)),))
+    body = (Let("x", integer(1)), fail, Store("t", (X,), X), Store("u", (X,), X))
+    temporaries = (dense("t", INT64, (8,), "temporary"), dense("u", INT64, (8,), "temporary"))
+    read = (store(Load("u", (integer(1),), INT64)),)
+    made = eliminate_dead_code(Kernel("k", (*BUFFERS, *temporaries), (body, read), SITES))
+    assert made.regions == ((body[0], fail, body[3]), read)
+    assert [buffer.name for buffer in made.buffers] == ["a", "o", "u"]
+
+
 def test_locals_that_only_change_themselves_go() -> None:
     steps = loop("i", 3, Set("x", add(X, I)), Set("y", X))
     assert cleaned(Let("x", integer(0)), Let("y", integer(0)), steps, store(integer(1))) == [

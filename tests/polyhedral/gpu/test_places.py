@@ -15,12 +15,14 @@ import tc
 from tc.gpu import Gpu
 from tc.kernel import ir
 from tc.kernel.evaluate import evaluate
-from tc.kernel.walk import every_statement
-from tc.polyhedral.gpu.gpu_target import gpu_target
+from tc.kernel.walk import every_statement, launched
+from tc.plan import Bind, Part, Promote
+from tc.polyhedral.gpu.gpu_target import GpuTarget, gpu_target
 from tc.polyhedral.lowering import Lowering, trace_lowering
-from tc.polyhedral.rewrite.thresholds import ScanCosts
+from tc.polyhedral.rewrite.thresholds import AtomicCosts, ScanCosts
 from tc.semantics.ranges.range_inference import infer_ranges
 from tests.fuzz.places.on_gpus import ALWAYS, evaluated_on_gpu, sorting
+from tests.support.opencl import on_pocl
 from tests.support.pipeline import checked
 from tests.support.ptx.texts import run_text
 
@@ -176,6 +178,145 @@ def test_large_scatters_are_sorted() -> None:
         assert not (is_sorted and loops)
 
 
+# --- integers that meet in memory ---------------------------------------------------------------
+
+COUNTS = "def f(int(N) I, {dtype}(N) x) -> (h) {{ h(I(n)) {op}=! x(n) where h.0 = {places} }}"
+
+
+def atomics(kernel: ir.Kernel) -> dict[str, str]:
+    """The buffers that atomics update, with their roles."""
+    names = (s.buffer for s in every_statement(kernel) if isinstance(s, ir.Atomic))
+    return {name: kernel.buffer(name).role for name in names}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "places", "role"),
+    [
+        ("int", "+", 256, "shared"),
+        ("uint32", "max", 256, "shared"),
+        ("int64", "min", 1000, "shared"),
+        ("int", "|", 1000, "shared"),
+        ("int", "+", 100_000, "temporary"),  # blocks have no room for so many
+        ("float", "+", 256, None),  # no order of floats is like another
+        ("int16", "+", 256, None),  # no step updates so few bits
+        ("int", "*", 256, None),  # no step multiplies
+        ("int", "+", 3, None),  # compared sooner
+    ],
+)
+def test_integers_meet_in_the_memory_of_a_block(
+    dtype: str, op: str, places: int, role: str | None
+) -> None:
+    text = COUNTS.format(dtype=dtype, op=op, places=places)
+    shapes = {"I": (1_000_000,), "x": (1_000_000,)}
+    shaped = infer_ranges(checked(text), shapes, {})
+    found = trace_lowering(shaped, {}, gpu_target(Gpu()), initial=frozenset(), check=False)
+    assert set(atomics(found.kernel).values()) == ({role} if role else set())
+    wide = dtype == "int64"
+    narrow = gpu_target(Gpu(wide_atomics=False))
+    found = trace_lowering(shaped, {}, narrow, initial=frozenset(), check=False)
+    assert bool(atomics(found.kernel)) == (role is not None and not wide)
+
+
+def meets_in(shared: int, least: int) -> GpuTarget:
+    """A GPU whose blocks have room for so many bytes of targets."""
+    costs = AtomicCosts(launch=-(1 << 40), shared=shared, blocks=7, least=least, filled=0)
+    target = gpu_target(Gpu())
+    return replace(target, rewriting=replace(target.rewriting, atomics=costs))
+
+
+ADDED = {"+": np.add, "min": np.minimum, "max": np.maximum, "&": np.bitwise_and,
+         "|": np.bitwise_or, "^": np.bitwise_xor}  # fmt: skip
+
+
+@pytest.mark.drawn(4)
+@pytest.mark.parametrize("op", ADDED)
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("shared", [0, 1 << 12], ids=["of all", "of a block"])
+def test_atomic_sums(op: str, dtype: str, shared: int) -> None:
+    """Of any type and operation; also of no term, of one target, and of terms with conditions."""
+    random = np.random.default_rng(len(op) + shared)
+    text = COUNTS.format(dtype=dtype, op=op, places=9).replace("= 9", "= 9, n % 5 != 2")
+    for terms in (0, 4, 90):
+        x = random.integers(0, 100, terms).astype(dtype)
+        for keys in (random.integers(0, 9, terms), np.full(terms, 7)):
+            arrays = {"I": np.int32(keys), "x": x}
+            found = evaluated_on_gpu(text, arrays, None, meets_in(shared, 5))["h"]
+            start = {"&": ~np.array(0, dtype), "min": np.iinfo(dtype).max}
+            start |= {"max": np.array(np.iinfo(dtype).min, dtype)}
+            expected = np.full(9, start.get(op, 0), dtype)
+            kept = np.arange(terms) % 5 != 2
+            ADDED[op].at(expected, keys[kept], x[kept])
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("shared", [0, 100, 1 << 12])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_atomic_sums_of_rows_and_batches(shared: int, goes_on: bool) -> None:
+    random = np.random.default_rng(shared)
+    text = f"""def f(int(B,N) I, int64(B,N,D) x) -> (int64(3,6,2) h) {{
+      h(b,I(b,n),d) +={"" if goes_on else "!"} x(b,n,d)
+    }}"""
+    for terms in (1, 8, 70):
+        keys = np.int32(random.integers(0, 6, (3, terms)))
+        x = random.integers(-9, 9, (3, terms, 2))
+        before = random.integers(-9, 9, (3, 6, 2))
+        expected = before.copy() if goes_on else np.zeros_like(before)
+        np.add.at(expected, (np.arange(3)[:, None], keys), x)
+        given = {"h": before} if goes_on else None
+        found = evaluated_on_gpu(text, {"I": keys, "x": x}, given, meets_in(shared, 3))["h"]
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_targets_that_meet_are_not_in_registers() -> None:
+    """A plan that says so is refused."""
+    text = COUNTS.format(dtype="int", op="+", places=64)
+    shaped = infer_ranges(checked(text), {"I": (1_000_000,), "x": (1_000_000,)}, {})
+    part = Part(
+        ["S0.copy", "S0.term"], [Bind("c", "block", "x"), Promote("h.copy", "register", "c")]
+    )
+    options = tc.Options(plan=tc.Plan([part]))
+    with pytest.raises(
+        tc.BackendError, match="threads meet in it, each of which would have its own"
+    ):
+        trace_lowering(
+            shaped, {}, gpu_target(Gpu()), initial=frozenset(), check=False, options=options
+        )
+
+
+# --- checks -------------------------------------------------------------------------------------
+
+CHECKED = {
+    "S5": "h(I(n)) +=! 1 where h.0 = 256",
+    "W3": "h(n) +=! x(e) where e in I(n):I(n+1)",
+}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_checks_of_all_instances_are_made_at_once(name: str) -> None:
+    """A thread for each, and no memory for what they find, which is nothing."""
+    text = f"def f(int(N) I, int(E) x) -> (h) {{ {CHECKED[name]} }}"
+    text = text if "x(" in text else text.replace(", int(E) x", "")
+    arrays = {"I": np.int32(np.arange(40_000) % 256), "x": np.ones(256, np.int32)}
+    if name == "W3":
+        arrays["I"] = np.sort(arrays["I"])
+    arrays = {n: a for n, a in arrays.items() if f" {n}" in text.partition("->")[0]}
+    found = lowered(text, arrays, check=True)
+    assert not loops_over_all(found.kernel, 39_999)
+    (region,) = (
+        r for r in found.kernel.regions if any(isinstance(s, ir.Fail) for s in ir.statements(r))
+    )
+    (grid,) = (s for s in region if isinstance(s, ir.Grid))
+    assert launched(grid.blocks) > 100
+    assert not any(b.role == "temporary" and b.shape == (40_000,) for b in found.kernel.buffers)
+    h = np.zeros(found.shaped.shapes["h"], np.int32)
+    assert evaluate(found.kernel, {**arrays, "h": h}) is None
+    np.testing.assert_array_equal(h, tc.interpret(text, arrays))
+    arrays["I"][20_000] = 257
+    failure = evaluate(found.kernel, {**arrays, "h": h})
+    assert failure is not None
+    assert failure.values[0] in (19_999, 20_000)
+
+
 # --- prefixes -----------------------------------------------------------------------------------
 
 PREFIXES = {
@@ -239,6 +380,14 @@ TEXTS = {
         "def f(int(N) I, float(N) x) -> (float(90) o) { o(I(n)) = x(n) where x(n) > 0 }",
         {"I": np.int32(np.arange(40) * 7 % 90), "x": np.float32(np.arange(40) % 7 - 3)},
     ),
+    "atomic": (
+        "def f(int(N) I, int64(N) x) -> (o) { o(I(n)) +=! x(n) where o.0 = 50, x(n) != 4 }",
+        {"I": np.int32(np.arange(4000) * 777 % 50), "x": np.arange(4000) % 7 - 3},
+    ),
+    "atomic among all blocks": (
+        "def f(int(N) I, uint32(N) x) -> (o) { o(I(n)) max=! x(n) where o.0 = 20000 }",
+        {"I": np.int32(np.arange(400) % 37 * 500), "x": np.uint32(np.arange(400) * 55 % 91)},
+    ),
     "scanned": (
         "def f(float(N) x) -> (o) { o(i) +=! x(j) where j in 0:i+1 }",
         {"x": np.float32(np.arange(300) % 11 - 5)},
@@ -256,8 +405,22 @@ def test_texts_on_the_machine_of_ptx(name: str) -> None:
     """What NVRTC makes of them; two orders of threads give the same bits."""
     text, inputs = TEXTS[name]
     emitted = tc.emit(text, inputs, backend="cuda", device=tc.Gpu.named("sm_90"))
-    assert "atomic" not in str(emitted)
+    assert ("atomic" in str(emitted)) == name.startswith("atomic")
     failure, found = run_text(emitted, inputs)
     assert failure is None
     (output,), expected = checked(text).outputs, tc.interpret(text, inputs)
     np.testing.assert_array_equal(found[output].reshape(expected.shape), expected)
+
+
+@on_pocl
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("name", [name for name in TEXTS if name.startswith("atomic")])
+def test_atomic_sums_in_opencl(name: str) -> None:
+    """Integers of 64 bits, which not all devices add so, have another form."""
+    text, inputs = TEXTS[name]
+    x = inputs["x"].astype(np.int32)
+    text = text.replace("int64", "int").replace("uint32", "int")
+    function = tc.compile(text, backend="opencl")
+    found = function(inputs["I"], x)
+    assert "atomic_" in function.source(inputs["I"], x)
+    np.testing.assert_array_equal(found, tc.interpret(text, [inputs["I"], x]))
