@@ -1,9 +1,9 @@
 """What may be factored in a sum of products, and divided last in a sum of quotients (R5).
 
-A sum of products may be computed through smaller sums, and a divisor that is the same for all
-terms may divide the sum. Which statements that concerns depends on their form alone, and is
-decided here, for the rewrites that do it (`polyhedral.rewrite`) and for
-the error bound, which says what it may change (`uncertain_reductions`).
+A sum of products may be computed through smaller sums, also one over a prefix, and a divisor that
+is the same for all terms may divide the sum. Which statements that concerns depends on their form
+alone, and is decided here, for the rewrites that do it (`polyhedral.rewrite`) and for the error
+bound, which says what it may change (`uncertain_reductions`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tc.semantics.program import Binary, Expr, ShapedStatement, index_names
+from tc.semantics.bounded_sums import bounding_variables
+from tc.semantics.program import Binary, Expr, Literal, Select, ShapedStatement, index_names
+from tc.semantics.selected_sums import conditional_term
 
 MAX_FACTORS = 6
 """Products of more groups of factors stay as written."""
@@ -73,6 +75,44 @@ def groups_of(shaped_statement: ShapedStatement) -> tuple[Group, ...]:
     return groups if _may_any_stand_apart(groups, frozenset(statement.outer)) else ()
 
 
+def factors_of_prefix(shaped_statement: ShapedStatement) -> tuple[Expr, ...]:
+    """The factors of a sum of products over ranges that begin or end with another variable, or
+    where a condition holds, if some factors are the same for all terms, and others are not: the
+    former may be multiplied behind the sum of the latter. Else nothing.
+
+    They are those of the terms that there are: of a term `j < i ? a(i) * x(j) : 0` that is not,
+    they are 1.
+    """
+    statement = shaped_statement.statement
+    is_sum = statement.op == "+" and bool(statement.reduction) and not shaped_statement.checked
+    if not is_sum or shaped_statement.is_empty or statement.companions:
+        return ()
+    if statement.is_plain:
+        term = conditional_term(statement)
+        if term is None or bounding_variables(statement).isdisjoint(statement.outer):
+            return ()
+        test, product = term.condition, term.then
+    elif statement.has_plain_places:
+        test, product = None, statement.rhs
+    else:
+        return ()
+    if not all(shared_factors(product, statement.reduction)):
+        return ()
+    if test is None:
+        return tuple(factors(product))
+    one = Literal(1.0, product.dtype, span=product.span)
+    return tuple(Select(test, e, one, e.dtype, span=e.span) for e in factors(product))
+
+
+def shared_factors(
+    product: Expr, reduction: Collection[str]
+) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The factors of a product that are the same for all terms of a reduction, and the others."""
+    own = [not {*reduction}.intersection(index_names(each)) for each in factors(product)]
+    both = [*zip(factors(product), own, strict=True)]
+    return tuple(e for e, same in both if same), tuple(e for e, same in both if not same)
+
+
 def left_over(
     members: Sequence[ProductPart], others: Sequence[ProductPart], kept: Collection[str]
 ) -> frozenset[str]:
@@ -119,6 +159,8 @@ def redistributed(shaped_statement: ShapedStatement) -> tuple[Expr, ...]:
     quotient = quotient_of(shaped_statement)
     if quotient is not None:
         return (quotient.left,)
+    if found := factors_of_prefix(shaped_statement):
+        return found
     return tuple(expr for group in groups_of(shaped_statement) for _, expr in group.exprs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tests.fuzz import expressions
 from tests.fuzz.bits import reductions, words
@@ -375,6 +376,24 @@ def self_read(body: Body) -> None:
     finish(body, draft, rhs)
 
 
+def continued(body: Body) -> None:
+    """A new output, which the caller passes: what it held, and what was computed for its place."""
+    scope = body.scope
+    if not body.defined or scope.chance(0.5):
+        reduction(body)
+    source = body.defined[-1]
+    draft = replace(draft_old(body, source, later=0.1), target=body.fresh_name())
+    names = [var(v.name) for v in draft.outer]
+    own, held = read(draft.target, *names), read(source, *names)
+    one, other = (own, held) if scope.chance(0.5) else (held, own)
+    forms: list[Expr] = [
+        binary(scope.rng.choice("*+-"), one, other),
+        ("if", binary(">", one, num(0)), one, other),
+        ("call", "max", (one, other)),
+    ]
+    finish(body, draft, scope.rng.choice(forms))
+
+
 def sparse_product(body: Body) -> None:
     """A product whose second read alone has the reduction, in an order that does not suit it."""
     scope = body.scope
@@ -454,6 +473,7 @@ MAKERS: Mapping[Maker, int] = {
     masked: 10,
     chain_of_factors: 9,
     self_read: 4,
+    continued: 6,
     sparse_product: 12,
     guarded: 7,
     gathering: 5,

@@ -53,11 +53,15 @@ def test_most_is_without_a_condition(text: str, test: str) -> None:
 @pytest.mark.parametrize(
     ("text", "shapes"),
     [
-        # a few products; a sum along a triangle alone; what goes on from other values; a sum of one
+        # a few products; sums along a triangle alone, or prefixes; what goes on from other values
         (ELEMENTS.format(op="+=!", test="j <= i", e=0), {"A": (40, 30), "B": (40, 30)}),
         (
             "def f(float(N,N) A, float(N) x) -> (y) { y(i) +=! j <= i ? A(i,j) * x(j) : 0 }",
             {"A": (2000, 2000), "x": (2000,)},
+        ),
+        (
+            "def f(float(N) x, float(N) y) -> (o) { o(i) +=! x(j) * y(j) where j in 0:i+1 }",
+            {"x": (4000,), "y": (4000,)},
         ),
         (ELEMENTS.format(op="+=!", test="j <= i", e=1), {"A": (400, 400), "B": (400, 400)}),
         (ELEMENTS.format(op="+=!", test="j <= 2 * i", e=0), {"A": (400, 400), "B": (400, 400)}),

@@ -180,7 +180,8 @@ def _relate(
     uses: Counter[str] = Counter()
     paired: Counter[Variables] = Counter()
     accesses = [(statement.target, statement.subscripts, False)]
-    for node in (n for root in (*statement.subscripts, statement.rhs) for n in p.walk(root)):
+    roots = (*statement.subscripts, *statement.conditions, statement.rhs)
+    for node in (n for root in roots for n in p.walk(root)):
         if isinstance(node, p.Index):
             uses[node.name] += 1
         elif isinstance(node, p.Read):
@@ -273,20 +274,18 @@ def _merged_statement(position: int, merges: _Merges) -> p.ShapedStatement:
                 new[axis] = _at(first, second, shape[axis + 1])
         return _without_second(tuple(new), axes)
 
-    def settled(node: p.Expr) -> p.Expr:
-        return extent_as_number(node, merges.axes, merges.shaped)
-
     def change(node: p.Expr) -> p.Expr:
         if isinstance(node, p.Read) and node.tensor in merges.axes:
             return replace(node, subscripts=subscripts(node.tensor, node.subscripts))
-        return settled(node)
+        return extent_as_number(node, merges.axes, merges.shaped)
 
     merged_statement = replace(
         statement,
         # concat's offsets are extents of its sources
         subscripts=tuple(
-            rewrite(s, settled) for s in subscripts(statement.target, statement.subscripts)
+            rewrite(s, change) for s in subscripts(statement.target, statement.subscripts)
         ),
+        conditions=tuple(rewrite(condition, change) for condition in statement.conditions),
         outer=tuple(kept[v] for v in statement.outer if v in kept),
         variables=tuple(kept.values()),
         rhs=rewrite(statement.rhs, change),

@@ -2,9 +2,8 @@
 
 `o(i) +=! j <= i ? a(i) * x(j) : 0` becomes `t(i) +=! j <= i ? x(j) : 0` and `o(i) = a(i) * t(i)`:
 each sum then has the terms of the one before, and one more (X3). So it is with integers, which wrap
-around, and form a ring. The sum of floats without their factors may overflow where the sum as
-written does not, and `semantics.factors`, by which the error bound knows of such, looks at no
-domains and conditions.
+around, and form a ring, and with floats where `semantics.factors`, by which the error bound knows
+of it, says so.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
 from tc.semantics.bounded_sums import prefixes
-from tc.semantics.factors import factors
+from tc.semantics.factors import factors_of_prefix, shared_factors
 from tc.semantics.size_values import KnownSizes, evaluate
 
 
@@ -67,8 +66,8 @@ def prefix_of(old: p.ShapedStatement, known: KnownSizes) -> Prefix | None:
 
 
 def factor_prefixes(shaped: p.ShapedProgram) -> p.ShapedProgram:
-    """The program with factors that sums of integers over prefixes share multiplied behind the
-    sums; the very same where there are none.
+    """The program with factors that sums over prefixes share multiplied behind the sums; the very
+    same where there are none.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -92,11 +91,9 @@ def _factored(
     statement, rhs = old.statement, old.statement.rhs
     if old.checked or old.is_empty or statement.op != "+" or not isinstance(rhs, p.Select):
         return None
-    if not rhs.dtype.is_integer:
+    if rhs.dtype.is_float and not factors_of_prefix(old):
         return None
-    every = list(factors(rhs.then))
-    own = [f for f in every if {*statement.reduction}.isdisjoint(p.index_names(f))]
-    rest = [f for f in every if not any(f is each for each in own)]
+    own, rest = shared_factors(rhs.then, statement.reduction)
     if not own or not rest or prefixes(statement, known):
         return None
     sums = replace(rhs, then=_product(rest))

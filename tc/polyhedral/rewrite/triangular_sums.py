@@ -21,6 +21,7 @@ from tc.polyhedral.rewrite.rewriting import Rewriting, operations_of
 from tc.polyhedral.rewrite.thresholds import Thresholds
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
+from tc.semantics.bounded_sums import prefixes
 from tc.semantics.program import Range, ShapedProgram, ShapedStatement
 from tc.semantics.selected_sums import conditional_term
 from tc.semantics.size_values import KnownSizes
@@ -187,6 +188,8 @@ def _triangle(old: ShapedStatement, shaped: ShapedProgram, known: KnownSizes) ->
     """The triangle of a sum of products, each of whose operands serves many elements."""
     statement, rhs = old.statement, conditional_term(old.statement)
     if rhs is None or old.checked or old.is_empty or not (statement.is_plain and statement.init):
+        return None
+    if prefixes(statement, known):  # sums of which each takes one more term than the one before
         return None
     is_rounded = shaped.program.tensors[statement.target].dtype != rhs.dtype
     if is_rounded or not _is_product(old):

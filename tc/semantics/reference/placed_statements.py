@@ -17,6 +17,7 @@ from tc.builtins import identity
 from tc.dtypes import BOOL, INT64, Array, DType
 from tc.semantics import program as p
 from tc.semantics.dependent_ranges import in_order
+from tc.semantics.factors import factors_of_prefix
 from tc.semantics.faults import range_error, twice_error
 from tc.semantics.program import ShapedProgram, ShapedStatement
 from tc.semantics.reference.arithmetic import Arithmetic
@@ -259,14 +260,19 @@ class PlacedStatement(Generic[V, A]):
         reductions = [self._start(k, statement.op) for k in range(len(statement.targets))]
         masks = [self._begun(k) for k in range(len(statement.targets))]
         is_unsure = False
-        for terms in self._terms(statement.values):
+        is_float = self._dtype(0).is_float
+        factors = factors_of_prefix(self.shaped_statement) if is_float else ()
+        for terms in self._terms((*statement.values, *factors)):
             is_unsure |= terms.unsure
             folds = {self._shape(k): self._fold(terms, k) for k in range(len(masks))}
-            for k, value in enumerate(terms.values):
+            for k, value in enumerate(terms.values[: len(masks)]):
                 fold = folds[self._shape(k)]
                 fold.mark(masks[k])
                 term = self._term(value, terms, statement.op, self._dtype(k))
                 reductions[k] = arithmetic.accumulate(reductions[k], term, fold)
+                if factors:
+                    own = terms.values[len(masks) :]
+                    reductions[k] = arithmetic.redistribute(reductions[k], own, term, fold)
         for k, (reduction, mask) in enumerate(zip(reductions, masks, strict=True)):
             self._write(k, arithmetic.finish(reduction), mask, is_unsure)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, event, example, given, settings
@@ -17,20 +18,26 @@ from tests.fuzz.execute import Refusal
 from tests.fuzz.gpu import random_gpu, random_gpu_options
 from tests.fuzz.model import Case
 from tests.fuzz.plans.prepared import Prepared, Unfit, prepared
-from tests.fuzz.strategies import SEEDS, cases, small_case
+from tests.fuzz.strategies import SEEDS, cases
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 EXAMPLES = settings.default.max_examples * 5 // 2
+FOUND = Path(__file__).parent / "found"
 MOST_ELEMENTS = 1 << 18
 """Of a buffer of a kernel that is run: small programs may have large tiles."""
 
 
+def found(name: str) -> Case:
+    """A program that once failed."""
+    return Case.from_json((FOUND / f"{name}.json").read_text())
+
+
 @settings(suppress_health_check=QUIET, max_examples=EXAMPLES)
 @given(cases(700), SEEDS)
-@example(small_case(94792, 700), 1)  # what the same block writes, read again
-@example(small_case(599, 700), 0)  # a tile with elements between that other blocks have
-@example(small_case(36909, 700), 85)  # a loop of a sum that has one step
-@example(small_case(13548094, 700), 206)  # and one alone
+@example(found("same_block_reads_again"), 1)
+@example(found("elements_of_other_blocks_between"), 0)
+@example(found("sum_of_one_step"), 85)
+@example(found("sum_of_one_step_alone"), 206)
 def test_generated_programs(case: Case, seed: int) -> None:
     check(case, seed)
 

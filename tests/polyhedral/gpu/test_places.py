@@ -267,6 +267,20 @@ def test_atomic_sums_of_rows_and_batches(shared: int, goes_on: bool) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("line", ["h(I(n)) max=! n", "h(I(n)) = n"])
+def test_conditions_read_tensors_of_two_dimensions(line: str) -> None:
+    """Their dimensions stay two, though the statement that writes them could have them as one."""
+    text = f"""def f(int(N) I, int(A,B) x) -> (p, int(40) h) {{
+      p(a,b) = x(a,b) * 3
+      {line} where p(n % 2, n % 3) > 0
+    }}"""
+    random = np.random.default_rng(2)
+    arrays = {"I": np.int32(random.permutation(40)[:30]), "x": np.int32([[1, -1, 1], [-1, 1, 1]])}
+    expected = tc.interpret(text, arrays)
+    found = evaluated_on_gpu(text, arrays, None, meets_in(1 << 12, 5))
+    np.testing.assert_array_equal(found["h"], expected.h)
+
+
 def test_targets_that_meet_are_not_in_registers() -> None:
     """A plan that says so is refused."""
     text = COUNTS.format(dtype="int", op="+", places=64)
