@@ -12,6 +12,7 @@ from tc.errors import InternalError
 from tc.kernel import ir
 from tc.kernel.folding import integer, ramp
 from tc.kernel.ir import (
+    Atomic,
     Barrier,
     Binary,
     Comment,
@@ -60,6 +61,7 @@ NODES: tuple[Stmt, ...] = (
     Store("o", (ONE, ONE), ONE, Var("b", BOOL), non_temporal=True),
     Prefetch("o", (ONE, ONE)),
     Fail(3, (ONE, ONE)),
+    Atomic("s", (ONE,), "+", ONE),
     CopyAsync("s", (ONE,), "o", (ONE,), 4, Var("b", BOOL)),
     Commit(),
     Wait(1),
