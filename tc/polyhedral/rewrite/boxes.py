@@ -53,6 +53,7 @@ def as_boxes(
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
     >>> from tc.semantics.ranges.range_inference import infer_ranges
+    >>> from tc.source import Source
     >>> text = "def h(int(N) I) -> (h) { h(I(n)) +=! 1 where h.0 = 5 }"
     >>> shaped = infer_ranges(check(parse(Source(text))), {"I": (9,)}, {})
     >>> for statement in as_boxes(shaped, frozenset(), check=False).program.statements:
