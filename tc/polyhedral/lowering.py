@@ -247,8 +247,9 @@ def _rewrite(
     if not options.schedule.rewrite:
         return accumulate_in_float(shaped), strides
     limits, wanted = target.rewriting, options.schedule
+    shaped = factor_prefixes(shaped)  # as the error bound has them, before others change products
     shaped = tile_chains(inline(without_equal_temporaries(shaped), limits), limits)
-    shaped = sum_by_dimensions(factor_prefixes(sum_in_place(shaped)))
+    shaped = sum_by_dimensions(sum_in_place(shaped))
     shaped = linearise(without_lone_terms(shaped), limits)
     if target.launches:
         shaped = divide_dimensions(shaped)

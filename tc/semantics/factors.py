@@ -75,27 +75,26 @@ def groups_of(shaped_statement: ShapedStatement) -> tuple[Group, ...]:
     return groups if _may_any_stand_apart(groups, frozenset(statement.outer)) else ()
 
 
-def factors_of_prefix(shaped_statement: ShapedStatement) -> tuple[Expr, ...]:
-    """The factors of a sum of products over ranges that begin or end with another variable, or
-    where a condition holds, if some factors are the same for all terms, and others are not: the
-    former may be multiplied behind the sum of the latter. Else nothing.
+def factors_of_prefix(shaped_statement: ShapedStatement, position: int = 0) -> tuple[Expr, ...]:
+    """The factors of a sum of products into the target at a `position`, over ranges that begin or
+    end with another variable, or where a condition holds, if some factors are the same for all
+    terms, and others are not: the former may be multiplied behind the sum of the latter. Else
+    nothing.
 
     They are those of the terms that there are: of a term `j < i ? a(i) * x(j) : 0` that is not,
     they are 1.
     """
     statement = shaped_statement.statement
     is_sum = statement.op == "+" and bool(statement.reduction) and not shaped_statement.checked
-    if not is_sum or shaped_statement.is_empty or statement.companions:
+    if not is_sum or shaped_statement.is_empty:
         return ()
     if statement.is_plain:
         term = conditional_term(statement)
         if term is None or bounding_variables(statement).isdisjoint(statement.outer):
             return ()
         test, product = term.condition, term.then
-    elif statement.has_plain_places:
-        test, product = None, statement.rhs
     else:
-        return ()
+        test, product = None, statement.values[position]
     if not all(shared_factors(product, statement.reduction)):
         return ()
     if test is None:

@@ -140,6 +140,18 @@ def test_the_bound_knows_of_factors_of_floats(domain: str) -> None:
             assert (bound <= tc.error_bound(apart, inputs) + steps).all()
 
 
+def test_the_bound_knows_of_factors_of_each_target() -> None:
+    """Also where one target of several has factors of the element."""
+    text = """def f(float(N) a, float(N) x) -> (o, p) {
+      o(i), p(i) +=! a(i) * x(j), x(j) / 1e30 where j in 0:i+1
+    }"""
+    inputs = [np.float32([1e-30] * 3), np.float32([3e38] * 3)]
+    found, bounds = tc.compile(text)(*inputs), tc.error_bound(text, inputs)
+    assert_computes(text, inputs, found)
+    assert np.isfinite(bounds.o).tolist() == [True, False, False]
+    assert np.isfinite(bounds.p).all()
+
+
 def lanes_of_reads(kernel: Kernel, tensor: str) -> set[int]:
     stmts = every_statement(kernel)
     loads = (e for s in stmts for e in ir.expressions(s) if isinstance(e, ir.Load))

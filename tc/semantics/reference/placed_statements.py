@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, chain
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -260,9 +261,9 @@ class PlacedStatement(Generic[V, A]):
         reductions = [self._start(k, statement.op) for k in range(len(statement.targets))]
         masks = [self._begun(k) for k in range(len(statement.targets))]
         is_unsure = False
-        is_float = self._dtype(0).is_float
-        factors = factors_of_prefix(self.shaped_statement) if is_float else ()
-        for terms in self._terms((*statement.values, *factors)):
+        factors = [self._factors(k) for k in range(len(masks))]
+        ends = [*accumulate(map(len, factors), initial=len(masks))]
+        for terms in self._terms((*statement.values, *chain.from_iterable(factors))):
             is_unsure |= terms.unsure
             folds = {self._shape(k): self._fold(terms, k) for k in range(len(masks))}
             for k, value in enumerate(terms.values[: len(masks)]):
@@ -270,11 +271,15 @@ class PlacedStatement(Generic[V, A]):
                 fold.mark(masks[k])
                 term = self._term(value, terms, statement.op, self._dtype(k))
                 reductions[k] = arithmetic.accumulate(reductions[k], term, fold)
-                if factors:
-                    own = terms.values[len(masks) :]
+                if own := terms.values[ends[k] : ends[k + 1]]:
                     reductions[k] = arithmetic.redistribute(reductions[k], own, term, fold)
         for k, (reduction, mask) in enumerate(zip(reductions, masks, strict=True)):
             self._write(k, arithmetic.finish(reduction), mask, is_unsure)
+
+    def _factors(self, position: int) -> tuple[p.Expr, ...]:
+        """What may be multiplied behind the sum into a target (R5)."""
+        is_float = self._dtype(position).is_float
+        return factors_of_prefix(self.shaped_statement, position) if is_float else ()
 
     def _term(self, value: V, terms: BlockOfTerms[V], op: str, dtype: DType) -> V:
         """A value, with the operator's identity where it is not known whether the instance
