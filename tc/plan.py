@@ -22,7 +22,7 @@ import json
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import Any, ClassVar, TypeAlias, get_args
 
 from tc.errors import BackendError
@@ -470,6 +470,39 @@ def scatters_of(plan: Plan | None) -> dict[str, str]:
     """
     actions = (action for part in (plan.parts if plan else ()) for action in part.actions)
     return {a.statement: a.form for a in actions if isinstance(a, Scatter)}
+
+
+def with_scatters(plan: Plan, forms: Mapping[str, str]) -> Plan:
+    """A plan that says these forms of scatters, too, by statement, but for those that it has.
+
+    >>> with_scatters(Plan((Part(("S0", "S1")),)), {"S1": "owners", "S2": "parts"}).parts[1]
+    Part(statements=('S2',), actions=(Scatter(statement='S2', form='parts'),))
+    """
+    left = {name: form for name, form in forms.items() if name not in scatters_of(plan)}
+    parts = []
+    for part in plan.parts:
+        own = tuple(Scatter(name, left.pop(name)) for name in part.statements if name in left)
+        parts.append(replace(part, actions=(*own, *part.actions)) if own else part)
+    others = (Part((name,), (Scatter(name, form),)) for name, form in left.items())
+    return Plan((*parts, *others))
+
+
+def without_scatter(plan: Plan, statement: str) -> Plan:
+    """A plan that says nothing of the form of a scatter, and no part that said that alone.
+
+    >>> without_scatter(Plan((Part(("S0",), (Scatter("S0", "owners"),)),)), "S0") == Plan()
+    True
+    """
+    parts = []
+    for part in plan.parts:
+        left = tuple(
+            action
+            for action in part.actions
+            if not (isinstance(action, Scatter) and action.statement == statement)
+        )
+        if left or not part.actions:
+            parts.append(replace(part, actions=left))
+    return Plan(tuple(parts))
 
 
 def _apart(parts: tuple[Part, ...]) -> Iterator[Part]:

@@ -122,14 +122,7 @@ class _Machine:
                 case ir.Grid():
                     failure = run_grid(stmt, self.kernel, self.memory)
                     self.failure = self.failure or failure
-                case (
-                    ir.Barrier()
-                    | ir.Atomic()
-                    | ir.CopyAsync()
-                    | ir.Commit()
-                    | ir.Wait()
-                    | ir.WarpMultiply()
-                ):
+                case _ if isinstance(stmt, ir.OfGrid):
                     raise self.broken(stmt, "it is in no grid")
                 case _:
                     raise ir.unknown_node(stmt)

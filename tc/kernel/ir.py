@@ -442,10 +442,10 @@ class WarpMultiply:
 
 LEFT_ROWS, RIGHT_ROWS, RESULTS = 16, 8, 4
 
-Stmt: TypeAlias = (
-    For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | Barrier
-    | Atomic | CopyAsync | Commit | Wait | WarpMultiply
-)  # fmt: skip
+OfGrid: TypeAlias = Barrier | Atomic | CopyAsync | Commit | Wait | WarpMultiply
+"""What stands in a Grid alone."""
+
+Stmt: TypeAlias = For | If | Let | Set | Store | Prefetch | Fail | Comment | Grid | OfGrid
 
 REDUCTIONS = ("+", "*", "min", "max", "&", "|", "^")
 ATOMICS = ("+", "min", "max", "&", "|", "^")

@@ -21,7 +21,7 @@ from tc.kernel.ir import Kernel
 from tc.kernel.pass_manager import PassResult, trace_passes
 from tc.kernel.sizes import with_parameters
 from tc.options import Options, check_options
-from tc.plan import Plan, scatters_of
+from tc.plan import Plan, scatters_of, without_scatter
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import check_mapped
 from tc.polyhedral.codegen.context import LoweringError
@@ -170,22 +170,33 @@ def _scheduled(
 ) -> _Scheduled:
     """All stages until a tree is mapped, as `trace_lowering` has them."""
     check_options(options, target.device)
+    given = (shaped, strides, target, initial, check)
     target = replace(target.wanted(options), scatters=scatters_of(options.plan))
     places = check or check_places
     as_box = partial(as_boxes, check=check, places=places, at_once=target.launches)
     boxes = timed("rewrite", lambda: as_box(shaped, initial))
     forms = scatters_of(options.plan)
     shaped, strides = timed("rewrite", lambda: _rewrite(boxes, strides, options, target, forms))
-    _check_forms(forms, boxes, shaped, target)
+    wrong = _wrong_form(forms, boxes, shaped, target)
+    if wrong is not None:
+        name, reason = wrong
+        plan = without_scatter(options.plan or Plan(), name)
+        again = replace(options, plan=plan)
+        try:
+            _scheduled(*given, again, timed, check_places=check_places)
+            repair: str | None = str(plan)
+        except BackendError as error:
+            repair = error.repair
+        raise BackendError(reason, repair=repair)
     scop = timed("scop", lambda: with_gathers(build_scop(shaped, initial)))
     dependences = timed("dependences", lambda: compute_dependences(scop))
     tree = timed("schedule", lambda: _schedule(scop, dependences, strides, options, target))
     timed("legality", lambda: check_schedule(tree, dependences))
     info = AccessInfo(scop, strides, check)
     generate = partial(lower_schedule, scop, strides=strides, check=check, launches=target.launches)
-    given = (tree, info, dependences, target, options, options.plan)
+    about = (tree, info, dependences, target, options, options.plan)
     trying = () if plan_is_own else (generate,)
-    mapped = timed("map", lambda: map_schedule(*given, *trying))
+    mapped = timed("map", lambda: map_schedule(*about, *trying))
     return _Scheduled(shaped, strides, target, scop, dependences, tree, mapped)
 
 
@@ -209,10 +220,11 @@ def _check_single(mapped: Node, dependences: Dependences, target: Target) -> Non
         )
 
 
-def _check_forms(
+def _wrong_form(
     forms: Mapping[str, str], boxes: ShapedProgram, shaped: ShapedProgram, target: Target
-) -> None:
-    """BackendError where a plan asks for a form of a scatter that is none, or cannot have it."""
+) -> tuple[str, str] | None:
+    """The first statement for which a plan asks for a form of a scatter though it is none, or
+    cannot have it, and what to say of it."""
     found = [each.statement.name for each in boxes.statements if is_scatter(each)]
     for name, form in forms.items():
         reason = None
@@ -225,10 +237,8 @@ def _check_forms(
         elif form in ("sorted", "parts") and form_of(name, shaped) != form:
             reason = f"the terms of {name} are too few for it, or stay as they are written"
         if reason is not None:
-            raise BackendError(
-                f"the plan asks for {form!r} as the form of the scatter {name}: {reason}",
-                repair="a plan without this action, whose form tc chooses",
-            )
+            return name, f"the plan asks for {form!r} as the form of the scatter {name}: {reason}"
+    return None
 
 
 def _rewrite(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tc.errors import BackendError, InternalError
 from tc.options import Options
-from tc.plan import Part, Plan, Scatter, scatters_of
+from tc.plan import Part, Plan, Scatter, scatters_of, with_scatters
 from tc.polyhedral.access_info import AccessInfo
 from tc.polyhedral.actions.apply import Generate, apply_plan
 from tc.polyhedral.schedule import Node, Sequence, in_order, leaves, sequence_of
@@ -44,33 +44,23 @@ def map_schedule(
     """
     parts = () if plan is None else tuple(filter(_says_more, plan.parts))
     running = Plan(tuple(_running(parts, info.scop)))
+    whole = Plan(tuple(part for part in parts if part in running.parts))
     try:
-        found = _mapped(tree, info, dependences, target, options, running, generate)
-    except BackendError:
-        whole = Plan(tuple(part for part in parts if part in running.parts))
-        if whole == running:
-            raise
-        found = _mapped(tree, info, dependences, target, options, whole, generate)
-    return replace(found, plan=_with_scatters(found.plan, plan))
+        try:
+            found = _mapped(tree, info, dependences, target, options, running, generate)
+        except BackendError:
+            if whole == running:
+                raise
+            found = _mapped(tree, info, dependences, target, options, whole, generate)
+    except BackendError as error:
+        near = with_scatters(Plan.from_json(error.repair or str(Plan())), scatters_of(plan))
+        raise BackendError(error.cause, repair=str(near)) from None
+    return replace(found, plan=with_scatters(found.plan, scatters_of(plan)))
 
 
 def _says_more(part: Part) -> bool:
     """Whether a part says something of loops."""
     return not part.actions or not all(isinstance(action, Scatter) for action in part.actions)
-
-
-def _with_scatters(plan: Plan, given: Plan | None) -> Plan:
-    """A plan with the forms of scatters that another one asks for."""
-    left = scatters_of(given)
-    for statement in scatters_of(plan):
-        left.pop(statement, None)
-    if not left:
-        return plan
-    parts = []
-    for part in plan.parts:
-        own = tuple(Scatter(s, left[s]) for s in left if s in part.statements)
-        parts.append(Part(part.statements, (*own, *part.actions)))
-    return Plan(tuple(parts))
 
 
 def _running(parts: Iterable[Part], scop: Scop) -> Iterator[Part]:

@@ -35,6 +35,7 @@ def random_gpu(rng: random.Random) -> dict[str, Any]:
         "processor_shared": rng.choice((2 << 10, 64 << 10)),
         "cooperative": rng.random() < 0.8,
         "tensor_cores": rng.random() < 0.8,
+        "wide_atomics": rng.random() < 0.8,
     }
 
 

@@ -147,6 +147,8 @@ def test_forms_that_cannot_be(name: str) -> None:
     with pytest.raises(tc.BackendError) as raised:
         lowered(shaped, {}, device=device, initial=frozenset(), check=False, options=options)
     assert raised.value.cause == cause
+    repaired = tc.Options(plan=tc.Plan.from_json(raised.value.repair))
+    lowered(shaped, {}, device=device, initial=frozenset(), check=False, options=repaired)
 
 
 def test_no_such_form() -> None:

@@ -182,15 +182,7 @@ def _statement(stmt: ir.Stmt, context: _Context) -> Iterator[str]:
             yield f"m.record(failure, {site}{', ' if texts else ''}{texts})"
         case ir.Comment(text=text):
             yield from (f"# {line}".rstrip() for line in text.splitlines())
-        case (
-            ir.Grid()
-            | ir.Barrier()
-            | ir.Atomic()
-            | ir.CopyAsync()
-            | ir.Commit()
-            | ir.Wait()
-            | ir.WarpMultiply()
-        ):
+        case _ if isinstance(stmt, ir.Grid | ir.OfGrid):
             raise no_launches("numba")
         case _:
             raise ir.unknown_node(stmt)

@@ -144,15 +144,7 @@ class _Statements:
                 )
             case ir.Comment():
                 out.append(stmt)
-            case (
-                ir.Grid()
-                | ir.Barrier()
-                | ir.Atomic()
-                | ir.CopyAsync()
-                | ir.Commit()
-                | ir.Wait()
-                | ir.WarpMultiply()
-            ):
+            case _ if isinstance(stmt, ir.Grid | ir.OfGrid):
                 raise NotVectorizable
             case _:
                 raise ir.unknown_node(stmt)

@@ -23,6 +23,7 @@ from tc.semantics.ranges.symbolic import (
     Symbols,
     bounds_inside,
     ends_over,
+    greatest_of,
     in_symbols,
     least,
     to_text,
@@ -52,15 +53,15 @@ class ShapingContext:
         """The extent below which an access must stay; None where the shape is not known. A size
         clause says that of a target (S4)."""
         found = self.known.extent(access.tensor, access.axis)
-        clause = self._clause(access) if found is None else None
+        clause = self.clause(access) if found is None else None
         return found if clause is None else evaluate(clause.value, self.known)
 
-    def _clause(self, access: SubscriptAccess) -> p.SizeClause | None:
+    def clause(self, access: SubscriptAccess) -> p.SizeClause | None:
         own = (c for c in self.statement.sizes if access.read is None and c.axis == access.axis)
         return next((clause for clause in own if clause.target == access.tensor), None)
 
     def symbolic_extent(self, access: SubscriptAccess) -> p.Expr:
-        if access.tensor not in self.known.shapes and (clause := self._clause(access)):
+        if access.tensor not in self.known.shapes and (clause := self.clause(access)):
             return clause.value
         return self.symbols.extent(access.tensor, access.axis)
 
@@ -209,9 +210,8 @@ def _intersect(
             tuple(dict.fromkeys(b.access.span for b in found if at_hint(b.end) == at_hint(end))),
             number,
         )
-        warning = _lesser_size(context, name, found)
-        if warning is not None:
-            warnings.append(warning)
+        told = (_lesser_size(context, name, found), _lost(context, found, ranges, name))
+        warnings += [warning for warning in told if warning is not None]
     used = rounds.used | {b.access.number for found in bounds.values() for b in found}
     return RangeFixpoint(ranges, used, tuple(warnings), number)
 
@@ -435,8 +435,10 @@ def _symbolic_end(
 def _lesser_size(
     context: ShapingContext, variable: str, bounds: tuple[Bound, ...]
 ) -> p.ProgramWarning | None:
-    """The warning that two bare subscripts of one variable have different extents (G2)."""
+    """The warning that two bare subscripts of one variable have different extents (G2). A size that
+    the statement itself says is meant to be larger."""
     bare = [b for b in bounds if b.access.is_bare and not b.access.is_made]
+    bare = [b for b in bare if context.clause(b.access) is None]
     if len({b.end for b in bare}) < 2:
         return None
     inner = {b.access.tensor: b.end for b in bounds if not b.access.is_bare and not b.problem}
@@ -457,6 +459,41 @@ def _lesser_size(
         f"'{variable}' indexes {described(lesser)}, and {described(other)}: its range is 0:{end}",
         span=other.access.span,
         repair=_one_size(lesser.access, variable, end),
+    )
+
+
+def _lost(
+    context: ShapingContext, bounds: tuple[Bound, ...], ranges: Mapping[str, p.Range], name: str
+) -> p.ProgramWarning | None:
+    """The warning that a place of this statement ends the range of a variable before what is read
+    does, as another statement that writes less has fixed the shape (G1, G3, S1)."""
+    statement = context.statement
+    places = [b for b in bounds if b.access.read is None and not b.access.side]
+    others = [b for b in bounds if b not in places and b.access.is_bare]
+    if statement.op != "=" or not places or places[0].access.is_bare or not others:
+        return None
+    place, read = (min(some, key=lambda b: b.end) for some in (places, others))
+    tensor, axis = place.access.tensor, place.access.axis
+    fixed = context.fixed_by.get(tensor)
+    if place.end >= read.end or fixed is None or fixed == statement.span:
+        return None
+    if context.tensors[tensor].shape is not None:
+        return None
+    symbols = context.symbols
+    end = context.symbolic_extent(read.access)
+    whole = {**ranges, name: p.Range(0, read.end, symbols.number(0), end, (), 0)}
+    last = greatest_of(place.access.subscript, whole, symbols)
+    size = None if last is None else symbols.binary("+", last, symbols.number(1))
+    needed = "..." if size is None else to_text(in_symbols(size, symbols))
+    length = context.extent(place.access)
+    lost = f"{place.end}" if read.end - place.end == 1 else f"{place.end} to {read.end - 1}"
+    return p.ProgramWarning(
+        "G2",
+        f"nothing is written for {name} = {lost}: '{read.access.text}' has {read.end} elements in "
+        f"dimension {read.access.axis}, and '{place.access.text}' must be below {length}, which is "
+        f"the size of dimension {axis} of {tensor} by '{fixed.line}'",
+        span=place.access.span,
+        repair=f"say the size in '{fixed.line}': where {tensor}.{axis} = {needed}",
     )
 
 

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from tests.fuzz.execute import Verdict
-from tests.fuzz.plans.prepared import Prepared, Unfit, prepared
+from tests.fuzz.plans.prepared import Prepared, Unfit, plan_of_forms, prepared
 
 MOST_ELEMENTS = 1 << 20
 """Of a buffer of a kernel that is run: small programs may have large tiles."""
@@ -23,6 +23,7 @@ OF_LARGE = {"random": 1, "mutated": 3, "chosen": 3, "decided": 8}
 def draw(case: str, seed: str) -> Verdict:
     """A plan for a case: its origin, and its text. "skipped" for a program that is refused."""
     import tc
+    from tc.plan import SCATTERS, with_scatters
     from tests.fuzz.plans.draw import Drawer
     from tests.fuzz.plans.draw_launches import LaunchDrawer
     from tests.fuzz.plans.mutate import mutated
@@ -32,12 +33,20 @@ def draw(case: str, seed: str) -> Verdict:
         made = prepared(case)
     except Unfit as reason:
         return Verdict("skipped", str(reason))
+    forms = {name: rng.choice(SCATTERS) for name in made.scatters if rng.random() < 0.8}
+    if forms:
+        try:
+            made = made.with_forms(forms)
+        except tc.BackendError:
+            if rng.random() < 0.1:
+                return Verdict("random", plan_of_forms(forms).to_json())
+            forms = {}
     drawer = (LaunchDrawer if made.target.launches else Drawer)(rng, made)
     origins = ORIGINS if made.instances <= MOST_EVALUATED else OF_LARGE
     origin = rng.choices(list(origins), list(origins.values()))[0]
     chosen = made.first.mapped.plan
     if origin == "random":
-        plan = drawer.plan()
+        plan = with_scatters(drawer.plan(), forms)
     elif origin == "decided":
         try:
             plan = made.decided(rng)

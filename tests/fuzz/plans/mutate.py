@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
-from tc.plan import AXES, Action, Part, Plan
+from tc.plan import AXES, SCATTERS, Action, Part, Plan
 from tests.fuzz.plans.draw import Drawer
 
 FACTORS = (1, 2, 3, 4, 5, 8, 16, 32)
@@ -157,6 +157,8 @@ def _changed(rng: random.Random, action: Action, others: list[Action], drawer: D
             new = (*old[:at], size, *old[at + 1 :])
         case "role":
             new = rng.choice(drawer.made.target.roles)
+        case "form":
+            new = rng.choice(SCATTERS)
         case "axis":
             new = rng.choice((*AXES, None))
         case "count" | "pitch":

@@ -81,6 +81,24 @@ class Prepared:
         strides = {b.name: b.strides for b in marked.buffers if b.role == "input"}
         return AccessInfo(self.first.scop, strides, True)
 
+    @cached_property
+    def scatters(self) -> tuple[str, ...]:
+        """The statements that have a form, as the program calls them."""
+        from tc.polyhedral.rewrite.boxes import as_boxes
+        from tc.polyhedral.rewrite.scattering import is_scatter
+
+        boxes = as_boxes(
+            self.whole, self.initial, check=True, places=True, at_once=self.target.launches
+        )
+        return tuple(each.statement.name for each in boxes.statements if is_scatter(each))
+
+    def with_forms(self, forms: Mapping[str, str]) -> Prepared:
+        """The same where scatters have these forms, which decide what statements there are.
+        BackendError where they cannot have them."""
+        made = replace(self, options=replace(self.options, plan=plan_of_forms(forms)))
+        assert made.first is not None
+        return made
+
     def decided(self, rng: random.Random) -> Any:
         """The plan that follows from decisions at random, each of those that others lead to."""
         from tc.polyhedral.target import Decisions
@@ -175,6 +193,13 @@ class Prepared:
             if wrong:
                 return f"{name}: {wrong}"
         return ""
+
+
+def plan_of_forms(forms: Mapping[str, str]) -> Any:
+    """A plan that says the forms of scatters alone, by statement."""
+    from tc.plan import Plan, with_scatters
+
+    return with_scatters(Plan(), forms)
 
 
 def in_parts(compiled: Any, addresses: Sequence[int], *, parts: int) -> Any:

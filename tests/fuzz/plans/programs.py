@@ -267,6 +267,51 @@ def _epilogue(body: Body, target: str, outer: list[Variable]) -> None:
     finish(body, draft, value)
 
 
+# --- scatters -----------------------------------------------------------------------------------
+
+
+def scattered_case(seed: str, most: int) -> Case:
+    """A program with a scatter, of a seed, with at most so many instances."""
+    rng = random.Random(f"scatters {seed}")
+    while True:
+        types = (rng.choice(("float", "int", "uint32", "int64", "half", "int8")),)
+        body = Body(Scope(rng, types, rng.choice(("normal", "integers", "ones"))))
+        scatter(body)
+        made = assembled(rng, body, ("evaluate",))
+        if made is not None and body.instances <= most:
+            return replace(made, helper=0)
+
+
+def scatter(body: Body) -> None:
+    """Sums of terms, each at the place that a tensor of indices gives."""
+    scope = body.scope
+    rng = scope.rng
+    many = scope.chance(0.25)  # enough for parts
+    n = Variable("n", 0, rng.choice((100, 150, 220) if many else (1, 2, 3, 8, 21)), True)
+    p = Variable("p", 0, rng.choice((1, 2, 3) if many else (1, 2, 3, 5, 9, 17, 40)), False)
+    rows = [Variable("q", 0, rng.choice((1, 2, 5)), True)] if scope.chance(0.3) else []
+    batch = [Variable("l", 0, rng.choice((2, 3)), True)] if scope.chance(0.2) else []
+    keys = scope.new_input(
+        tuple(map(len, (*batch, n))),
+        rng.choice(("int", "int", "int64", "uint8", "uint32")),
+        f"index {p.high}",
+    )
+    value = _operand(scope, [*batch, n, *rows])
+    if scope.chance(0.3):
+        value = binary("*", value, _operand(scope, [n]))
+    key = read(keys, *(var(v.name) for v in (*batch, n)))
+    meets = binary("==", *rng.sample((key, var("p")), 2))
+    draft = Draft(body.fresh_name(), rng.sample([*batch, p, *rows], len(batch) + len(rows) + 1))
+    draft.covered = [*batch, n, *rows, p]
+    goes_on = scope.chance(0.3)
+    if goes_on:
+        finish(body, draft, _operand(scope, draft.outer))
+    draft = replace(draft, inner=[n], op="+=" if goes_on else "+=!")
+    finish(body, draft, ("if", meets, value, num(0)))
+    if scope.chance(0.4):
+        _epilogue(body, draft.target, [replace(v, inferred=True) for v in draft.outer])
+
+
 # --- matrices that are read once ----------------------------------------------------------------
 
 

@@ -6,19 +6,23 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tc.plan import SCATTERS
 from tc.polyhedral.target import Decisions
+from tests.fuzz.gpu import random_gpu
 from tests.fuzz.model import Case, Outputs, Param, Statement, binary, read, var
 from tests.fuzz.plans import prepared as preparing
 from tests.fuzz.plans.campaign import PlanCampaign
-from tests.fuzz.plans.judge import judge_plan
+from tests.fuzz.plans.judge import MOST_EVALUATED, draw, judge_plan
 from tests.fuzz.plans.prepared import Unfit, prepared
-from tests.fuzz.plans.programs import planned_case
+from tests.fuzz.plans.programs import planned_case, scattered_case, small_processor
 from tests.fuzz.workers import TESTED_CASE_SECONDS
 
 SEED = 2026
@@ -145,6 +149,16 @@ def _kinds(case: Case, wanted: set[str]) -> Iterator[str]:
     yield from (kind for kind in wanted if any(kind in text for text in said))
     if len(scop.shaped.program.temporaries) < len(made.whole.program.temporaries):
         yield "inlined"
+
+
+def test_forms_of_scatters_are_drawn() -> None:
+    """On a GPU and on a processor."""
+    rng, forms = Random(SEED), set[str]()
+    for number in range(40):
+        device = random_gpu(rng) if number % 2 else small_processor(rng)
+        case = replace(scattered_case(f"{SEED}/{number}", MOST_EVALUATED), device=device)
+        forms |= set(re.findall(r'"form": "(\w+)"', draw(case.to_json(), str(number)).detail))
+    assert forms == set(SCATTERS)
 
 
 # --- the judge ------------------------------------------------------------------------------------

@@ -88,6 +88,46 @@ def test_lesser_of_two_sizes_with_a_warning() -> None:  # rule G2
     assert shape(text, N=4, M=4).warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("first", "place", "lost", "size"),
+    [
+        ("o(2*i) = a(i)", "2*i+1", "i = 3", "2 * N"),
+        ("o(i) = a(i)", "N+i", "i = 0 to 3", "2 * N"),
+        ("o(i) = a(i)", "i+1", "i = 3", "N + 1"),
+        ("o(i) = a(i)", "3*i", "i = 2 to 3", "3 * N - 2"),
+        ("o(i) = a(i)", "i + N/2", "i = 2 to 3", "N / 2 + N"),
+    ],
+)
+def test_what_a_place_leaves_out_is_told(first: str, place: str, lost: str, size: str) -> None:
+    """The repair, where it says, writes all that is read."""
+    text = f"def f(float(N) a, float(N) b) -> (o) {{ {first}  o({place}) = b(i) }}"
+    (warning,) = shape(text, N=4).warnings
+    length = 7 if first.startswith("o(2") else 4
+    assert warning.rule == "G2"
+    assert warning.message == (
+        f"nothing is written for {lost}: 'b(i)' has 4 elements in dimension 0, and 'o({place})' "
+        f"must be below {length}, which is the size of dimension 0 of o by '{first}'"
+    )
+    assert warning.repair == f"say the size in '{first}': where o.0 = {size}"
+    repaired = shape(text.replace(first, f"{first} where o.0 = {size}"), N=4)
+    assert repaired.warnings == ()
+    assert ranges(repaired, 1) == {"i": (0, 4)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(float(N) a, float(N) b) -> (o) { o(2*i) = a(i) where o.0 = 2*N  o(2*i+1) = b(i) }",
+        "def f(float(N) a, float(N) b) -> (float(N) o) { o(i) = a(i)  o(i+1) = b(i) }",
+        "def f(float(N) a, float(N) b) -> (o) { o(i) = a(i)  o(i+1) += b(i) }",
+        "def f(float(N) a, float(N) b) -> (o) { o(i) = a(i)  o(i+1) = b(i) where i in 0:N-1 }",
+        "def f(float(N) a, float(N) b) -> (o) { o(i) = a(i)  o(N-1-i) = b(i) }",
+    ],
+)
+def test_places_that_leave_nothing_out_or_are_meant_to(text: str) -> None:
+    assert shape(text, N=4).warnings == ()
+
+
 def test_a_size_of_1_is_no_range() -> None:  # rule G2
     """The repair is the broadcast written out, and means what other languages compute."""
     a, b = np.arange(1, 3, dtype=np.float32)[:, None], np.arange(3, dtype=np.float32)
