@@ -173,6 +173,7 @@ def tune_db_parser_of(name: str) -> Parser:
     imported.add_argument("file", metavar="FILE", help="the lines, - for standard input")
     found = _program_command(actions, "best", "print the fastest plan as --options takes it")
     _add_backend(found, "numba", "the backend of the plan")
+    _add_outputs(found)
     _add_options(found)
     found.set_defaults(command=f"{module}:best")
     pruned = action("prune", "removes all but the fastest plans of each size", "prune")

@@ -29,6 +29,7 @@ from tc.errors import InputError, TCError
 from tc.files import whole_file
 from tc.options import Options
 from tc.process.uninterrupted import uninterrupted
+from tc.runtime.planned_outputs import PlannedOutputs
 from tc.runtime.sizes import resolve_sizes
 from tc.semantics.work import scaled
 from tc.tuning.database import Measurement, TuningDatabase
@@ -159,10 +160,12 @@ def best(arguments: argparse.Namespace) -> int:
     if not isinstance(backend, Backend):
         raise UsageError(f"the backend {arguments.backend!r} has no plans")
     program, values = call.callee.lowered(call.values)
-    sizes, database = resolve_sizes(program, values), _there(arguments)
-    given = frozenset(program.needs_initial)
+    planned = PlannedOutputs.of(program, given_outputs(call, arguments.outputs) or None)
+    sizes, database = planned.sizes(program, resolve_sizes(program, values)), _there(arguments)
+    given = frozenset((*program.needs_initial, *planned.targets))
     check = backend.checks_by_default
     problem = Problem.of(program, sizes, backend, check=check, given=given)
+    planned.check(problem.shaped().shapes)
     found = database.best(problem, backend.device(), options)
     if found is None or found.options is None:
         raise InputError(
@@ -183,6 +186,8 @@ def _words(arguments: argparse.Namespace, call: CallArguments) -> Iterator[str]:
         value = getattr(arguments, name)
         if value is not None and (name, value) != ("backend", "numba"):
             yield from (f"--{name}", value)
+    for text in arguments.outputs:
+        yield from ("--outputs", text)
 
 
 def prune(arguments: argparse.Namespace) -> int:

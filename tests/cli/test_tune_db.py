@@ -180,6 +180,25 @@ def test_best_is_what_options_takes(
     )
 
 
+def test_best_of_outputs_that_are_passed(
+    database: TuningDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plans are kept by the sizes of such outputs, too."""
+    text = tmp_path / "row.tc"
+    text.write_text("def row(float(N,M) hz) -> (ey) { ey(0,j) = hz(0,j) }")
+    passed = ["--outputs", "ey=zeros:3x4"]
+    assert main(["tune", str(text), "hz=ones:3x4", *passed, "--max-candidates", "3"]) == 0
+    (problem, *_) = {each.problem for each in database.measurements()}
+    assert dict(problem.shapes)["ey"] == (3, 4)
+    capsys.readouterr()
+    assert main(["tune", "db", "best", str(text), "hz=ones:3x4", *passed]) in (0, 1)
+    found = capsys.readouterr()
+    repair = f"repair: tc tune {text} hz=ones:3x4 --outputs ey=zeros:3x4\n"
+    assert found.out.startswith("{") or found.err.endswith(repair)
+    assert main(["tune", "db", "best", str(text), "hz=ones:3x4", "--outputs", "ey=zeros:3x5"]) == 1
+    assert "ey" in capsys.readouterr().err
+
+
 def test_prune(full: TuningDatabase, capsys: pytest.CaptureFixture[str]) -> None:
     far = measured(tiled("i", 2), 3.0, problem=problem_of(MM, {"M": 9, "K": 9, "N": 9}))
     full.add([far])
