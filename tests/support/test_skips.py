@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.drawn import LONG_TESTS
 from tests.support.processes import ROOT
 
 
@@ -125,8 +126,15 @@ def test_a_seed_draws_the_same_tenth_of_all(tmp_path: Path) -> None:
     assert tests("--leave-out", passed) == every - good
 
 
+def test_what_takes_long_is_there() -> None:
+    for test in LONG_TESTS.read_text().splitlines():
+        file, _, name = test.partition("::")
+        assert re.search(rf"def {name}\(", (ROOT / file).read_text()), test
+
+
 def test_one_in_so_many_cases_is_drawn(tmp_path: Path) -> None:
-    """Of tests that are marked, or have many cases, and never none; without the option, all."""
+    """Of tests that are marked, or have many cases, and never none; without the option, all. Of
+    those that take long one in four, or none."""
     (tmp_path / "test_some.py").write_text(
         "import pytest\ncases = pytest.mark.parametrize('n', range(20))\n"
         "@cases\n@pytest.mark.drawn(4)\ndef test_long(n): ...\n"
@@ -136,3 +144,9 @@ def test_one_in_so_many_cases_is_drawn(tmp_path: Path) -> None:
     for options, passed in (((), 41), (("--draw", "a"), 16)):
         done = pytest_of(tmp_path, "drawn", "-q", "--strict-markers", *options)
         assert re.search(rf"^{passed} passed", done.stdout, re.MULTILINE), done.stdout
+    long = tmp_path / "long"
+    (tmp_path / "test_slow.py").write_text(
+        "import time\ndef test_quick(): ...\ndef test_slow(): time.sleep(1.01)\n"
+    )
+    pytest_of(tmp_path, "drawn", "-q", "--note-long", str(long))
+    assert long.read_text() == "test_slow.py::test_slow\n"
