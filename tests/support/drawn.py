@@ -2,8 +2,9 @@
 where the commit is the seed. `--tenth SEED` runs a tenth of all. `--draw SEED` runs all but for
 long rows of cases: of a test that is marked `drawn(n)`, one in n of its cases, and of others what
 `share` says. Of the tests whose cases take longest, those of long_tests.txt, it runs one case in
-`REST`, and of few cases now and then none; `--note-long FILE` writes that list. `--note-passed FILE`
-writes down which passed, and `--leave-out FILE` runs all but those. All tests are collected."""
+`REST`, and of few cases now and then none; `--note-long FILE` writes that list.
+`--note-passed FILE` writes down which passed, and `--leave-out FILE` runs all but those. All tests
+are collected."""
 
 from __future__ import annotations
 
