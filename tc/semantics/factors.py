@@ -77,9 +77,9 @@ def groups_of(shaped_statement: ShapedStatement) -> tuple[Group, ...]:
 
 def factors_of_prefix(shaped_statement: ShapedStatement, position: int = 0) -> tuple[Expr, ...]:
     """The factors of a sum of products into the target at a `position`, over ranges that begin or
-    end with another variable, or where a condition holds, if some factors are the same for all
-    terms, and others are not: the former may be multiplied behind the sum of the latter. Else
-    nothing.
+    end with another variable, or where a condition holds, if some factors, or a divisor, are the
+    same for all terms, and others are not: the former may be multiplied, or divide, behind the sum
+    of the latter. Else nothing.
 
     They are those of the terms that there are: of a term `j < i ? a(i) * x(j) : 0` that is not,
     they are 1.
@@ -95,21 +95,44 @@ def factors_of_prefix(shaped_statement: ShapedStatement, position: int = 0) -> t
         test, product = term.condition, term.then
     else:
         test, product = None, statement.values[position]
-    if not all(shared_factors(product, statement.reduction)):
+    shared = shared_factors(product, statement.reduction)
+    if shared is None:
         return ()
+    exprs = tuple(factors(shared.dividend)) if shared.own else (shared.dividend,)
     if test is None:
-        return tuple(factors(product))
+        return exprs
     one = Literal(1.0, product.dtype, span=product.span)
-    return tuple(Select(test, e, one, e.dtype, span=e.span) for e in factors(product))
+    return tuple(Select(test, e, one, e.dtype, span=e.span) for e in exprs)
 
 
-def shared_factors(
-    product: Expr, reduction: Collection[str]
-) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """The factors of a product that are the same for all terms of a reduction, and the others."""
-    own = [not {*reduction}.intersection(index_names(each)) for each in factors(product)]
-    both = [*zip(factors(product), own, strict=True)]
-    return tuple(e for e, same in both if same), tuple(e for e, same in both if not same)
+@dataclass(frozen=True, slots=True)
+class SharedFactors:
+    """What the terms of a reduction share that elements of the target do not: the factors `own` of
+    their `dividend`, of which the rest differs, and a `divisor` of floats, if there is one."""
+
+    own: tuple[Expr, ...]
+    rest: tuple[Expr, ...]
+    dividend: Expr
+    divisor: Expr | None
+
+
+def shared_factors(term: Expr, reduction: Collection[str]) -> SharedFactors | None:
+    """The factors and the divisor that are the same for all terms of a reduction, and not for all
+    elements; None where there are none, or nothing else."""
+
+    def is_own(expr: Expr) -> bool:
+        names = set(index_names(expr))
+        return bool(names) and names.isdisjoint(reduction)
+
+    dividend, divisor = term, None
+    match term:
+        case Binary(op="/", left=left, right=right) if term.dtype.is_float and is_own(right):
+            dividend, divisor = left, right
+    own = tuple(filter(is_own, factors(dividend)))
+    rest = tuple(each for each in factors(dividend) if not is_own(each))
+    if not (own or divisor) or all(map(set(reduction).isdisjoint, map(index_names, rest))):
+        return None
+    return SharedFactors(own, rest, dividend, divisor)
 
 
 def left_over(

@@ -98,6 +98,13 @@ FACTORS = {
     "of products": "o(i) +=! x(j) * a(i) * x(j+1) where j <= i, i in 0:N, j in 0:N-1",
     "of a condition": "o(i) +=! j <= i ? a(i) * x(j) : 0 where i in 0:N",
 }
+DIVISORS = {
+    "of the element": "o(i) +=! x(j) / a(i) where j in 0:i+1",
+    "its number": "o(i) +=! x(j) * a(j) / (i + 1) where j in 0:i+1",
+    "beside a factor": "o(i) +=! a(i) * x(j) / (1 + a(i)) where j in 0:i+1",
+    "of what goes on": "o(i) = a(i)  o(i) += 2 * x(j) / a(i) where i in 0:N, j in i+1:N",
+    "of a condition": "o(i) +=! j <= i ? x(j) / a(i) : 0 where i in 0:N",
+}
 
 
 @pytest.mark.parametrize("dtype", ["int", "float", "double", "half"])
@@ -116,6 +123,38 @@ def test_factors_of_prefixes_are_multiplied_behind(name: str, dtype: str) -> Non
     inputs = {n: RNG.integers(limits.min, limits.max, 40).astype(np.int32) for n in "ax"}
     expected = tc.interpret(text, inputs)
     np.testing.assert_array_equal(tc.compile(text)(**inputs), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "half"])
+@pytest.mark.parametrize("name", DIVISORS)
+def test_divisors_of_prefixes_divide_behind(name: str, dtype: str) -> None:
+    """N terms, also of a running mean."""
+    text = f"def f({dtype}(N) a, {dtype}(N) x) -> (o) {{ {DIVISORS[name]} }}"
+    kernel = kernel_of(text, {"a": (1000,), "x": (1000,)})
+    assert reads(kernel, "x") <= 1000
+    name = {"float": "float32", "double": "float64", "half": "float16"}[dtype]
+    inputs = {n: RNG.normal(size=40).astype(name) for n in "ax"}
+    assert_computes(text, [*inputs.values()], tc.compile(text)(**inputs))
+
+
+def test_integers_are_divided_before_they_are_added() -> None:
+    text = "def f(int(N) a, int(N) x) -> (o) { o(i) +=! x(j) / a(i) where j in 0:i+1 }"
+    a, x = np.int32([2, 3, 2]), np.int32([1, 1, 3])
+    np.testing.assert_array_equal(tc.compile(text)(a, x), [0, 0, 1])
+
+
+def test_the_bound_knows_of_divisors() -> None:
+    """The sum may overflow where quotients do not, and by 0 is divided as R5 allows."""
+    text = "def f(float(N) a, float(N) x) -> (o) { o(i) +=! x(j) / a(i) where j in 0:i+1 }"
+    for a, x, known in (
+        ([1e30] * 3, [3e38] * 3, [True, False, False]),
+        ([0] * 3, [1, -2, 1], [False] * 3),
+        ([4, 2, -3], [5, 6, 1.3], [True] * 3),
+        ([1e-30, 1, 1], [1e-20, 1e-20, 1], [True] * 3),
+    ):
+        inputs = [np.float32(a), np.float32(x)]
+        assert_computes(text, inputs, tc.compile(text)(*inputs))
+        assert np.isfinite(tc.error_bound(text, inputs)).tolist() == known
 
 
 @pytest.mark.parametrize("domain", [" where j in 0:i+1", " : 0 where i in 0:N"])
@@ -143,7 +182,7 @@ def test_the_bound_knows_of_factors_of_floats(domain: str) -> None:
 def test_the_bound_knows_of_factors_of_each_target() -> None:
     """Also where one target of several has factors of the element."""
     text = """def f(float(N) a, float(N) x) -> (o, p) {
-      o(i), p(i) +=! a(i) * x(j), x(j) / 1e30 where j in 0:i+1
+      o(i), p(i) +=! a(i) * x(j), 1e-30 * x(j) / 2 where j in 0:i+1
     }"""
     inputs = [np.float32([1e-30] * 3), np.float32([3e38] * 3)]
     found, bounds = tc.compile(text)(*inputs), tc.error_bound(text, inputs)

@@ -1,4 +1,4 @@
-"""Prefixes as values, and those whose terms have factors of the element alone.
+"""Prefixes as values, and those whose terms have factors, or a divisor, of the element alone.
 
 `o(i) +=! j <= i ? a(i) * x(j) : 0` becomes `t(i) +=! j <= i ? x(j) : 0` and `o(i) = a(i) * t(i)`:
 each sum then has the terms of the one before, and one more (X3). So it is with integers, which wrap
@@ -93,10 +93,10 @@ def _factored(
         return None
     if rhs.dtype.is_float and not factors_of_prefix(old):
         return None
-    own, rest = shared_factors(rhs.then, statement.reduction)
-    if not own or not rest or prefixes(statement, known):
+    shared = shared_factors(rhs.then, statement.reduction)
+    if shared is None or prefixes(statement, known):
         return None
-    sums = replace(rhs, then=_product(rest))
+    sums = replace(rhs, then=_product(shared.rest))
     found = prefix_of(replace(old, statement=replace(statement, rhs=sums)), known)
     if found is None or found.tests:
         return None
@@ -105,7 +105,10 @@ def _factored(
         return None
     reduced = statement.reduction
     made, read = rewriting.store(old, sums, outer, reduced, name="prefix", kind="p")
-    return [made, rewriting.remaining(old, _product([*own, read]), statement.outer)]
+    value = _product([*shared.own, read])
+    if shared.divisor is not None:
+        value = p.Binary("/", value, shared.divisor, value.dtype, span=rhs.then.span)
+    return [made, rewriting.remaining(old, value, statement.outer)]
 
 
 def _product(factors: Sequence[p.Expr]) -> p.Expr:
