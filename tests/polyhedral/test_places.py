@@ -137,6 +137,25 @@ def test_divisors_of_prefixes_divide_behind(name: str, dtype: str) -> None:
     assert_computes(text, [*inputs.values()], tc.compile(text)(**inputs))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("value", [0, np.inf, np.nan])
+@pytest.mark.parametrize("term", ["x(j) * a(i)", "x(j) / a(i)"])
+@pytest.mark.parametrize(
+    "domain",
+    ["j in 0:i, i in 0:N", "j in i+1:N, i in 0:N", "j in 1:i+1, i in 0:N", "j in i+2:N, i in 0:N"],
+)
+def test_sums_of_no_terms_have_no_factors(
+    domain: str, term: str, value: float, dynamic: bool
+) -> None:
+    """They are 0, whatever the factor is."""
+    text = f"def f(float(N) a, float(N) x) -> (o) {{ o(i) +=! {term} where {domain} }}"
+    a, x = np.full(7, value, np.float32), np.float32([3, 1, 4, 1, 5, 9, 2])
+    found = tc.compile(text, dynamic=dynamic)(a, x)
+    assert_computes(text, [a, x], found)
+    assert not np.isnan(found[[0, -1]]).all()
+    assert reads(kernel_of(text, {"a": (1000,), "x": (1000,)}), "x") <= 1000
+
+
 def test_integers_are_divided_before_they_are_added() -> None:
     text = "def f(int(N) a, int(N) x) -> (o) { o(i) +=! x(j) / a(i) where j in 0:i+1 }"
     a, x = np.int32([2, 3, 2]), np.int32([1, 1, 3])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tc.builtins.operators import MIRRORED
+from tc.polyhedral.rewrite.expressions import Expressions
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
@@ -38,6 +39,17 @@ class Prefix:
         rhs = self.old.statement.rhs
         assert isinstance(rhs, p.Select)
         return rhs
+
+    def has_terms(self) -> p.Expr | None:
+        """Whether an element has terms; None where each has some."""
+        terms, values = self.old.ranges[self.reduced], self.old.ranges[self.outer]
+        of = Expressions(self.rhs.span)
+        edge = of.plus(of.index(self.outer), self.shift)
+        if self.is_suffix:
+            is_sure = values.end - 1 + self.shift < terms.end
+            return None if is_sure else of.compare("<", edge, of.number(terms.end))
+        is_sure = terms.begin < values.begin + self.shift
+        return None if is_sure else of.compare("<", of.number(terms.begin), edge)
 
 
 def prefix_of(old: p.ShapedStatement, known: KnownSizes) -> Prefix | None:
@@ -108,6 +120,9 @@ def _factored(
     value = _product([*shared.own, read])
     if shared.divisor is not None:
         value = p.Binary("/", value, shared.divisor, value.dtype, span=rhs.then.span)
+    has_terms = found.has_terms() if rhs.dtype.is_float else None
+    if has_terms is not None:  # 0 times an infinity is no sum of no terms
+        value = p.Select(has_terms, value, rhs.otherwise, rhs.dtype, span=rhs.span)
     return [made, rewriting.remaining(old, value, statement.outer)]
 
 
