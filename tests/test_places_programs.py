@@ -3,12 +3,17 @@ what they are made of: no keys, all keys the same, one row, empty rows, no eleme
 
 from __future__ import annotations
 
+from functools import partial
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tc
+from tc.gpu import Gpu
+from tc.polyhedral.gpu.gpu_target import GpuTarget, gpu_target
+from tests.fuzz.places.on_gpus import evaluated_on_gpu, meeting, sorting
 from tests.support.bounds import as_tuple, assert_within
 from tests.support.pipeline import evaluate_kernel
 from tests.support.places import PLACES, Place
@@ -43,6 +48,24 @@ def test_compiled_at_an_edge(place: Place, value: Any) -> None:
         return tc.compile(text, backend="numba")(**inputs, outputs=outputs)
 
     assert_right(place, value, call)
+
+
+USUAL = [pytest.param(place, place.values.usual, id=f"{place.name}-usual") for place in PLACES]
+
+
+@pytest.mark.drawn(8)
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize(("place", "value"), [*EDGES, *USUAL])
+def test_on_gpus(place: Place, value: Any) -> None:
+    """On a machine of blocks and threads, which finds races: with terms that are compared with
+    places, sorted, or added by atomic operations, in few blocks and many."""
+
+    def call(target: GpuTarget, text: str, inputs: Any, outputs: Any) -> Any:
+        return tuple(evaluated_on_gpu(text, inputs, outputs, target).values())
+
+    plain = gpu_target(Gpu())
+    for target in (plain, sorting(plain), *(meeting(sorting(plain), Random(n)) for n in range(4))):
+        assert_right(place, value, partial(call, target))
 
 
 def assert_right(place: Place, value: Any, call: Any) -> None:
