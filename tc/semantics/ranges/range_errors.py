@@ -367,7 +367,7 @@ def no_range(context: ShapingContext, failure: NoRange) -> RangeError:
             cause, idiom=f"pad({access.text}, 0), for 0 where {access.tensor} has no element"
         )
     where, edits = written_where(context, {name: bounds})
-    if not below and _falls_from_the_size(context, access, name):
+    if not (below or access.side) and _falls_from_the_size(context, access, name):
         size = _size(context, access)
         idiom = f"{size}-1-{name}, to read from the end; {where}, for what is written"
         return error(cause, idiom=idiom)

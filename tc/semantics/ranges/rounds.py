@@ -292,7 +292,9 @@ def _bound_of_side(
         return Bound(access, (extent - 1 - high) // factor + 1)
     if high < extent:
         return None
-    return Bound(access, 0, "" if high == extent else NEGATIVE)
+    if high > extent:
+        return Bound(access, 0, NEGATIVE)
+    return Bound(access, 0, INFEASIBLE if factor < 0 and extent else "")
 
 
 def _exact_bound_of_side(
@@ -310,7 +312,10 @@ def _exact_bound_of_side(
             return Bound(access, 0, INFEASIBLE)
         first = space.fix(space.everything(), variable, 0)
         high = sets.largest_value(first, subscript)
-    return Bound(access, 0, NEGATIVE if high > extent else "")
+    if high > extent:
+        return Bound(access, 0, NEGATIVE)
+    falls = extent > 0 and _falls(access, variable, known, box)
+    return Bound(access, 0, INFEASIBLE if falls else "")
 
 
 def _exact_bound(

@@ -128,6 +128,21 @@ def test_places_that_leave_nothing_out_or_are_meant_to(text: str) -> None:
     assert shape(text, N=4).warnings == ()
 
 
+@pytest.mark.parametrize("end", ["N+1-i", "N+1-i/2"])
+def test_a_dependent_range_that_falls_from_beyond(end: str) -> None:  # rules G5, W2
+    """As `x(N-i)` does; nothing is computed for less than all without a word."""
+    text = f"def f(float(N) x) -> (o) {{ o(i) +=! x(j) where j in 0:{end} }}"
+    with pytest.raises(tc.errors.RangeError) as raised:
+        shape(text, N=5)
+    cause = "'i' cannot start at 0: at i = 0 subscript 0 of 'x(j)' is 5, but x.0 is N = 5"
+    assert raised.value.cause == cause
+    repair = str(raised.value.repair)
+    assert repair.startswith("say which values 'i' takes: where ")
+    where = repair.partition(": where ")[2]
+    assert ranges(shape(text.replace(f"j in 0:{end}", where), N=5))["i"][0] in (1, 2)
+    assert ranges(shape(text, N=0))["i"] == (0, 0)
+
+
 def test_a_size_of_1_is_no_range() -> None:  # rule G2
     """The repair is the broadcast written out, and means what other languages compute."""
     a, b = np.arange(1, 3, dtype=np.float32)[:, None], np.arange(3, dtype=np.float32)
