@@ -19,8 +19,8 @@ from tc.jax.primitive import RUN, Numbers, kept, run, typed_like, varying_alike
 from tc.jax.unstable import Primitive, ad, batching, mlir
 
 TANGENTS = Primitive("tc_tangents")
-"""Of operands that are the inputs, the floating results, and a tangent for each input in `wrt`:
-the tangents of the floating results."""
+"""Of operands that are the inputs, the results, and a tangent for each input in `wrt`: the tangents
+of the floating results."""
 
 TANGENTS.multiple_results = True
 
@@ -54,9 +54,8 @@ def _jvp(
     wrt = tuple(at for at, tangent in given.items() if tangent is not None)
     found: list[Any] = [_zero(result) for result in results]
     if wrt and places:
-        floating = [results[at] for at in places]
         known = [given[at] for at in wrt]
-        tangents = _tangents(function, numbers, wrt, operands, floating, known)
+        tangents = _tangents(function, numbers, wrt, operands, results, known)
         for at, tangent in zip(places, tangents, strict=True):
             found[at] = tangent
     return results, found
@@ -81,7 +80,8 @@ def _tangents(
     results: Sequence[Any],
     tangents: Sequence[Any],
 ) -> list[Any]:
-    """The tangents of floating results, which are given, where inputs at `wrt` have these."""
+    """The tangents of floating results, where inputs at `wrt` have these; all results are given,
+    which the gradient may read."""
     operands = varying_alike([*inputs, *results, *tangents])
     found: list[Any] = TANGENTS.bind(*operands, function=function, numbers=numbers, wrt=wrt)
     return found
@@ -91,7 +91,7 @@ class _Split:
     """The operands of `TANGENTS`."""
 
     def __init__(self, operands: Sequence[Any], function: Compiled, numbers: Numbers) -> None:
-        few, several = len(_places(function, numbers)), len(derivatives_of(function).places)
+        few, several = len(_places(function, numbers)), len(function.program.outputs)
         self.inputs = list(operands[:few])
         self.results = list(operands[few : few + several])
         self.tangents = list(operands[few + several :])
@@ -99,7 +99,8 @@ class _Split:
 
 def _typed(*operands: Any, function: Compiled, numbers: Numbers, **_: Any) -> list[Any]:
     results = _Split(operands, function, numbers).results
-    return [typed_like(operands, result.shape, result.dtype) for result in results]
+    floating = (results[at] for at in derivatives_of(function).places)
+    return [typed_like(operands, result.shape, result.dtype) for result in floating]
 
 
 def _computed(
@@ -136,8 +137,7 @@ def _tangents_jvp(
     pairs = zip(_places(both, numbers), [*changed.inputs, *changed.tangents], strict=True)
     moved = [(at, change) for at, change in pairs if change is not None]
     fewer, known = zip(*moved, strict=True)
-    floating = [results[at] for at in derivatives_of(both).places]
-    found = _tangents(both, numbers, fewer, inputs, floating, known)
+    found = _tangents(both, numbers, fewer, inputs, results, known)
     return results[first:], found[len(found) - len(results[first:]) :]
 
 
@@ -159,7 +159,7 @@ def _tangents_transposed(
     values: dict[Any, Any] = dict(
         zip([(INPUT, at) for at in _places(function, numbers)], split.inputs, strict=True)
     )
-    values |= zip([(OUTPUT, at) for at in by.places], split.results, strict=True)
+    values |= {(OUTPUT, at): result for at, result in enumerate(split.results)}
     given = dict(zip(by.places, cotangents, strict=True))
     found = _gradients(by.gradients, numbers, fewer, values, given)
     rest = iter(found)
@@ -209,7 +209,8 @@ def _gradients(
         for place, (kind, at) in enumerate(taken)
         if kind == INPUT and at in known
     )
-    operands = [values[argument] for argument in taken if argument in values]
+    places = {place for place, _ in fixed}
+    operands = [values[argument] for place, argument in enumerate(taken) if place not in places]
     return run(gradient.function, fixed, operands)
 
 

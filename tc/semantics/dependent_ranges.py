@@ -48,13 +48,24 @@ def domain_guards(statement: p.Statement, variables: set[str] | None = None) -> 
     return tuple((test, True) for clause in clauses for test in tests_of(clause))
 
 
-def tests_of(clause: p.WhereRange) -> tuple[p.Compare, p.Compare]:
-    """The conditions `begin <= variable` and `variable < end`."""
+def tests_of(clause: p.WhereRange) -> tuple[p.Compare, ...]:
+    """The conditions `begin <= variable` and `variable < end`, for each part of a `begin` that is a
+    maximum, and of an `end` that is a minimum: so each is a comparison with what is linear, mostly.
+    """
     index = p.Index(clause.variable, span=clause.span)
+    begins, ends = _parts(clause.begin, "max"), _parts(clause.end, "min")
     return (
-        p.Compare("<=", clause.begin, index, span=clause.span),
-        p.Compare("<", index, clause.end, span=clause.span),
+        *(p.Compare("<=", begin, index, span=clause.span) for begin in begins),
+        *(p.Compare("<", index, end, span=clause.span) for end in ends),
     )
+
+
+def _parts(expr: p.Expr, op: str) -> tuple[p.Expr, ...]:
+    """The operands of maxima, or minima, in one another."""
+    match expr:
+        case p.Binary(left=left, right=right) if expr.op == op:
+            return _parts(left, op) + _parts(right, op)
+    return (expr,)
 
 
 # --- accesses ---------------------------------------------------------------------------------

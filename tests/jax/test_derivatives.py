@@ -182,6 +182,39 @@ def test_integers_have_no_tangents() -> None:
     close(jax.grad(lambda x: (whole(x) * x).sum())(x), jnp.array([1.0, 2.0]))
 
 
+BESIDE_INTEGERS = {
+    "a maximum with its place": (
+        "def f(double(N) x, int(N) k) -> (o, at) {"
+        " o(k(n)), at(k(n)) max=! x(n) * x(n), n where o.0 = 3, at.0 = 3 }",
+        lambda x, k: jax.ops.segment_max(x * x, k, 3),
+    ),
+    "a count": (
+        "def f(double(N) x, int(N) k) -> (c, o) {"
+        " c(k(i)) +=! 1 where c.0 = 3  o(i) = x(i) * x(i) / double(c(k(i))) }",
+        lambda x, k: x * x / jnp.bincount(k, length=3)[k],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_INTEGERS)
+def test_gradients_that_read_integers_of_the_call(name: str) -> None:
+    """D17, D22: as the place of a maximum; in each transformation."""
+    text, formula = BESIDE_INTEGERS[name]
+    function, k = interpreted(text), jnp.array([0, 2, 1, 1, 0, 2], jnp.int32)
+    x = jnp.array([0.5, -1.5, 2.5, -0.25, 1.0, 3.0])
+
+    def mine(x: Any, k: Any) -> Any:
+        return loss_of(lambda: function(x, k).o)()
+
+    def theirs(x: Any, k: Any) -> Any:
+        return loss_of(lambda: formula(x, k))()
+
+    many, keys = jnp.stack([x, x[::-1]]), jnp.stack([k, k[::-1]])
+    for made in (jax.grad, jax.hessian, lambda f: jax.jit(jax.grad(f)), jax.jacfwd):
+        close(made(mine)(x, k), made(theirs)(x, k))
+        close(jax.vmap(made(mine))(many, keys), jax.vmap(made(theirs))(many, keys))
+
+
 def test_results_that_nobody_uses_add_nothing() -> None:
     two, (x, w) = interpreted(BY_NAME["two results"].text), BY_NAME["two results"].arrays(jnp)
     close(jax.grad(lambda x: two(x, w).y.sum())(x), jnp.broadcast_to(w, x.shape))

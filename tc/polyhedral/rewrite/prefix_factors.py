@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tc.builtins.operators import MIRRORED
-from tc.polyhedral.rewrite.expressions import Expressions
+from tc.polyhedral.rewrite.expressions import Expressions, conjunction
 from tc.polyhedral.rewrite.rewriting import Rewriting
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
@@ -53,17 +53,38 @@ class Prefix:
 
 
 def prefix_of(old: p.ShapedStatement, known: KnownSizes) -> Prefix | None:
-    statement, rhs = old.statement, old.statement.rhs
-    found = prefixes(statement, known)
-    if len(found) != 1 or not isinstance(rhs, p.Select):
+    """The prefix of a reduction over one."""
+    found = prefixes_of(old, known)
+    return found[0] if len(found) == 1 else None
+
+
+def prefixes_of(old: p.ShapedStatement, known: KnownSizes) -> tuple[Prefix, ...]:
+    """The prefixes of a reduction, each in a dimension of its own; nothing where one has another
+    form."""
+    rhs = old.statement.rhs
+    if not isinstance(rhs, p.Select):
+        return ()
+    found, left = list[Prefix](), p.conjuncts(rhs.condition)
+    for outer, reduced in prefixes(old.statement, known).items():
+        own = [test for test in left if {outer, reduced} <= {*p.index_names(test)}]
+        one = _prefix(old, outer, reduced, own[0], known) if len(own) == 1 else None
+        if one is None:
+            return ()
+        left.remove(own[0])
+        found.append(one)
+    for each in found:
+        terms = old.ranges[each.reduced]
+        left = [test for test in left if not _holds(test, each.reduced, terms, known)]
+    return tuple(replace(each, tests=tuple(left)) for each in found)
+
+
+def _prefix(
+    old: p.ShapedStatement, outer: str, reduced: str, test: p.Expr, known: KnownSizes
+) -> Prefix | None:
+    if not isinstance(test, p.Compare):
         return None
-    ((outer, reduced),) = found.items()
-    tests = p.conjuncts(rhs.condition)
-    own = [test for test in tests if {outer, reduced} <= {*p.index_names(test)}]
-    if len(own) != 1 or not isinstance(own[0], p.Compare):
-        return None
-    op, one, other = own[0].op, own[0].left, own[0].right
-    if not isinstance(one, p.Index):
+    op, one, other = test.op, test.left, test.right
+    if not isinstance(one, p.Index) or one.name != reduced:
         op, one, other = MIRRORED[op], other, one
     form = linear_form(other, known)
     if not isinstance(one, p.Index) or one.name != reduced or form is None:
@@ -71,10 +92,7 @@ def prefix_of(old: p.ShapedStatement, known: KnownSizes) -> Prefix | None:
     if form.terms != {outer: 1} or op not in ("<", "<=", ">", ">="):
         return None
     shift = form.constant + (op in ("<=", ">"))
-    terms = old.ranges[reduced]
-    others = (test for test in tests if test is not own[0])
-    rest = tuple(test for test in others if not _holds(test, reduced, terms, known))
-    return Prefix(old, outer, reduced, shift, op in (">", ">="), rest)
+    return Prefix(old, outer, reduced, shift, op in (">", ">="), ())
 
 
 def factor_prefixes(shaped: p.ShapedProgram) -> p.ShapedProgram:
@@ -106,11 +124,11 @@ def _factored(
     if rhs.dtype.is_float and not factors_of_prefix(old):
         return None
     shared = shared_factors(rhs.then, statement.reduction)
-    if shared is None or prefixes(statement, known):
+    if shared is None:
         return None
     sums = replace(rhs, then=_product(shared.rest))
-    found = prefix_of(replace(old, statement=replace(statement, rhs=sums)), known)
-    if found is None or found.tests:
+    found = prefixes_of(replace(old, statement=replace(statement, rhs=sums)), known)
+    if len(found) <= len(prefixes(statement, known)) or found[0].tests:
         return None
     outer = tuple(v for v in statement.outer if v in p.index_names(sums))
     if any(old.ranges[v].begin < 0 for v in outer):
@@ -120,7 +138,8 @@ def _factored(
     value = _product([*shared.own, read])
     if shared.divisor is not None:
         value = p.Binary("/", value, shared.divisor, value.dtype, span=rhs.then.span)
-    has_terms = found.has_terms() if rhs.dtype.is_float else None
+    tests = [each.has_terms() for each in found if rhs.dtype.is_float]
+    has_terms = conjunction([test for test in tests if test is not None])
     if has_terms is not None:  # 0 times an infinity is no sum of no terms
         value = p.Select(has_terms, value, rhs.otherwise, rhs.dtype, span=rhs.span)
     return [made, rewriting.remaining(old, value, statement.outer)]
