@@ -19,6 +19,7 @@ from tc.polyhedral.cpu.analysis import NestItem, ParallelNest
 from tc.polyhedral.cpu.costs import device_of
 from tc.polyhedral.schedule import Member
 from tc.polyhedral.scop.scop import ScopStatement
+from tc.semantics.bounded_sums import rows_of_data
 from tc.semantics.selected_sums import MIN_SELECTED_EXTENT, selected_variables
 
 PER_THREAD = 4
@@ -58,13 +59,16 @@ def _selected(nest: ParallelNest, statement: ScopStatement) -> Mapping[str, froz
 
 
 def _batches(nest: ParallelNest, selected: tuple[Member, ...]) -> list[Member]:
-    """The loops on which the places of terms depend: each element of a batch has its own places."""
+    """The loops on which the places of terms depend, or the ends of rows of terms: each element of
+    a batch has its own places, or terms."""
     batches: list[Member] = []
+    statements = nest.info.scop.shaped.program.statements
     for member in (m for m in nest.members if m not in selected):
         for item in (item for item in nest.items if item.reduction):
             variable = member.values[item.statement.name].variable
             places = _selected(nest, item.statement).values()
-            if member not in batches and any(variable in place for place in places):
+            rows = rows_of_data(statements[item.statement.position]).values()
+            if member not in batches and any(variable in own for own in (*places, *rows)):
                 batches.append(member)
     return batches
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -122,14 +122,17 @@ class BoxStatements:
         value = self._renewed(value)
         ranges = {**self.each.ranges, **place.ranges}
         variables = (v for v in self.statement.variables if v not in without)
-        rest = [v for v in variables if v not in place.moved]
-        given = [clause.variable for clause in in_order(self.statement) if clause.depends_on]
-        # Rows come before what is in them: loops are in the order of a statement's variables.
-        rest.sort(key=lambda v: given.index(v) + 1 if v in given else 0)
+        rest = self._rows_first(v for v in variables if v not in place.moved)
         reduced = tuple(v for v in rest if v not in place.variables)
         self._add(
             name, target, place.variables, reduced, op, init, value, ranges, continues, once=once
         )
+
+    def _rows_first(self, variables: Iterable[str]) -> list[str]:
+        """Variables in an order in which rows come before what is in them: loops are in the order
+        of a statement's variables."""
+        given = [clause.variable for clause in in_order(self.statement) if clause.depends_on]
+        return sorted(variables, key=lambda v: given.index(v) + 1 if v in given else 0)
 
     def _place(self, target: str, *, starts: bool = False) -> Place:
         """The left side of the statement for one target; one that `starts` does so in whole
@@ -229,7 +232,20 @@ class BoxStatements:
                 tests.append(self.of.compare("<", place[axis], self.of.number(shape[axis])))
             position = self.of.number(self.statement.targets.index(target))
             check = p.Check("write", tuple(tests), (position, *place), span=self.span)
-            self._add_check(check, self.domain)
+            self._add_check(check, self._some_instance())
+
+    def _some_instance(self) -> p.Expr | None:
+        """Whether an instance exists, of those that share a place: the first one of a range that
+        decides nothing else, where the range is not empty."""
+        used = {name for s in self.statement.subscripts for name in p.index_names(s)}
+        used |= {name for test in self.statement.conditions for name in p.index_names(test)}
+        domain = self.domain
+        for clause in reversed(in_order(self.statement)):
+            if clause.depends_on and clause.variable not in used and domain is not None:
+                domain = substituted(domain, clause.variable, clause.begin)
+            else:
+                used |= set(clause.depends_on)
+        return domain
 
     @property
     def _is_ragged(self) -> bool:
@@ -255,7 +271,7 @@ class BoxStatements:
         own = [*names] if self.made.at_once and all(ranges[v].begin >= 0 for v in names) else []
         target = self.made.temporary(target, INT64, tuple(ranges[v].end for v in own), self.span)
         name = f"{self.statement.name}.{target}"
-        reduced = [v for v in names if v not in own]
+        reduced = self._rows_first(v for v in names if v not in own)
         self._add(name, target, own, reduced, "max", True, value, ranges)
 
     # --- expressions --------------------------------------------------------------------------

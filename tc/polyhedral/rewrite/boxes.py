@@ -88,7 +88,10 @@ class _Boxes(BoxStatements):
             self._choose()
         else:
             values = self._separate(statement.values)
-            if self.each.checked and not self._is_plain_place and not self._is_ragged:
+            inner = self._inner()
+            if inner:
+                values = self._summed(values, inner)
+            elif self.each.checked and not self._is_plain_place and not self._is_ragged:
                 # instances are gone through for all places, and checked for none
                 values = [self._stored(value) or value for value in values]
             for position, value in enumerate(values):
@@ -274,6 +277,49 @@ class _Boxes(BoxStatements):
         name = f"{self.statement.name}.{tensor}"
         self._add(name, tensor, names, (), "=", False, self._renewed(value), self.each.ranges)
         return self._read(tensor, names)
+
+    def _inner(self) -> tuple[str, ...]:
+        """The variables over which terms are combined before they go to a computed place that none
+        of them decides, where their ranges follow from those that do: rows of terms, and prefixes,
+        are then reductions as others are. Nothing where there is no room for what goes there."""
+        statement, ranges = self.statement, self.each.ranges
+        deciding = {name for s in statement.subscripts for name in p.index_names(s)}
+        inner = tuple(v for v in statement.variables if v not in deciding)
+        bounds = {clause.variable: set(clause.depends_on) for clause in statement.where}
+        follow = any(bounds.get(v, set()) & deciding for v in inner)
+        lead = any(bounds.get(v, set()) & set(inner) for v in deciding)
+        if self._is_plain_place or not follow or lead:
+            return ()
+        if any(ranges[v].begin < 0 for v in deciding):
+            return ()
+        return inner if prod(ranges[v].end for v in deciding) <= MAX_STORED else ()
+
+    def _summed(self, values: Sequence[p.Expr], inner: Sequence[str]) -> list[p.Expr]:
+        """The values of the targets, combined over `inner`; the statement has no such variables
+        from then on."""
+        statement, op = self.statement, self.statement.op
+        names = tuple(v for v in statement.variables if v not in inner)
+        shape = tuple(self.each.ranges[name].end for name in names)
+        found = []
+        for position, value in enumerate(values):
+            target = f"{statement.targets[position]}.sum"
+            tensor = self.made.temporary(target, value.dtype, shape, self.span)
+            term = value
+            if self.domain is not None:
+                term = self.of.select(self.domain, value, self.of.identity(op, value.dtype))
+            place = Place(names, {}, (), {})
+            name = f"{self._name_of(position)}.{tensor}"
+            self._add_placed(name, tensor, place, term, op, True, "")
+            found.append(self._read(tensor, names))
+        tests = () if self.domain is None else p.conjuncts(self.domain)
+        left = [test for test in tests if not {*inner}.intersection(p.index_names(test))]
+        self.domain = conjunction(left)
+        self.statement = replace(
+            statement,
+            variables=names,
+            where=tuple(clause for clause in statement.where if clause.variable not in inner),
+        )
+        return found
 
     def _same(self, left: p.Expr, right: p.Expr) -> p.Expr:
         """Whether a value is the least, or greatest, of values among which it is. That is NaN where
