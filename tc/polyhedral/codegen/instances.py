@@ -181,7 +181,20 @@ def _instance(
         if tests:
             term = select(reduce(logical_and, tests), term, identity(statement.op, dtype))
         return (*block.stmts, _accumulate(statement, element, term, state))
-    return (*block.stmts, _store(target, element, term, state))
+    store = _store(target, element, term, state)
+    if kernel.launch is not None and isinstance(term, ir.Select) and _is_kept(term, store):
+        # another thread may read the element
+        changed = replace(store, value=cast(term.then, store.value.dtype))
+        return (*block.stmts, ir.If(term.condition, (changed,)))
+    return (*block.stmts, store)
+
+
+def _is_kept(term: ir.Select, store: Store) -> bool:
+    """Whether a value is else what stands there already."""
+    old = term.otherwise
+    if isinstance(old, ir.Cast):
+        old = old.operand
+    return isinstance(old, Load) and (old.buffer, old.indices) == (store.buffer, store.indices)
 
 
 def _scattered(

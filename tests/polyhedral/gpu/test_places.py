@@ -21,7 +21,7 @@ from tc.polyhedral.gpu.gpu_target import GpuTarget, gpu_target
 from tc.polyhedral.lowering import Lowering, trace_lowering
 from tc.polyhedral.rewrite.thresholds import AtomicCosts, ScanCosts
 from tc.semantics.ranges.range_inference import infer_ranges
-from tests.fuzz.places.on_gpus import ALWAYS, evaluated_on_gpu, sorting
+from tests.fuzz.places.on_gpus import ALWAYS, evaluated_on_gpu, sorting, target_of
 from tests.support.opencl import on_pocl
 from tests.support.pipeline import checked
 from tests.support.ptx.texts import run_text
@@ -34,6 +34,18 @@ CSR = """def f({index}(M) row, {index}(E) col, float(E) v, float(N,D) B) -> (y) 
 VECTOR = """def f({index}(M) row, {index}(E) col, float(E) v, float(N) x) -> (y) {{
   y(r) +=! v(e) * x(col(e)) where e in row(r):row(r+1)
 }}"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_what_is_kept_is_not_written_again(dtype: str) -> None:
+    """Other blocks read it."""
+    name = {"float32": "float", "float16": "half", "int32": "int"}[dtype]
+    declared = f"{name}(N)"
+    text = f"def f({declared} x) -> ({declared} z) {{ z(i) = x(i) + z(0) where i > 3, i in 0:N }}"
+    x, z = np.arange(40).astype(dtype), np.ones(40, dtype)
+    for seed in range(8):
+        found = evaluated_on_gpu(text, {"x": x}, {"z": z}, target_of(seed))["z"]
+        np.testing.assert_array_equal(found, np.where(np.arange(40) > 3, x + 1, 1))
 
 
 def lowered(text: str, arrays: Arrays, *, check: bool = False) -> Lowering:
