@@ -29,7 +29,8 @@ class Bound(NamedTuple):
 
 
 def data_bounded(statement: p.Statement) -> frozenset[str]:
-    """The reduction variables that data bound from both sides.
+    """The reduction variables that data bound from both sides, or only end, where no tensor holds a
+    term for each value that they could have: of `x(b,t) where t in 0:n(b)` there are as many.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -41,12 +42,24 @@ def data_bounded(statement: p.Statement) -> frozenset[str]:
     """
     of_data = [b for b in _bounds(statement) if _reads(b.other)]
     below = {b.variable for b in of_data if b.op in (">", ">=")}
-    return frozenset(b.variable for b in of_data if b.op in ("<", "<=") and b.variable in below)
+    return frozenset(
+        b.variable
+        for b in of_data
+        if b.op in ("<", "<=") and (b.variable in below or not _is_held(statement, b))
+    )
+
+
+def _is_held(statement: p.Statement, bound: Bound) -> bool:
+    """Whether a tensor has an element for each value of a variable and of those that bound it."""
+    rows = {*p.index_names(bound.other)}
+    reads = (node for node in p.walk(statement.rhs) if isinstance(node, p.Read))
+    names = (set(p.index_names(read)) for read in reads)
+    return any(bound.variable in own and rows & own for own in names)
 
 
 def rows_of_data(statement: p.Statement) -> Mapping[str, frozenset[str]]:
-    """The reduction variables that data bound from both sides, each with the variables of the left
-    side for each of whose values there are other bounds.
+    """The reduction variables of `data_bounded`, each with the variables of the left side for each
+    of whose values there are other bounds.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
