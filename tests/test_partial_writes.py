@@ -234,3 +234,28 @@ def test_statements_that_run_once_beside_a_tiled_loop() -> None:
     chosen = tc.Options(schedule=tc.ScheduleOptions(fusion="isl", seconds=600))
     inputs = {"d": np.ones((2, 2, 2), np.float32), "g": np.ones((2, 1), np.float32)}
     assert evaluate_kernel(text, inputs, options=chosen, device=WIDE)["o"] == 1
+
+
+SCATTERED = {
+    "o(k(n)) += u(n)": [14, 10, 12, 14, 10],
+    "o(k(n)) max= 4 * u(n)": [12, 10, 10, 16, 10],
+    "o(k(n) + 1) +=! u(n)": [0, 4, 0, 2, 4],
+    "o(k(n)) = u(n) * o(k(n)) where n in 1:3": [30, 10, 20, 10, 10],
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("text", SCATTERED)
+def test_places_that_data_decide_are_those_of_what_is_passed(text: str, dynamic: bool) -> None:
+    """S4: nothing else says the size, and without it that is an error."""
+    text = f"def f(int(N) k, float(N) u) -> (o) {{ {text} }}"
+    expected = SCATTERED[text.partition("{ ")[2][:-2]]
+    k, u = np.int32([0, 2, 0, 3]), np.float32([1, 2, 3, 4])
+    held = np.full(5, 10, np.float32)
+    compiled = tc.compile(text, dynamic=dynamic)
+    np.testing.assert_array_equal(tc.interpret(text, [k, u], outputs=held.copy()), expected)
+    np.testing.assert_array_equal(compiled(k, u, outputs=held.copy()), expected)
+    with pytest.raises(tc.AccessError, match="but o has shape"):
+        compiled(k, u, outputs=held[:2].copy())
+    with pytest.raises(tc.RangeError, match="nothing gives the size"):
+        compiled(k, u)

@@ -299,7 +299,13 @@ def _with_shapes(
     context = _situation(shaping, statement, accesses[statement.name])
     axes = range(len(statement.subscripts))
     open_ = [target for target in statement.targets if target not in shaping.known.shapes]
-    found = {t: [_end_of(context, rounds.ranges, t, axis) for axis in axes] for t in open_}
+    found = {
+        t: [
+            _end_of(context, rounds.ranges, t, axis) or _passed_end(shaping, context, t, axis)
+            for axis in axes
+        ]
+        for t in open_
+    }
     if any(end is None for ends in found.values() for end in ends):
         return None
     known, symbolic, fixed_by = shaping.known, dict(shaping.symbolic), dict(shaping.fixed_by)
@@ -418,6 +424,16 @@ def _as_passed(
     shape = shaping.outputs.get(target, ())
     if len(shape) <= axis or shape[axis] <= found.end or not fixing.is_part(axis, target):
         return found
+    return DimensionEnd(shape[axis], None, True)
+
+
+def _passed_end(
+    shaping: Shaping, context: ShapingContext, target: str, axis: int
+) -> DimensionEnd | None:
+    """The end that an array of the caller has, where data decide the place in the dimension."""
+    shape, subscript = shaping.outputs.get(target, ()), context.statement.subscripts[axis]
+    if len(shape) <= axis or affine.is_affine(subscript, context.known):
+        return None
     return DimensionEnd(shape[axis], None, True)
 
 
