@@ -156,6 +156,132 @@ def test_sums_of_no_terms_have_no_factors(
     assert reads(kernel_of(text, {"a": (1000,), "x": (1000,)}), "x") <= 1000
 
 
+CORNERS = {
+    "i in a:N, j in b:M, a in 0:N, b in 0:M": lambda g: (
+        g[::-1, ::-1].cumsum(0).cumsum(1)[::-1, ::-1]
+    ),
+    "i in a+1:N, j in b+1:M, a in 0:N-1, b in 0:M-1": (
+        lambda g: g[:0:-1, :0:-1].cumsum(0).cumsum(1)[::-1, ::-1]
+    ),
+    "i in 0:a+1, j in b+1:M, a in 0:N, b in 0:M-1": (
+        lambda g: g[:, :0:-1].cumsum(0).cumsum(1)[:, ::-1]
+    ),
+    "i in 0:a+1, j in 0:b+1": lambda g: g.cumsum(0).cumsum(1),
+}
+
+
+@pytest.mark.parametrize("term", ["g(i,j)", "g(i,j) * y(a,b)", "g(i,j) * y(a,b) / (2 + a)"])
+@pytest.mark.parametrize("domain", CORNERS)
+def test_sums_over_corners_of_images_take_each_term_twice(domain: str, term: str) -> None:
+    """X3: also with factors and divisors of the element, as in gradients of integral images."""
+    text = f"def f(double(N,M) g, double(N,M) y) -> (o) {{ o(a,b) +=! {term} where {domain} }}"
+    kernel = kernel_of(text, {"g": (100, 90), "y": (100, 90)})
+    assert reads(kernel, "g") <= 100 * 90
+    inputs = {name: RNG.normal(size=(23, 37)) for name in "gy"}
+    expected = CORNERS[domain](inputs["g"])
+    rows, columns = expected.shape
+    if "y" in term:
+        expected = expected * inputs["y"][:rows, :columns]
+    if "/" in term:
+        expected = expected / (2 + np.arange(rows))[:, None]
+    assert_computes(text, inputs, tc.compile(text)(**inputs), (expected,))
+
+
+def test_gradients_of_integral_images_are_linear() -> None:
+    text = "def f(double(N,M) x) -> (S) { S(i,j) +=! exp(x(a,b)) where a in 0:i, b in 0:j }"
+    shapes = {"x": (100, 90), "d_S": (101, 91)}
+    assert reads(kernel_of(str(tc.grad(text)), shapes), "d_S") <= 101 * 91
+
+
+def steps(kernel: Kernel) -> int:
+    """The iterations of all loops that end with numbers, those in one another multiplied."""
+
+    def below(block: tuple[ir.Stmt, ...], times: int) -> int:
+        total = 0
+        for stmt in block:
+            if isinstance(stmt, ir.For):
+                known = isinstance(stmt.begin, ir.Const) and isinstance(stmt.end, ir.Const)
+                count = stmt.end.value - stmt.begin.value if known else 1  # type: ignore[union-attr]
+                total += times * count + below(stmt.body, times * count)
+            elif isinstance(stmt, ir.If):
+                total += below((*stmt.then, *stmt.otherwise), times)
+        return total
+
+    return sum(below(region, 1) for region in kernel.regions)
+
+
+ROWS = {
+    "a product whose rows go where data say": (
+        "f(int(M) row, int(E) col, float(E) v, float(C) x, int(R) p) -> (y) {"
+        " y(p(r)) +=! v(e) * x(col(e)) where e in row(r):row(r+1), y.0 = C }",
+        lambda a: placed(a, np.add.reduceat(a["v"] * a["x"][a["col"]], a["row"][:-1])),
+    ),
+    "a dense matrix": (
+        "f(int(M) row, int(E) small, float(E) v) -> (o) {"
+        " o(r,small(e)) = v(e) where e in row(r):row(r+1), o.1 = 16 }",
+        lambda a: spread(a, (len(a["row"]) - 1, 16)),
+    ),
+    "a dense matrix of sums": (
+        "f(int(M) row, int(E) small, float(E) v) -> (o) {"
+        " o(r,small(e)) +=! v(e) where e in row(r):row(r+1), o.1 = 16 }",
+        lambda a: spread(a, (len(a["row"]) - 1, 16)),
+    ),
+    "what is repeated": (
+        "f(int(M) row, float(N) x) -> (o) {"
+        " o(row(r)+t) = x(r) where t in 0:row(r+1)-row(r), exists x(t), o.0 = 3*N }",
+        lambda a: np.repeat(a["x"], 3),
+    ),
+    "sums of the first ones": (
+        "f(float(N) x, int(N) p, int(N) L) -> (o) { o(p(i)) +=! x(j) where j in 0:L(i), o.0 = N }",
+        lambda a: placed(a, np.append(0, a["x"].cumsum())[a["L"]]),
+    ),
+    "a prefix to where data say": (
+        "f(float(N) x, int(N) p) -> (o) { o(p(i)) +=! x(j) where j in 0:i+1, i in 0:N, o.0 = N }",
+        lambda a: placed(a, a["x"].cumsum()),
+    ),
+    "a prefix backwards": (
+        "f(float(N) x) -> (o) { o(N-1-i) +=! x(j) where j in 0:i+1, i in 0:N }",
+        lambda a: a["x"].cumsum()[::-1],
+    ),
+}
+
+
+def placed(arrays: dict[str, Any], values: Any) -> Any:
+    result = np.zeros_like(values)
+    result[arrays["p"]] = values
+    return result
+
+
+def spread(arrays: dict[str, Any], shape: tuple[int, int]) -> Any:
+    result = np.zeros(shape, np.float32)
+    np.add.at(result, (np.arange(3 * shape[0]) // 3, arrays["small"]), arrays["v"])
+    return result
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["numba", "c"])
+@pytest.mark.parametrize("name", ROWS)
+def test_work_is_what_ranges_hold(name: str, backend: str, dynamic: bool) -> None:
+    """W3, X3: wherever terms go, and whatever is checked (S5, G7)."""
+    n, (text, formula) = 300, ROWS[name]
+    text = f"def {text}"
+    every: dict[str, Any] = {
+        "row": np.arange(n + 1, dtype=np.int32) * 3,
+        "col": RNG.integers(0, n, 3 * n).astype(np.int32),
+        "small": np.concatenate([RNG.permutation(16)[:3] for _ in range(n)]).astype(np.int32),
+        "p": RNG.permutation(n).astype(np.int32),
+        "L": RNG.integers(0, 5, n).astype(np.int32),
+        "v": RNG.integers(-4, 5, 3 * n).astype(np.float32),
+        "x": RNG.integers(-4, 5, n).astype(np.float32),
+    }
+    inputs = {name: array for name, array in every.items() if f") {name}" in text}
+    found = tc.compile(text, backend=backend, dynamic=dynamic)(**inputs)
+    np.testing.assert_array_equal(found, formula(every))
+    shapes = {name: array.shape for name, array in inputs.items()}
+    for check in (False, True):
+        assert steps(kernel_of(text, shapes, check=check)) <= 100 * n
+
+
 def test_integers_are_divided_before_they_are_added() -> None:
     text = "def f(int(N) a, int(N) x) -> (o) { o(i) +=! x(j) / a(i) where j in 0:i+1 }"
     a, x = np.int32([2, 3, 2]), np.int32([1, 1, 3])

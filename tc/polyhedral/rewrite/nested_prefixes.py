@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from tc.builtins import identity
 from tc.polyhedral.rewrite.expressions import conjunction
 from tc.polyhedral.rewrite.rewriting import Rewriting
@@ -67,7 +70,20 @@ def _step(
     kept.sort(key=lambda v: read_in.index(v) if v in read_in else -1)
     if any(old.ranges[v].begin < 0 for v in kept):
         return None
-    made, read = rewriting.store(old, part, tuple(kept), (reduced,), name="prefix", kind="p")
+    whole = replace(old, ranges={**old.ranges, **_from_0(part, kept, old)})
+    made, read = rewriting.store(whole, part, tuple(kept), (reduced,), name="prefix", kind="p")
     left = p.Select(outside, read, neutral, rhs.dtype, span=rhs.span)
     variables = [v for v in statement.variables if v != reduced]
     return made, rewriting.remaining(old, left, variables)
+
+
+def _from_0(part: p.Expr, kept: Sequence[str], old: p.ShapedStatement) -> dict[str, p.Range]:
+    """The ranges of variables that begin a little later, from 0 on, where what they index has such
+    elements: their sums are not used, and there is no part of the temporary that is not written."""
+    subscripts = [s for n in p.walk(part) if isinstance(n, p.Read) for s in n.subscripts]
+    found = {}
+    for v in kept:
+        own, r = [s for s in subscripts if v in p.index_names(s)], old.ranges[v]
+        if 0 < r.begin <= r.extent and own and all(isinstance(s, p.Index) for s in own):
+            found[v] = p.Range(0, r.end)
+    return found
