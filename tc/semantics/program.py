@@ -186,12 +186,14 @@ class Check(Node):
     """0; where one of `tests` (BOOL, evaluated in order) does not hold, the call fails, and INT64
     values are told. Rewrites make it of what a statement of the text may do wrong: `kind` is
     "write" (S5), "twice" (S2) or "range" (W3), and of `ShapedStatement.checked` it is the site
-    CHECKED."""
+    CHECKED. The first values that are told are those of index variables of the text, `others` than
+    the statement has."""
 
     kind: str
     tests: tuple[Expr, ...]
     told: tuple[Expr, ...]
     dtype: DType = INT64
+    others: tuple[str, ...] = ()
 
     @property
     def site(self) -> int:

@@ -282,6 +282,27 @@ def test_work_is_what_ranges_hold(name: str, backend: str, dynamic: bool) -> Non
         assert steps(kernel_of(text, shapes, check=check)) <= 100 * n
 
 
+@pytest.mark.parametrize("backend", ["numba", "c"])
+def test_places_are_checked_of_all_rows_that_have_terms(backend: str) -> None:
+    """Also of a row whose first row of its own is empty."""
+    text = """def f(int(M) row, int(K) rb, float(F) v, int(R) p) -> (y) {
+      y(p(r)) +=! v(g) where e in row(r):row(r+1), g in rb(e):rb(e+1), y.0 = 3
+    }"""
+    row, rb, v = np.int32([0, 2, 2, 4]), np.int32([0, 0, 2, 2, 3]), np.float32([1, 2, 3])
+    f = tc.compile(text, backend=backend)
+    for p, expected in (([1, 9, 1], [0, 6, 0]), ([1, 9, 2], [0, 3, 3])):
+        found = f(row, rb, v, np.int32(p))
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(tc.interpret(text, [row, rb, v, np.int32(p)]), expected)
+    for p in ([7, 0, 0], [0, 0, 7], [0, 0, -1]):
+        errors = []
+        for call in (f, lambda *a: tc.interpret(text, list(a))):
+            with pytest.raises(tc.AccessError) as raised:
+                call(row, rb, v, np.int32(p))
+            errors.append(raised.value.cause)
+        assert errors[0] == errors[1]
+
+
 def test_integers_are_divided_before_they_are_added() -> None:
     text = "def f(int(N) a, int(N) x) -> (o) { o(i) +=! x(j) / a(i) where j in 0:i+1 }"
     a, x = np.int32([2, 3, 2]), np.int32([1, 1, 3])

@@ -174,7 +174,7 @@ def _check(check: p.Check, block: StatementBuilder) -> ir.Expr:
 
     def fail(inside: StatementBuilder) -> ir.Expr:
         told = tuple(lower_expression(value, inside) for value in check.told)
-        return _failure(check.kind, p.CHECKED, told, check.dtype)(inside)
+        return _failure(check.kind, p.CHECKED, told, check.dtype, check.others)(inside)
 
     def after(tests: tuple[p.Expr, ...]) -> Branch:
         if not tests:
@@ -280,13 +280,20 @@ def _checked_division(
     )
 
 
-def _failure(kind: str, expression: int, places: tuple[ir.Expr, ...], dtype: DType) -> Branch:
-    """The branch that records a failed check, with the value 0."""
+def _failure(
+    kind: str,
+    expression: int,
+    places: tuple[ir.Expr, ...],
+    dtype: DType,
+    others: tuple[str, ...] = (),
+) -> Branch:
+    """The branch that records a failed check, with the value 0; `places` are first the values of
+    index variables that the statement has no more."""
 
     def fail(block: StatementBuilder) -> ir.Expr:
         scope = block.scope
         key = scope.position, expression
-        scope.sites.setdefault(key, Site(kind, *key, tuple(scope.variables)))
+        scope.sites.setdefault(key, Site(kind, *key, (*scope.variables, *others)))
         number = list(scope.sites).index(key)
         block.add(Fail(number, (*scope.variables.values(), *places)))
         return constant(0, dtype)

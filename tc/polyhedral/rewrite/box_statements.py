@@ -231,21 +231,25 @@ class BoxStatements:
                 tests.append(self.of.compare("<=", self.of.number(0), place[axis]))
                 tests.append(self.of.compare("<", place[axis], self.of.number(shape[axis])))
             position = self.of.number(self.statement.targets.index(target))
-            check = p.Check("write", tuple(tests), (position, *place), span=self.span)
-            self._add_check(check, self._some_instance())
+            guard, firsts = self._first_instance()
+            told = (*reversed(firsts.values()), position, *place)
+            others = tuple(reversed(firsts))
+            check = p.Check("write", tuple(tests), told, others=others, span=self.span)
+            self._add_check(check, guard)
 
-    def _some_instance(self) -> p.Expr | None:
+    def _first_instance(self) -> tuple[p.Expr | None, dict[str, p.Expr]]:
         """Whether an instance exists, of those that share a place: the first one of a range that
-        decides nothing else, where the range is not empty."""
+        decides nothing else, where the range is not empty; with the variables of such ranges, and
+        their first values."""
         used = {name for s in self.statement.subscripts for name in p.index_names(s)}
         used |= {name for test in self.statement.conditions for name in p.index_names(test)}
-        domain = self.domain
+        domain, firsts = self.domain, dict[str, p.Expr]()
         for clause in reversed(in_order(self.statement)):
             if clause.depends_on and clause.variable not in used and domain is not None:
                 domain = substituted(domain, clause.variable, clause.begin)
-            else:
-                used |= set(clause.depends_on)
-        return domain
+                firsts[clause.variable] = clause.begin
+            used |= set(clause.depends_on)  # whether it is empty depends on these
+        return domain, firsts
 
     @property
     def _is_ragged(self) -> bool:
