@@ -210,7 +210,7 @@ def steps(kernel: Kernel) -> int:
     return sum(below(region, 1) for region in kernel.regions)
 
 
-ROWS = {
+WORK = {
     "a product whose rows go where data say": (
         "f(int(M) row, int(E) col, float(E) v, float(C) x, int(R) p) -> (y) {"
         " y(p(r)) +=! v(e) * x(col(e)) where e in row(r):row(r+1), y.0 = C }",
@@ -260,10 +260,10 @@ def spread(arrays: dict[str, Any], shape: tuple[int, int]) -> Any:
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("backend", ["numba", "c"])
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", WORK)
 def test_work_is_what_ranges_hold(name: str, backend: str, dynamic: bool) -> None:
     """W3, X3: wherever terms go, and whatever is checked (S5, G7)."""
-    n, (text, formula) = 300, ROWS[name]
+    n, (text, formula) = 300, WORK[name]
     text = f"def {text}"
     every: dict[str, Any] = {
         "row": np.arange(n + 1, dtype=np.int32) * 3,

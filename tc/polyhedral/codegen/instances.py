@@ -182,8 +182,9 @@ def _instance(
             term = select(reduce(logical_and, tests), term, identity(statement.op, dtype))
         return (*block.stmts, _accumulate(statement, element, term, state))
     store = _store(target, element, term, state)
-    if kernel.launch is not None and isinstance(term, ir.Select) and _is_kept(term, store):
-        # another thread may read the element
+    own = sum(access.tensor == target for access in statement.reads)
+    if own > 1 and isinstance(term, ir.Select) and _is_kept(term, store):
+        # another iteration may read the element at the same time
         changed = replace(store, value=cast(term.then, store.value.dtype))
         return (*block.stmts, ir.If(term.condition, (changed,)))
     return (*block.stmts, store)
