@@ -81,3 +81,10 @@ def test_no_more_than_some_registers_hold_what_is_loaded() -> None:
 def test_kernels_without_shared_memory_stay() -> None:
     kernel = Kernel("f", BUFFERS[:2], ((copy(0, "a", "o"), copy(1, "a", "o")),))
     assert load_ahead(kernel) is kernel
+
+
+def test_branches_of_which_nothing_is_left_copy_nothing() -> None:
+    empty = If(Compare("<", INDEX, constant(5, INT64)), (), ())
+    kernel = Kernel("f", BUFFERS, ((copy(0), empty, copy(1)),))
+    (region,) = load_ahead(kernel).regions
+    assert region == (copy(0), empty, copy(1))

@@ -132,6 +132,8 @@ def _copies_of(stmt: ir.Stmt, shared: frozenset[str]) -> _Copies | None:
         return _Copies(stmt, None, (stmt,)) if _is_copy(stmt, None, shared) else None
     if not isinstance(stmt, ir.If) or len(stmt.then) not in (1, len(stmt.otherwise)):
         return None
+    if not stmt.then:  # nothing is left of it
+        return None
     stores = [
         s for s in stmt.then if isinstance(s, ir.Store) and _is_copy(s, stmt.condition, shared)
     ]
