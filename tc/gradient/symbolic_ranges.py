@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from tc.dtypes import INT64
 from tc.errors import GradError, InputError, RangeError
 from tc.gradient.terms import number
 from tc.runtime.arguments import NUMBERS, entry_sizes, is_sequence
 from tc.runtime.sizes import EXAMPLE_SIZE, CallSizes, resolve_sizes
 from tc.semantics import program as p
+from tc.semantics.dependent_ranges import dependent
 from tc.semantics.ranges.derived_ranges import DerivedRanges, derive_ranges
 from tc.semantics.ranges.range_inference import RangeInference, infer_ranges
 from tc.semantics.ranges.symbolic_text import to_text
@@ -145,8 +147,14 @@ def symbolic_ranges(program: p.Program) -> SymbolicRanges:
         for variable in statement.variables:
             found = [s.statements[position].ranges[variable] for s in samples]
             what, at = f"the range of '{variable}'", statement.span
-            begin = _agreed([r.symbolic_begin for r in found], what, at, samples)
-            end = _agreed([r.symbolic_end for r in found], what, at, samples)
+            try:
+                begin = _agreed([r.symbolic_begin for r in found], what, at, samples)
+                end = _agreed([r.symbolic_end for r in found], what, at, samples)
+            except GradError:
+                box = _box_around(variable, statement, samples)
+                if box is None:
+                    raise
+                begin, end = box
             bounds[variable] = (begin, end)
     shapes = {}
     for name, tensor in program.tensors.items():
@@ -156,6 +164,24 @@ def symbolic_ranges(program: p.Program) -> SymbolicRanges:
             for axis, found in enumerate(dims)
         )
     return SymbolicRanges(ranges, shapes, samples, edges)
+
+
+def _box_around(
+    variable: str, statement: p.Statement, samples: tuple[p.ShapedProgram, ...]
+) -> tuple[p.Expr, p.Expr] | None:
+    """A box around a dependent range whose hull has no expression: the dimension that the variable
+    indexes. Its end is written so that it is taken for no whole dimension: the range is what its
+    bounds say (D21), and the hull may be less."""
+    if variable not in dependent(statement) or variable not in statement.reduction:
+        return None
+    for read in (node for node in p.walk(statement.rhs) if isinstance(node, p.Read)):
+        for axis, subscript in enumerate(read.subscripts):
+            if isinstance(subscript, p.Index) and subscript.name == variable:
+                dims = [s.symbolic_shapes[read.tensor][axis] for s in samples]
+                size = dims[0]
+                if size is not None and all(d and to_text(d) == to_text(size) for d in dims):
+                    return number(0), p.Binary("max", size, number(0), INT64, span=size.span)
+    return None
 
 
 def _is_fixed(program: p.Program) -> bool:

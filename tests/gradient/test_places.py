@@ -43,6 +43,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "def f(double(N) x) -> (o) { o(i) +=! x(j) where i in 0:N, j in max(i-2,0):min(i+3,N) }",
         "d_x(j) +=! d_o(i) where j in max(i - 2, 0):min(i + 3, N)",
     ),
+    "ranges whose hull has no expression (D21)": (
+        "def f(double(M) x) -> (o) { o(i) +=! x(j) * x(j) where j in i/2:i, i in 0:M }",
+        "d_x(i) = 0 d_x(j) += 2 * d_o(i) * x(j) where j in i / 2 : i, exists x(j)",
+    ),
     "a gather is the gradient of a scatter (D20)": (
         "def f(double(N) x, double(N) w, int(N) I) -> (double(6) o) { o(I(n)) +=! x(n) * w(n) }",
         "d_x(n) = d_o(I(n)) * w(n) d_w(n) = d_o(I(n)) * x(n)",
@@ -104,6 +108,47 @@ def test_a_gradient_reads_as_the_rule_says(name: str) -> None:
     text, wanted = TEXTS[name]
     body = " ".join(tc.grad(text).partition("{\n")[2].removesuffix("}\n").split())
     assert body.endswith(wanted), body
+
+
+WITHOUT_HULL = {
+    "a window": "o(i) +=! x(j) * x(j) where j in max(i-K,0):min(i+K,M), i in 0:M",
+    "a causal convolution": "o(i) +=! x(i-k) * w(k) where k in 0:min(K,i+1), i in 0:M",
+    "the first three": "o(i) +=! x(j) * x(i) where j in 0:min(i,3), i in 0:M",
+    "behind the middle": "o(i) +=! x(j) * x(j) where j in i/2:i, i in 0:M",
+    "blocks of four": "o(i) +=! x(j) * x(j) where j in i/4*4:i+1, i in 0:M",
+    "remainders": "o(i) +=! x(j) * x(j) where j in 0:i%3, i in 0:M",
+    "maxima": "o(i) max=! x(j) * x(j) where j in 0:min(i+1,4), i in 0:M",
+    "two statements": "o(i) +=! x(j) * x(j) where j in 0:min(i,2), i in 0:M  o(i) += x(i)",
+}
+
+
+@pytest.mark.filterwarnings("ignore::tc.TCWarning")
+@pytest.mark.parametrize("name", WITHOUT_HULL)
+def test_dependent_ranges_of_any_form(name: str) -> None:
+    """D4, D21: one text for all sizes; elements that no range holds get 0, also in results of the
+    caller."""
+    inputs = {"x": "double(M) x", "w": "double(K) w", "K": "int K"}
+    body = WITHOUT_HULL[name]
+    taken = ["x", *(["w"] if "w(" in body else ["K"] if "K" in body else [])]
+    text = f"def f({', '.join(inputs[n] for n in taken)}) -> (o) {{ {body} }}"
+    gradient = tc.grad(text)
+    for m in (1, 2, 3, 5, 9):
+        known: dict[str, Any] = {"x": NUMBERS.random(m), "w": NUMBERS.random(2), "K": np.int32(2)}
+        known = {n: known[n] for n in taken}
+        d_o = NUMBERS.random(m)
+        floats = [n for n in taken if n != "K"]
+        results = {f"d_{n}": np.full(known[n].shape, 7.0) for n in floats}
+        given = {n: a for n, a in {**known, "d_o": d_o}.items() if f") {n}" in gradient or n == "K"}
+        tc.compile(gradient)(**given, outputs=results)
+        for n in floats:
+            for place in range(len(known[n])):
+                ends = []
+                for step in (1e-6, -1e-6):
+                    moved = known[n].copy()
+                    moved[place] += step
+                    ends.append(d_o @ tc.interpret(text, {**known, n: moved}))
+                difference = (ends[0] - ends[1]) / 2e-6
+                np.testing.assert_allclose(results[f"d_{n}"][place], difference, atol=1e-6)
 
 
 def _numpy_csr(known: Mapping[str, Any], d_y: Any) -> dict[str, Any]:
