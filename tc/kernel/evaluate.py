@@ -27,7 +27,7 @@ from tc.kernel.operations import (
     store_fault,
 )
 from tc.kernel.printer import PrintedNode
-from tc.kernel.walk import accumulates
+from tc.kernel.walk import accumulates, checks_ranges
 
 
 def evaluate(kernel: ir.Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> ir.Failure | None:
@@ -60,6 +60,9 @@ def evaluate(kernel: ir.Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> i
         for region in kernel.regions:
             machine.memory.forget_private()
             machine.run(region, {})
+            is_launched = any(isinstance(stmt, ir.Grid) for stmt in region)
+            if machine.failure is not None and checks_ranges(region, kernel) and not is_launched:
+                return machine.failure
     for buffer in kernel.buffers:
         missing = ~machine.memory.written[buffer.name]
         if buffer.role == "output" and missing.any():

@@ -16,6 +16,12 @@ def every_statement(kernel: ir.Kernel) -> Iterator[ir.Stmt]:
         yield from ir.statements(region)
 
 
+def checks_ranges(region: tuple[ir.Stmt, ...], kernel: ir.Kernel) -> bool:
+    """Whether a region checks ranges that data decide (W3), through which later ones go."""
+    fails = (stmt for stmt in ir.statements(region) if isinstance(stmt, ir.Fail))
+    return any(kernel.sites[stmt.site].kind == "range" for stmt in fails)
+
+
 def has_non_temporal_stores(kernel: ir.Kernel) -> bool:
     """Whether some store of a kernel is non-temporal."""
     return any(isinstance(stmt, ir.Store) and stmt.non_temporal for stmt in every_statement(kernel))

@@ -21,6 +21,7 @@ from tc.runtime.arrays.kept_memory import KEPT, MAPPED_BYTES
 from tc.runtime.device_frames import DeviceFrames
 from tc.runtime.fallback import Request, faults_of_run_reported, is_fault
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
+from tc.semantics.dependent_ranges import in_order
 from tc.semantics.faults import (
     division_error,
     range_error,
@@ -212,7 +213,7 @@ def _found_error(shaped: ShapedProgram, kernel: Kernel, failure: Failure) -> Acc
         case "write":
             firsts = {v: shaped.statements[site.statement].ranges[v].begin for v in statement.outer}
             target = statement.targets[subscripts[0]]
-            at = {**firsts, **indices}
+            at = _in_order({**firsts, **indices}, statement)
             return write_error(statement, target, at, subscripts[1:], shaped.shapes[target])
         case "twice":
             rank, count = len(statement.subscripts), len(statement.variables)
@@ -226,10 +227,15 @@ def _found_error(shaped: ShapedProgram, kernel: Kernel, failure: Failure) -> Acc
             variable = statement.variables[subscripts[0]]
             box = shaped.statements[site.statement].ranges[variable]
             told = subscripts[1], subscripts[2]
-            return range_error(statement, variable, indices, told, (box.begin, box.end))
+            clause = statement.clause_of(variable)
+            upstream = () if clause is None else clause.depends_on
+            at = {v: value for v, value in indices.items() if v in upstream}
+            return range_error(statement, variable, at, told, (box.begin, box.end))
     if not statement.is_plain:
         ranges = shaped.statements[site.statement].ranges
-        indices = {v: indices.get(v, ranges[v].begin) for v in statement.variables}
+        inside = {clause.variable for clause in statement.where if clause.depends_on}
+        firsts = {v: ranges[v].begin for v in statement.variables if v not in inside}
+        indices = _in_order({**firsts, **indices}, statement)
     for expr in (e for outermost in statement.expressions for e in walk(outermost)):
         match expr:
             case Read(site=number, tensor=tensor) if site.kind == "read":
@@ -240,6 +246,14 @@ def _found_error(shaped: ShapedProgram, kernel: Kernel, failure: Failure) -> Acc
                 if number == site.expression:
                     return division_error(statement, expr, indices)
     raise InternalError(f"{statement.name} has no {site.kind} {site.expression}")
+
+
+def _in_order(indices: Mapping[str, int], statement: Statement) -> dict[str, int]:
+    """The values of index variables in the order in which the interpreter tells them: rows before
+    what is in them."""
+    inside = [clause.variable for clause in in_order(statement) if clause.depends_on]
+    names = [v for v in statement.variables if v not in inside]
+    return {v: indices[v] for v in (*names, *inside) if v in indices}
 
 
 _MEANS = {

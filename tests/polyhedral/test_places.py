@@ -303,6 +303,53 @@ def test_places_are_checked_of_all_rows_that_have_terms(backend: str) -> None:
         assert errors[0] == errors[1]
 
 
+SPARSE_PRODUCT = """def f(int(M) ra, int(E) ca, float(E) va, int(K) rb, int(F) cb, float(F) vb) -> (o)
+{
+  o(r,cb(g)) +=! va(e) * vb(g) where e in ra(r):ra(r+1), g in rb(ca(e)):rb(ca(e)+1), o.1 = 16
+}"""
+FAULTS = {
+    "no row": ("ca", 77, 10**9),
+    "a row below 0": ("ca", 77, -7),
+    "a row beyond the last": ("ca", 77, 50),
+    "rows that end far away": ("rb", 20, 10**8),
+    "rows that fall": ("ra", 20, -(10**8)),
+    "no column": ("cb", 20, 16),
+    "none": ("cb", 20, 15),
+}
+
+
+@pytest.mark.parametrize("backend", ["numba", "c"])
+@pytest.mark.parametrize("name", FAULTS)
+def test_rows_of_rows(name: str, backend: str) -> None:
+    """Work is what they hold, and what is wrong is told as the interpreter tells it."""
+    n, rng = 50, np.random.default_rng(5)
+    row = np.arange(n + 1, dtype=np.int32) * 3
+    arrays = {
+        "ra": row, "ca": rng.integers(0, n, 3 * n).astype(np.int32),
+        "va": rng.integers(-4, 5, 3 * n).astype(np.float32),
+        "rb": row, "cb": rng.integers(0, 16, 3 * n).astype(np.int32),
+        "vb": rng.integers(-4, 5, 3 * n).astype(np.float32),
+    }  # fmt: skip
+    which, place, value = FAULTS[name]
+    arrays[which] = arrays[which].copy()
+    arrays[which][place] = value
+    compiled = tc.compile(SPARSE_PRODUCT, backend=backend)
+    if name == "none":
+        left, right = np.zeros((n, n)), np.zeros((n, 16))
+        np.add.at(left, (np.arange(3 * n) // 3, arrays["ca"]), arrays["va"])
+        np.add.at(right, (np.arange(3 * n) // 3, arrays["cb"]), arrays["vb"])
+        np.testing.assert_array_equal(compiled(**arrays), left @ right)
+        kernel = kernel_of(SPARSE_PRODUCT, {k: a.shape for k, a in arrays.items()}, check=True)
+        assert steps(kernel) < 100 * n
+        return
+    causes = []
+    for call in (compiled, lambda **a: tc.interpret(SPARSE_PRODUCT, a)):
+        with pytest.raises(tc.AccessError) as raised:
+            call(**arrays)
+        causes.append(raised.value.cause)
+    assert causes[0] == causes[1]
+
+
 def test_integers_are_divided_before_they_are_added() -> None:
     text = "def f(int(N) a, int(N) x) -> (o) { o(i) +=! x(j) / a(i) where j in 0:i+1 }"
     a, x = np.int32([2, 3, 2]), np.int32([1, 1, 3])

@@ -45,7 +45,7 @@ from tc.kernel import ir
 from tc.kernel.rebuild import Scope
 from tc.kernel.scratch import ALIGNMENT_BYTES, ScratchLayout, scratch_layout
 from tc.kernel.sizes import SIZES, number_text
-from tc.kernel.walk import assigned_in, is_steady
+from tc.kernel.walk import assigned_in, checks_ranges, is_steady
 
 _MAX_UNROLLED = 64
 _PREFIX = "v_"
@@ -198,7 +198,7 @@ def _comment(kernel: ir.Kernel, names: Spellings, dialect: Dialect) -> Iterator[
 
 
 def _body(kernel: ir.Kernel, function: KernelFunction, context: Context) -> list[str]:
-    lines = list(_regions(function, context))
+    lines = list(_regions(kernel, function, context))
     code = "\n".join(map(_code, lines))
     start = _declarations(kernel, function, code, context)
     return [*(f"    {line}" for line in start), *lines]
@@ -282,13 +282,17 @@ def _element_type(buffer: ir.Buffer, context: Context) -> str:
     return const + context.types[UINT8 if buffer.dtype == BOOL else buffer.dtype]
 
 
-def _regions(function: KernelFunction, context: Context) -> Iterator[str]:
-    """The lines of all regions; one that declares locals gets a block for them."""
+def _regions(kernel: ir.Kernel, function: KernelFunction, context: Context) -> Iterator[str]:
+    """The lines of all regions; one that declares locals gets a block for them. Where ranges that
+    data decide are none, nothing may go through them."""
     for number, region in enumerate(function.regions):
         lines = list(_block(region, context))
         if any(isinstance(s, ir.Let) for s in region) and len(function.regions) > 1:
             lines = ["    {", *(f"    {line}" for line in lines), "    }"]
         yield from ["", *lines] if number and lines else lines
+        is_last = number + 1 == len(function.regions)
+        if function.grid is None and not is_last and checks_ranges(region, kernel):
+            yield "    if (status[0]) return;"
 
 
 _READ = re.compile(r"\b\w+\b(?! [-+*/]?= )")

@@ -195,7 +195,10 @@ class BoxStatements:
     # --- what is checked ----------------------------------------------------------------------
 
     def _check_ranges(self) -> None:
-        """Statements that check the ranges that data decide (W3)."""
+        """Statements that check the ranges that data decide (W3), and what their bounds read, which
+        need not be checked again then: where such a check fails, no other statement follows, but
+        for launches."""
+        known: set[int] = set()
         for clause in in_order(self.statement):
             if clause.variable not in self.each.checked_ranges:
                 continue
@@ -210,6 +213,10 @@ class BoxStatements:
             upstream = domain_guards(self.statement, set(clause.depends_on))
             guard = conjunction([test for test, _ in upstream])
             self._add_check(p.Check("range", tests, told, span=clause.span), guard)
+            nodes = (n for bound in (clause.begin, clause.end) for n in p.walk(bound))
+            known |= {n.site for n in nodes if isinstance(n, p.Read | p.Binary)}
+        if not self.made.at_once:
+            self.each = replace(self.each, checked=self.each.checked - known)
 
     def _check_place(self) -> None:
         """Statements that check that places are in the targets (S5)."""
