@@ -303,8 +303,9 @@ def test_places_are_checked_of_all_rows_that_have_terms(backend: str) -> None:
         assert errors[0] == errors[1]
 
 
-SPARSE_PRODUCT = """def f(int(M) ra, int(E) ca, float(E) va, int(K) rb, int(F) cb, float(F) vb) -> (o)
-{
+SPARSE_PRODUCT = """def f(
+  int(M) ra, int(E) ca, float(E) va, int(K) rb, int(F) cb, float(F) vb
+) -> (o) {
   o(r,cb(g)) +=! va(e) * vb(g) where e in ra(r):ra(r+1), g in rb(ca(e)):rb(ca(e)+1), o.1 = 16
 }"""
 FAULTS = {
@@ -321,7 +322,7 @@ FAULTS = {
 @pytest.mark.parametrize("backend", ["numba", "c"])
 @pytest.mark.parametrize("name", FAULTS)
 def test_rows_of_rows(name: str, backend: str) -> None:
-    """Work is what they hold, and what is wrong is told as the interpreter tells it."""
+    """What is wrong is told as the interpreter tells it."""
     n, rng = 50, np.random.default_rng(5)
     row = np.arange(n + 1, dtype=np.int32) * 3
     arrays = {
@@ -339,8 +340,6 @@ def test_rows_of_rows(name: str, backend: str) -> None:
         np.add.at(left, (np.arange(3 * n) // 3, arrays["ca"]), arrays["va"])
         np.add.at(right, (np.arange(3 * n) // 3, arrays["cb"]), arrays["vb"])
         np.testing.assert_array_equal(compiled(**arrays), left @ right)
-        kernel = kernel_of(SPARSE_PRODUCT, {k: a.shape for k, a in arrays.items()}, check=True)
-        assert steps(kernel) < 100 * n
         return
     causes = []
     for call in (compiled, lambda **a: tc.interpret(SPARSE_PRODUCT, a)):
