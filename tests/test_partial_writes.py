@@ -259,3 +259,18 @@ def test_places_that_data_decide_are_those_of_what_is_passed(text: str, dynamic:
         compiled(k, u, outputs=held[:2].copy())
     with pytest.raises(tc.TCError, match=r"nothing gives the size|must be passed"):
         compiled(k, u)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_triangles_are_parts_of_what_is_passed(n: int) -> None:
+    """Also where no element is above the diagonal; what is passed may be larger."""
+    text = "def f(float(N) u) -> (A) { A(i,j) = u(i) * u(j) where j in i+1:N, i in 0:N }"
+    u, held = np.arange(1, n + 1).astype(np.float32), np.full((n, n + 1), 9, np.float32)
+    above = np.triu(np.ones((n, n + 1)), 1)[:, : n + 1] > 0
+    above[:, n] = False
+    expected = np.where(above, np.outer(u, np.append(u, 0)), 9)
+    for backend in ("interpret", "numba", "c"):
+        found = tc.compile(text, backend=backend)(u, outputs=held.copy())
+        np.testing.assert_array_equal(found, expected)
+    found = tc.compile(text)(u, outputs=held[:, :n].copy())
+    np.testing.assert_array_equal(found, expected[:, :n])

@@ -467,14 +467,14 @@ class Statement:
 
     def is_part(self, axis: int, target: str) -> bool:
         """Whether the statement may write a part of a dimension: at computed places, or in a range
-        of sizes that its `where` says; a size clause says the whole."""
+        that its `where` says; a size clause says the whole."""
         subscript = self.subscripts[axis]
         if any((size.target, size.axis) == (target, axis) for size in self.sizes):
             return False
         if not isinstance(subscript, Index):
             return shifted_variable(subscript) is None
         clause = self.clause_of(subscript.name)
-        return clause is not None and clause.kind == SIZES
+        return clause is not None and clause.kind in (SIZES, AFFINE)
 
     def starts_fresh(self, initial: Container[str], position: int = 0) -> bool:
         """Whether a reduction starts at the identity rather than at what its target, that at a
