@@ -88,6 +88,8 @@ class Shapes(Domains):
             return empty[0]
         if empty:
             raise Open("G5: the shape that a statement over an empty range gives")
+        if name in self.initial:  # where data decide the place, that is the caller's
+            return int(self.initial[name].shape[axis])
         raise Fails("S4", REFUSED, f"nothing gives the size of {name}.{axis}")
 
     def has_no_points(self, form: Form, ranges: Ranges) -> bool:
