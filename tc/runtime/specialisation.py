@@ -21,7 +21,7 @@ from tc.runtime.arrays.kept_memory import KEPT, MAPPED_BYTES
 from tc.runtime.device_frames import DeviceFrames
 from tc.runtime.fallback import Request, faults_of_run_reported, is_fault
 from tc.runtime.loaded import CompiledKernel, ProgramRunner
-from tc.semantics.dependent_ranges import in_order
+from tc.semantics.dependent_ranges import rows_first
 from tc.semantics.faults import (
     division_error,
     range_error,
@@ -249,11 +249,8 @@ def _found_error(shaped: ShapedProgram, kernel: Kernel, failure: Failure) -> Acc
 
 
 def _in_order(indices: Mapping[str, int], statement: Statement) -> dict[str, int]:
-    """The values of index variables in the order in which the interpreter tells them: rows before
-    what is in them."""
-    inside = [clause.variable for clause in in_order(statement) if clause.depends_on]
-    names = [v for v in statement.variables if v not in inside]
-    return {v: indices[v] for v in (*names, *inside) if v in indices}
+    """The values of index variables in the order in which the interpreter tells them."""
+    return {v: indices[v] for v in rows_first(statement.variables, statement) if v in indices}
 
 
 _MEANS = {

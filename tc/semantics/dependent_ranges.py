@@ -3,7 +3,7 @@ in a dependent variable is least and greatest, and the hull of the range."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tc import sets
 from tc.affine.intervals import Box
@@ -33,6 +33,13 @@ def in_order(statement: p.Statement) -> tuple[p.WhereRange, ...]:
         done.append(free)
         open_.remove(free)
     return tuple(done)
+
+
+def rows_first(variables: Iterable[str], statement: p.Statement) -> list[str]:
+    """Variables in an order in which rows come before what is in them: so loops go, and so errors
+    tell where they are."""
+    inside = [clause.variable for clause in in_order(statement) if clause.depends_on]
+    return sorted(variables, key=lambda v: inside.index(v) + 1 if v in inside else 0)
 
 
 def domain_guards(statement: p.Statement, variables: set[str] | None = None) -> tuple[Guard, ...]:

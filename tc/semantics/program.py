@@ -187,13 +187,15 @@ class Check(Node):
     values are told. Rewrites make it of what a statement of the text may do wrong: `kind` is
     "write" (S5), "twice" (S2) or "range" (W3), and of `ShapedStatement.checked` it is the site
     CHECKED. The first values that are told are those of index variables of the text, `others` than
-    the statement has."""
+    the statement has. One that `ends` the call does so before anything else runs, so that what its
+    tests read is not tested again."""
 
     kind: str
     tests: tuple[Expr, ...]
     told: tuple[Expr, ...]
     dtype: DType = INT64
     others: tuple[str, ...] = ()
+    ends: bool = False
 
     @property
     def site(self) -> int:

@@ -36,6 +36,9 @@ CHAIN = "def chain(float(N) a) -> (b, c) { b(i) = 2 * a(i)  c(i) = b(i+1) where 
 
 HH = "def hh(half(M,K) A, half(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 FF = "def ff(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+RAGGED = """def ragged(int(R) at, int(P) off, float(E) x) -> (o) {
+  o(r) +=! x(e) where e in off(at(r)):off(at(r)+1)
+}"""
 TENSOR_CORES = replace(GPU, shared=8192, thread_registers=128)
 
 SHAPES = {
@@ -44,7 +47,9 @@ SHAPES = {
     MM: {"A": (12, 10), "B": (10, 16)},
     TWO: {"a": (6, 20)},
     CHAIN: {"a": (9,)},
+    RAGGED: {"at": (4,), "off": (6,), "x": (7,)},
 }
+CHECKED = ("S0.o.range.init", "S0.o.range", "S0.init", "S0")
 TILED = {"tile": "i", "sizes": [4]}
 
 
@@ -142,6 +147,13 @@ def with_field(key: str, value: str, **fields: Any) -> Callable[[Any], Any]:
 
 
 BAD = {
+    # a check of ranges, and statements that go through these
+    "check_fused": Bad(
+        plan(part({"fuse": ["S0.o.range.r", "S0.init.r"]}, statements=CHECKED)), RAGGED
+    ),
+    "check_below_a_buffer": Bad(
+        plan(part({"promote": "o", "scope": "scratch"}, statements=CHECKED)), RAGGED
+    ),
     # what is no plan
     "no_json": Bad("tile i by 4"),
     "python": Bad(str({"version": 1, "parts": [part(TILED)]})),
@@ -313,8 +325,10 @@ def test_the_repair_works(name: str) -> None:
             found = refused(bad, found.repair)
     assert isinstance(found, tc.Plan)
     rng = np.random.default_rng(0)
-    dtype = np.float16 if bad.text == HH else np.float32
-    inputs = {n: rng.random(shape).astype(dtype) for n, shape in SHAPES[bad.text].items()}
+    tensors = checked(bad.text).tensors
+    inputs = {
+        n: rng.random(shape).astype(tensors[n].dtype.numpy) for n, shape in SHAPES[bad.text].items()
+    }
     options = replace(bad.options, plan=found)
     results = evaluate_kernel(bad.text, inputs, options=options, device=bad.device)
     expected = tc.interpret(bad.text, inputs)

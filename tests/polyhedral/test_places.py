@@ -610,3 +610,42 @@ def test_a_box_ends_where_its_target_does(backend: str, text: str, wanted: list[
         else:
             found = tc.compile(program, backend=backend)()
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("backend", ["numba", "c", "evaluate"])
+@pytest.mark.parametrize("fusion", ["auto", "max", "isl"])
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("off(at(r)+1)", "at r = 4, reads off(400000000), but off has shape (8)"),
+        ("off(r) / at(r)", "at r = 1, divides by zero: at(r) is 0"),
+    ],
+)
+def test_no_statement_overtakes_the_check_of_its_ranges(
+    backend: str, fusion: str, end: str, message: str
+) -> None:
+    """What bounds read is not tested again behind the check, so that S1 may not join S0 before
+    it."""
+    begin = "0" if "/" in end else "off(at(r))"
+    text = f"""def f(int(P) off, int(R) at, float(E) x, float(R) y) -> (t, o) {{
+      t(r) = y(r) * 2
+      o(r) +=! x(e) * t(r) where r in 0:R, e in {begin}:{end}
+    }}"""
+    inputs = {
+        "off": np.array([0, 2, 2, 5, 7, 9, 9, 9], np.int32),
+        "at": np.array([1, 0, 2, 3, 400_000_000], np.int32),
+        "x": np.ones(9, np.float32),
+        "y": np.ones(5, np.float32),
+    }
+    options = tc.Options(schedule=tc.ScheduleOptions(fusion=fusion))
+
+    def call() -> None:
+        if backend == "evaluate":
+            run = Run(text, {}, {}, 0, backend, {"schedule": {"fusion": fusion}})
+            evaluated(run, inputs, None)
+        else:
+            tc.compile(text, backend=backend, options=options)(*inputs.values())
+
+    with pytest.raises(tc.AccessError) as caught:
+        call()
+    assert backend == "evaluate" or message in str(caught.value)

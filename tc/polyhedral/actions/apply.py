@@ -147,6 +147,7 @@ def fault(tree: Node, dependences: Dependences, target: Target) -> str | None:
         misplaced_digit(tree)
         or next(roles, None)
         or next(_faults_of_splits(tree, scop), None)
+        or next(_faults_of_checks(tree, scop), None)
         or respects(tree, dependences)
         or promotion_fault(tree, scop)
         or (launch_fault(tree, dependences) if target.launches else None)
@@ -235,6 +236,22 @@ def _faults_of_thread_sums(
                 f"threads combine the accumulators of {name} in each iteration of "
                 f"{name_of(member)}, and {name} runs in one of these"
             )
+
+
+def _faults_of_checks(tree: Node, scop: Scop) -> Iterator[str]:
+    """Statements in one region with the check that they wait for: only later regions do not run
+    once it fails (W3)."""
+    for part in schedule.in_order(tree):
+        names = [*dict.fromkeys(schedule.leaves(part))]
+        for statement in map(scop.statement, names):
+            for check in statement.waits_for:
+                updates = (w for w in map(scop.statement, names) if w.kind == "update")
+                found = next((w.name for w in updates if w.write.tensor == check.tensor), None)
+                if found is not None:
+                    yield (
+                        f"{statement.name} goes through ranges that {found} checks, and would be "
+                        "in one region with it, which does not end where the check fails"
+                    )
 
 
 def _digit(member: Member) -> tuple[str, int]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -14,7 +14,7 @@ from tc.polyhedral.rewrite.expressions import Expressions, conjunction
 from tc.polyhedral.rewrite.rewriting import rewrite, statement_text, unused_name
 from tc.semantics import program as p
 from tc.semantics.affine import linear_form
-from tc.semantics.dependent_ranges import domain_guards, in_order, substituted
+from tc.semantics.dependent_ranges import domain_guards, in_order, rows_first, substituted
 from tc.semantics.size_values import KnownSizes, evaluate
 from tc.source import Source, Span
 
@@ -122,17 +122,11 @@ class BoxStatements:
         value = self._renewed(value)
         ranges = {**self.each.ranges, **place.ranges}
         variables = (v for v in self.statement.variables if v not in without)
-        rest = self._rows_first(v for v in variables if v not in place.moved)
+        rest = rows_first((v for v in variables if v not in place.moved), self.statement)
         reduced = tuple(v for v in rest if v not in place.variables)
         self._add(
             name, target, place.variables, reduced, op, init, value, ranges, continues, once=once
         )
-
-    def _rows_first(self, variables: Iterable[str]) -> list[str]:
-        """Variables in an order in which rows come before what is in them: loops are in the order
-        of a statement's variables."""
-        given = [clause.variable for clause in in_order(self.statement) if clause.depends_on]
-        return sorted(variables, key=lambda v: given.index(v) + 1 if v in given else 0)
 
     def _place(self, target: str, *, starts: bool = False) -> Place:
         """The left side of the statement for one target; one that `starts` does so in whole
@@ -212,7 +206,8 @@ class BoxStatements:
             told = (self.of.number(number), clause.begin, clause.end)
             upstream = domain_guards(self.statement, set(clause.depends_on))
             guard = conjunction([test for test, _ in upstream])
-            self._add_check(p.Check("range", tests, told, span=clause.span), guard)
+            ends = not self.made.at_once
+            self._add_check(p.Check("range", tests, told, ends=ends, span=clause.span), guard)
             nodes = (n for bound in (clause.begin, clause.end) for n in p.walk(bound))
             known |= {n.site for n in nodes if isinstance(n, p.Read | p.Binary)}
         if not self.made.at_once:
@@ -282,7 +277,7 @@ class BoxStatements:
         own = [*names] if self.made.at_once and all(ranges[v].begin >= 0 for v in names) else []
         target = self.made.temporary(target, INT64, tuple(ranges[v].end for v in own), self.span)
         name = f"{self.statement.name}.{target}"
-        reduced = self._rows_first(v for v in names if v not in own)
+        reduced = rows_first((v for v in names if v not in own), self.statement)
         self._add(name, target, own, reduced, "max", True, value, ranges)
 
     # --- expressions --------------------------------------------------------------------------

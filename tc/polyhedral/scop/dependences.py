@@ -83,6 +83,8 @@ def compute_dependences(scop: Scop) -> Dependences:
         found: list[Dependence] = []
         for touch in own:
             found += _on(live.get(touch.access.tensor, ()), touch)
+        for check in statement.waits_for:
+            found += _on(live.get(check.tensor, ()), _Touch(statement, check, False))
         found += _reduction(statement)
         if found:
             into[statement.name] = tuple(found)

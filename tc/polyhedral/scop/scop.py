@@ -69,7 +69,8 @@ class ScopStatement:
     statement, for "zero" the one before which the zeros are needed.
 
     `accumulates`: each instance combines the target's element with its value, by `op`; reductions
-    may be reordered (R2, R5).
+    may be reordered (R2, R5). `waits_for`: checks of ranges (W3), by what they write, without which
+    the statement might read, or divide, where nothing is tested again.
     """
 
     name: str
@@ -84,6 +85,7 @@ class ScopStatement:
     accumulates: bool = False
     gathers: tuple[Access, ...] = ()  # of the scop's gathers
     walk: p.RowWalk | None = None
+    waits_for: tuple[Access, ...] = ()
 
     @property
     def reduction(self) -> tuple[str, ...]:
@@ -194,12 +196,18 @@ def build_scop(shaped: p.ShapedProgram, initial: frozenset[str]) -> Scop:
     """
     known = KnownSizes(shaped.sizes, shaped.shapes, shaped.scalars)
     own: list[ScopStatement] = []
+    checks: tuple[Access, ...] = ()
     for position, statement in enumerate(shaped.statements):
         if _writes(statement, initial):
             if statement.statement.starts_fresh(initial):
                 own.append(_init(statement, position, known))
             if not statement.is_empty:
-                own.append(_update(statement, position, known))
+                update = _update(statement, position, known)
+                if checks and _goes_untested(statement, update):
+                    update = replace(update, waits_for=checks)
+                own.append(update)
+                if _may_end_call(statement.statement):
+                    checks = (*checks, update.write)
     program = shaped.program
     fresh = [t for t in (*program.outputs, *program.temporaries) if t not in initial]
     zeros = [_zero(t, first, known) for t, first in _zero_fills(fresh, own, known).items()]
@@ -347,6 +355,21 @@ def _update(shaped: p.ShapedStatement, position: int, known: KnownSizes) -> Scop
         accumulates,
         walk=shaped.walk,
     )
+
+
+def _may_end_call(statement: p.Statement) -> bool:
+    return any(isinstance(n, p.Check) and n.ends for n in p.walk(statement.rhs))
+
+
+def _goes_untested(shaped: p.ShapedStatement, update: ScopStatement) -> bool:
+    """Whether a statement reads where data say, or divides by data, and this is not tested, as a
+    check of ranges has tested it (G7, W3)."""
+    untested = {a.site for a in update.reads if None in a.subscripts} - shaped.checked
+    nodes = (n for e in shaped.statement.expressions for n in p.walk(e))
+    divisions = (n for n in nodes if isinstance(n, p.Binary) and n.op in ("/", "%"))
+    divisions = (n for n in divisions if n.dtype.is_integer and n.site not in shaped.checked)
+    by_data = (isinstance(m, p.Read) for n in divisions for m in p.walk(n.right))
+    return bool(untested) or any(by_data)
 
 
 def _ranges(shaped: p.ShapedStatement, variables: tuple[str, ...]) -> dict[str, HalfOpen]:
