@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         RangeError,
         TCError,
         TCWarning,
+        VerificationError,
     )
     from tc.explanation import Explanation
     from tc.function import Compiled
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
     from tc.runtime import cache
     from tc.source import Source
     from tc.tuning.lookup import tuned
+    from tc.verification.verdict import Verdict
+    from tc.verification.verify import verify
 
 __version__ = "0.1.0"
 
@@ -96,6 +99,8 @@ __all__ = [
     "TCError",
     "TCWarning",
     "TensorInfo",
+    "Verdict",
+    "VerificationError",
     "autotune",
     "backends",
     "batch",
@@ -112,6 +117,7 @@ __all__ = [
     "plan",
     "set_threads",
     "tuned",
+    "verify",
     "vjp",
     "written_out",
 ]
@@ -144,6 +150,8 @@ _HOMES = {
     "tc.source": ("Source",),
     "tc.process.processors": ("get_threads", "set_threads"),
     "tc.tuning.lookup": ("tuned",),
+    "tc.verification.verdict": ("Verdict",),
+    "tc.verification.verify": ("verify",),
 }
 _MODULES = {
     "backends": "tc.backends",

@@ -210,6 +210,10 @@ class BackendError(TCError):
     """A backend, tool or option cannot be used here."""
 
 
+class VerificationError(TCError):
+    """A kernel does not compute what a text says (`tc.verify`)."""
+
+
 class InternalError(TCError):
     """A pass of tc has broken its own contract; please report the error."""
 

@@ -104,6 +104,7 @@ def parser_of(name: str) -> Parser:
     emitted.set_defaults(command=f"{MODULE}:emit")
 
     _add_tune(commands)
+    _add_verify(commands)
     _add_derived(commands)
 
     kept = commands.add_parser("cache", help="the kernels that are kept on disk")
@@ -146,6 +147,44 @@ def _add_tune(commands: Any) -> None:
     _add_outputs(tune)
     _add_options(tune)
     tune.set_defaults(command="tc.cli.tuning:tune")
+
+
+def _add_verify(commands: Any) -> None:
+    verified: Parser = commands.add_parser(
+        "verify",
+        help="whether a kernel of Python computes what a def says",
+        description="Calls a kernel of torch, JAX, numba, numpy or ctypes with inputs that catch "
+        "what is wrong, in a process of its own. The status is 1 where something is found.",
+    )
+    verified.add_argument("kernel", metavar="KERNEL", help="FILE.py:NAME, or MODULE:NAME")
+    verified.add_argument("file", metavar="FILE", help="a text, - for standard input")
+    verified.add_argument("--entry", metavar="DEF", help="the def, where the text has several")
+    verified.add_argument(
+        "--sizes", type=size_list, metavar="N=3,K=4", help="these sizes only; others are chosen"
+    )
+    verified.add_argument(
+        "--like", metavar="LIBRARY", help="numpy, torch, jax or torch:cuda (default: found)"
+    )
+    verified.add_argument(
+        "--compute", metavar="TYPE", help="a coarser type that the kernel may compute in"
+    )
+    verified.add_argument(
+        "--gradient", action="store_true", help="the gradient of the kernel, by torch or JAX"
+    )
+    verified.add_argument(
+        "--seconds", type=_positive, default=20.0, metavar="S", help="the most time (default 20)"
+    )
+    verified.add_argument(
+        "--same-bits", action="store_true", help="equal inputs have to give equal bits"
+    )
+    verified.add_argument(
+        "--no-isolate", action="store_true", help="run the kernel in the process of tc"
+    )
+    verified.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    verified.add_argument(
+        "--script", metavar="FILE", help="write a script that repeats what is found into FILE"
+    )
+    verified.set_defaults(command="tc.cli.verifying:verify")
 
 
 def tune_db_parser_of(name: str) -> Parser:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tc
+from tc.verification.verdict import Finding
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 ARRAYS = [np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)]
@@ -72,6 +73,13 @@ VALUES = {
         {"calls", "fastest", "measurements", "seconds"},
     ),
     "definitions": (lambda: tc.define(MM), {"mm"}),
+    "verdict": (
+        lambda: tc.verify(lambda A, B: A @ B, MM, seconds=1),
+        {
+            *("calls", "findings", "is_right", "name", "not_tried", "raise_if_wrong", "refused"),
+            *("seconds", "to_json", "tried"),
+        },
+    ),
 }
 
 
@@ -111,7 +119,8 @@ def test_dir_shows_public_names_alone(value: str) -> None:
     "kind",
     [
         *(tc.Compiled, tc.Explanation, tc.Options, tc.ScheduleOptions, tc.MappingOptions),
-        *(tc.GpuOptions, tc.Plan, tc.plan.Part, tc.KernelText, tc.TensorInfo),
+        *(tc.GpuOptions, tc.Plan, tc.plan.Part, tc.KernelText, tc.TensorInfo, tc.Verdict),
+        Finding,
     ],
 )
 def test_public_names_are_documented(kind: type) -> None:

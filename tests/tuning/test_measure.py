@@ -17,11 +17,12 @@ from tc.errors import AccessError
 from tc.options import MappingOptions, Options
 from tc.pipeline import check_module, parse_source, shape_program
 from tc.runtime.sizes import CallSizes
+from tc.semantics.index_values import IndexValues, index_values
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference.interpreter import interpret
 from tc.source import Source
 from tc.tuning.measure import Limits, Measurer
-from tc.tuning.measuring.references import KINDS, POSITIVE, SIGNED, WHOLE, drawn_inputs, places_read
+from tc.tuning.measuring.references import KINDS, POSITIVE, SIGNED, WHOLE, drawn_inputs
 from tc.tuning.problem import Problem
 from tests.support.faulty_backend import FaultyBackend, while_running
 
@@ -174,7 +175,8 @@ def shaped_of(text: str, **shapes: tuple[int, ...]) -> ShapedProgram:
 )
 def test_places_to_read_at(subscript: str, limits: tuple[int, int]) -> None:
     text = f"def g(float(N) x, int(M) at) -> (y) {{ y(i) +=! x({subscript}) * k where k in 0:3 }}"
-    assert places_read(shaped_of(text, x=(10,), at=(40,))) == {"at": limits}
+    found = index_values(shaped_of(text, x=(10,), at=(40,)))
+    assert found == {"at": IndexValues(*limits)}
 
 
 def test_the_strictest_of_several_reads_counts() -> None:
@@ -182,7 +184,7 @@ def test_the_strictest_of_several_reads_counts() -> None:
         y(i,k) = T(at(i), k) + x(at(i) + 2) + x(at(i) - 1)
     }"""
     shaped = shaped_of(text, x=(10,), T=(10, 4), at=(200,))
-    assert places_read(shaped) == {"at": (1, 7)}
+    assert index_values(shaped) == {"at": IndexValues(1, 7)}
     at = drawn_inputs(shaped, SIGNED, 0)["at"]
     assert set(at.tolist()) == set(range(1, 8))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tc.dtypes import Array
+from tc.dtypes import Array, DType
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference import uncertain, uncertain_operators, uncertain_reductions
 from tc.semantics.reference.arithmetic import PLAIN
@@ -22,6 +22,7 @@ def error_bound(
     *,
     memory_limit: int = MEMORY_LIMIT_BYTES,
     tf32: bool = False,
+    computed: DType | None = None,
 ) -> dict[str, Array]:
     """How far a legal implementation's outputs may be from the interpreter's, per element.
 
@@ -33,7 +34,8 @@ def error_bound(
     factored (infinite where factoring may overflow, or the sum is NaN or infinite), contraction of
     `a*b + c` to one rounding, and functions within the `ulps` of tc.builtins. With `tf32`, they
     cover that both factors of each product of float32 are rounded to tf32, by up to 2**-11 of the
-    factor. Raises AccessError as `interpret` does.
+    factor; with `computed`, that floats are computed, and accumulated, in no more than the
+    precision of this type. Raises AccessError as `interpret` does.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -50,7 +52,9 @@ def error_bound(
     >>> bound_of(3e38, 3e38, -3e38)  # overflows in some orders
     inf
     """
-    outputs = execute(shaped, arrays, initial, BoundedOfTf32() if tf32 else Bounded(), memory_limit)
+    arithmetic = BoundedOfTf32() if tf32 else Bounded()
+    with uncertain.computed_as(computed):
+        outputs = execute(shaped, arrays, initial, arithmetic, memory_limit)
     return {
         name: np.zeros(output.value.shape) if output.is_exact else output.error
         for name, output in outputs.items()

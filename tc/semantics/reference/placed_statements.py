@@ -359,7 +359,10 @@ class PlacedStatement(Generic[V, A]):
         counts = None if rivals is None else rivals[places]
         test = arithmetic.chosen(values[0], self._at(best[0], places), counts)
         for value, found in zip(values[1:], best[1:], strict=False):
-            same = arithmetic.compare("==", value, self._at(found, places))
+            there = self._at(found, places)
+            both = [arithmetic.compare("!=", each, each) for each in (value, there)]  # NaN
+            same = arithmetic.compare("==", value, there)
+            same = arithmetic.logical("||", (same, arithmetic.logical("&&", both)))
             test = arithmetic.logical("&&", (test, same))
         return test
 

@@ -15,7 +15,9 @@ rounding: whole numbers in floats stay exact. E = 0 says nothing about the sign 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,9 +63,27 @@ class Uncertain:
         return np.asarray(np.isnan(self.value) & (self.error == 0))
 
 
+_MOST_DIGITS: ContextVar[int | None] = ContextVar("most_digits", default=None)
+
+
+@contextmanager
+def computed_as(dtype: DType | None) -> Iterator[None]:
+    """Bounds for implementations that compute floats with the precision of this type at most."""
+    token = _MOST_DIGITS.set(None if dtype is None else dtype.format.digits)
+    try:
+        yield
+    finally:
+        _MOST_DIGITS.reset(token)
+
+
+def _digits(dtype: DType) -> int:
+    most = _MOST_DIGITS.get()
+    return dtype.format.digits if most is None else min(most, dtype.format.digits)
+
+
 def roundoff(dtype: DType) -> float:
     """Twice the unit roundoff of a float type: the interpreter rounds, and a backend does."""
-    return math.ldexp(1.0, 1 - dtype.format.digits) * (1 + SLACK)
+    return math.ldexp(1.0, 1 - _digits(dtype)) * (1 + SLACK)
 
 
 def largest(dtype: DType) -> float:
@@ -77,7 +97,7 @@ def tiny(dtype: DType) -> float:
 
 def ulp(magnitude: Array, dtype: DType) -> Array:
     """The spacing of a float type's numbers at (float64) magnitudes; NaN counts as infinite."""
-    exponent = np.frexp(np.maximum(magnitude, tiny(dtype)))[1] - dtype.format.digits
+    exponent = np.frexp(np.maximum(magnitude, tiny(dtype)))[1] - _digits(dtype)
     spacing = np.maximum(np.ldexp(1.0, exponent), tiny(dtype))
     return np.where(np.isfinite(magnitude), spacing, np.inf)
 
@@ -121,7 +141,7 @@ def represents_exactly(dtype: DType, grid: DyadicGrid) -> bool:
     """Whether a type represents all values of a grid, so that computing them rounds nothing."""
     if not dtype.is_float:
         return True
-    digits = dtype.format.digits
+    digits = _digits(dtype)
     finest = int(math.log2(tiny(dtype)))
     return (
         grid.exponent >= finest

@@ -1,0 +1,1 @@
+"""Whether a kernel from anywhere computes what a text says: `tc.verify`."""

@@ -1,0 +1,166 @@
+"""`tc.verify` on kernels that nobody wrote for it: it accepts the right ones, and finds the wrong
+ones, and a draw of random inputs finds fewer of these."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tests.support.bounds import as_tuple, difference
+from tests.support.programs import CASES, Case
+from tests.test_programs import fresh
+from tests.verification.corpus import Honest
+from tests.verification.mutants import MUTATED, Mutated
+from tests.verification.test_honest_corpus import cases
+
+pytestmark = [pytest.mark.filterwarnings("ignore")]
+
+SECONDS = 20.0
+ALL = [(mutated, number) for mutated in MUTATED for number in range(8)]
+LEAST_FOUND = 0.98
+
+
+@pytest.mark.drawn(12)
+@pytest.mark.parametrize(("library", "kernel"), cases())
+def test_honest_kernels_are_accepted(library: str, kernel: Honest | None) -> None:
+    pytest.importorskip(library)
+    assert kernel is not None
+    verdict = tc.verify(kernel.kernel, kernel.text, like=kernel.like, sizes=kernel.sizes)
+    assert verdict, str(verdict)
+
+
+@pytest.mark.drawn(20)
+@pytest.mark.parametrize(
+    ("mutated", "number"),
+    [each for each in ALL if each[0].mutants[each[1]].kind != "race"],
+    ids=lambda each: getattr(each, "name", each),
+)
+def test_mutants_are_found(mutated: Mutated, number: int) -> None:
+    verdict = tc.verify(mutated.wrong(number), mutated.text, seconds=SECONDS)
+    assert not verdict, f"{mutated.mutants[number]}\n{verdict}"
+
+
+@pytest.mark.slow
+def test_more_is_found_than_by_random_inputs() -> None:
+    """Races among them: these show in some runs, and not in others."""
+    found = sum(
+        not tc.verify(mutated.wrong(number), mutated.text, seconds=SECONDS)
+        for mutated, number in ALL
+    )
+    assert found >= LEAST_FOUND * len(ALL)
+    drawn = sum(is_found_by_chance(mutated, number) for mutated, number in ALL)
+    assert drawn <= found
+
+
+def is_found_by_chance(mutated: Mutated, number: int, seconds: float = 3.0) -> bool:
+    """Whether normal floats and small integers, of random sizes, show a mutant; in a process of its
+    own, as some mutants crash."""
+    rng = np.random.default_rng(number)
+
+    def judged() -> Iterator[bool]:
+        from tc.frontend.given_text import given_source
+        from tc.verification.cases import Case
+        from tc.verification.probes import real
+        from tc.verification.sizes import SizeChoice, SizedProgram, shaped_at
+        from tc.verification.verify import _Session, _Task
+
+        task = _Task.of(mutated.wrong(number), given_source(mutated.text), None, None, False)
+        session = _Session(task, None, True, seconds, False)
+        choice = SizeChoice(task.program, None)
+        try:
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                sizes = {name: int(rng.integers(1, 33)) for name in choice.names}
+                shaped = shaped_at(task.program, sizes)
+                if shaped is not None:
+                    sized = SizedProgram(sizes, shaped, "given")
+                    yield session._tried(Case(sized, real(int(rng.integers(1 << 30))))) is not None
+        finally:
+            session.process.close()
+
+    return any(judged())
+
+
+# --- kernels that compute nothing, on the table of programs ---------------------------------------
+
+
+def zeros(function: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(*inputs: Any) -> Any:
+        return tuple(np.zeros_like(each) for each in as_tuple(function(*inputs)))
+
+    return kernel
+
+
+def means(function: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(*inputs: Any) -> Any:
+        return tuple(
+            np.full_like(each, each.astype(np.float64).mean() if each.size else 0)
+            for each in as_tuple(function(*inputs))
+        )
+
+    return kernel
+
+
+def constants(function: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(*inputs: Any) -> Any:
+        return tuple(np.full_like(each, 1) for each in as_tuple(function(*inputs)))
+
+    return kernel
+
+
+def first_answers(function: Callable[..., Any]) -> Callable[..., Any]:
+    answers: dict[Any, Any] = {}
+
+    def kernel(*inputs: Any) -> Any:
+        shapes = tuple(np.shape(each) for each in inputs)
+        return answers.setdefault(shapes, as_tuple(function(*inputs)))
+
+    return kernel
+
+
+def verifiable(case: Case) -> bool:
+    program = tc.compile(case.text, entry=case.def_name).program
+    return not program.needs_initial
+
+
+@pytest.mark.drawn(12)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_programs_of_the_table(case: Case) -> None:
+    """What tc compiles is accepted, and what computes nothing is refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not verifiable(case):
+            with pytest.raises(tc.InputError, match="before it writes it"):
+                tc.verify(tc.compile(case.text, entry=case.def_name), case.text)
+            return
+        inputs, _ = fresh(case)
+        function = tc.compile(case.text, entry=case.def_name)
+
+        def kernel(*arrays: Any) -> Any:
+            return function(*arrays)
+
+        how = {"entry": case.def_name, "inputs": inputs, "like": "numpy", "seconds": 4.0}
+        verdict = tc.verify(kernel, case.text, **how)
+        assert verdict, str(verdict)
+        several = any(np.ndim(each) for each in as_tuple(function(**inputs)))
+        for wrong in (zeros, constants, first_answers, *([means] if several else [])):
+            assert not tc.verify(wrong(kernel), case.text, **how), wrong.__name__
+
+
+def test_the_comparison_of_tests_is_that_of_verify() -> None:
+    """Both accept and refuse the same: NaN, infinities, bounds that are infinite."""
+    from tc.verification.expected import Expected
+
+    values = np.array([0, 1, np.nan, np.inf, -np.inf], np.float32)
+    for bound in (0.0, 0.5, np.inf):
+        for one in values:
+            for other in values:
+                expected = Expected(("x",), (np.array([one]),), (np.array([bound]),))
+                told = expected.difference((np.array([other]),)) is None
+                assert told == (difference([other], [one], bound) == "")
