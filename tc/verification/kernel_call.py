@@ -70,6 +70,15 @@ def _library(kernel: Any, like: str | None) -> tuple[str, str]:
             f"like={like!r}: kernels are called with arrays of {listed(LIBRARIES, 'or')}",
             repair='like="torch"',
         )
+    if device:
+        try:
+            import torch
+
+            torch.empty(0, device=device)
+        except (ImportError, RuntimeError, AssertionError) as error:
+            line = (str(error).splitlines() or [""])[0]
+            cause = f"like={like!r}: there is no such device here: {line}"
+            raise InputError(cause, repair=f"like={library!r}") from None
     return library, device
 
 
@@ -137,11 +146,11 @@ def _arguments(kernel: Any, program: Program, sizes: Sequence[str]) -> tuple[str
     least, most, names = _parameters(kernel)
     if least <= len(inputs) <= most:
         return RETURNS, inputs
-    if least <= len(inputs) + len(outputs) <= most:
-        return WRITES, (*inputs, *outputs)
     known = {*inputs, *outputs, *sizes}
     if names and known.issuperset(names) and set(names) >= set(inputs):
         return (WRITES if set(outputs) <= set(names) else RETURNS), tuple(names)
+    if least <= len(inputs) + len(outputs) <= most:
+        return WRITES, (*inputs, *outputs)
     takes = f"takes {counted(least, 'argument')}" + (f" ({', '.join(names)})" if names else "")
     raise InputError(
         f"the kernel {takes}, but {program.name} has {counted(len(inputs), 'input')}"
@@ -295,10 +304,12 @@ def results_of(result: Any, names: Sequence[str]) -> list[Any]:
         return [result[name] for name in names]
     if isinstance(result, tuple | list) and len(result) == len(names):
         return [*result]
-    if len(names) == 1:
+    if len(names) == 1 and not isinstance(result, tuple | list):
         return [result]
     got = f"{len(result)} values" if isinstance(result, tuple | list) else _described(result)
-    raise NoResult(f"returned {got}, but the text has {len(names)} outputs: {', '.join(names)}")
+    raise NoResult(
+        f"returned {got}, but the text has {counted(len(names), 'output')}: {', '.join(names)}"
+    )
 
 
 def as_numpy(result: Any) -> Array | int | float | bool:

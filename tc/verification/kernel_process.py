@@ -35,6 +35,7 @@ import numpy as np
 from tc.dtypes import Array
 from tc.process.forks import step
 from tc.verification.kernel_call import (
+    RETURNS,
     DeviceTensor,
     KernelCall,
     NoResult,
@@ -76,6 +77,7 @@ class Returned:
     changed: tuple[str, ...] = ()
     written_around: tuple[str, ...] = ()
     later: tuple[Array | int | float | bool, ...] | None = None
+    overwrites: int | None = None  # the result of the request before that it has written to
     seconds: float = 0.0
 
 
@@ -115,6 +117,7 @@ class KernelProcess:
         self._pipe: _Pipe | None = None
         self.notes: list[str] = []
         self.is_isolated = isolate
+        self._is_fresh = False
 
     def run(self, request: Request, seconds: float) -> Outcome:
         if not self.is_isolated:
@@ -129,7 +132,22 @@ class KernelProcess:
         found = self._pipe.ask(request, seconds)
         if isinstance(found, Ended | Hung):
             self.close()
+        if isinstance(found, Hung) and not self._is_fresh and threading.active_count() > 1:
+            return self._of_fresh_process(request, seconds, found)
         return found
+
+    def _of_fresh_process(self, request: Request, seconds: float, hung: Hung) -> Outcome:
+        """The same in a process with threads of its own: the kernel may wait for one of this
+        process."""
+        self._is_fresh = True
+        shipped = pickled(self._kernel)
+        self._pipe = None if shipped is None else _spawned(shipped, self._call)
+        if self._pipe is None:
+            self.notes.append(
+                "threads of this process, for which the kernel may wait: it cannot be pickled"
+            )
+            return hung
+        return self.run(request, seconds)
 
     def close(self) -> None:
         if self._pipe is not None:
@@ -139,9 +157,10 @@ class KernelProcess:
 
     def _started(self) -> _Pipe:
         why = threads_that_forks_lack()
-        if why:
+        if why or self._is_fresh:
             shipped = pickled(self._kernel)
             if shipped is not None and (pipe := _spawned(shipped, self._call)) is not None:
+                self._is_fresh = True
                 return pipe
             note = f"{why}, and the kernel cannot be pickled for a fresh process: it ran in a fork"
             if note not in self.notes:
@@ -314,6 +333,7 @@ def _spawned(shipped: bytes, call: KernelCall) -> _Pipe | None:
     if isinstance(pipe.ask((shipped, call), _START_SECONDS), Returned):
         return pipe
     pipe.close()
+    printed.close()
     return None
 
 
@@ -383,10 +403,39 @@ def answer(kernel: Callable[..., Any], call: KernelCall, request: Request) -> Ou
 def _raised(error: BaseException) -> Raised:
     if isinstance(error, NoResult):
         return Raised("", str(error))
-    lines = traceback.format_exception(type(error), error, error.__traceback__)
     own = str(Path(__file__).parent)
-    shown = [line for line in lines if f'File "{own}' not in line]
-    return Raised(type(error).__name__, str(error), "".join(shown))
+    try:
+        message = str(error)
+        lines = traceback.format_exception(type(error), error, error.__traceback__)
+        shown = "".join(line for line in lines if f'File "{own}' not in line)
+    except Exception:  # of its own text
+        message, shown = "an exception that cannot be printed", ""
+    return Raised(type(error).__name__, _shortened(message), shown[-_PRINTED:])
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= _MESSAGE else f"{message[:_MESSAGE]} ..."
+
+
+_MESSAGE = 500  # characters
+
+
+class _Results:
+    """What the kernel returned to the request before, and what that was."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+        self.copies: tuple[Any, ...] = ()
+
+    def overwritten(self) -> int | None:
+        """The first of them that is no longer what it was."""
+        for position, (found, copy) in enumerate(zip(self.found, self.copies, strict=True)):
+            if not same_bits(as_numpy(found), copy):
+                return position
+        return None
+
+
+_before = _Results()
 
 
 def _answered(kernel: Callable[..., Any], call: KernelCall, request: Request) -> Returned:
@@ -394,6 +443,7 @@ def _answered(kernel: Callable[..., Any], call: KernelCall, request: Request) ->
     others: list[tuple[int, tuple[Any, ...]]] = []
     changed: set[str] = set()
     around: set[str] = set()
+    overwrites: int | None = None
     places: dict[str, PlacedArray | DeviceTensor] = {}
     given: dict[str, Any] = {}
     begin = time.perf_counter()
@@ -405,7 +455,8 @@ def _answered(kernel: Callable[..., Any], call: KernelCall, request: Request) ->
             else argument(call, name, place.array)
             for name, place in places.items()
         }
-        found = tuple(map(as_numpy, called(kernel, call, given, request.sizes)))
+        raw = called(kernel, call, given, request.sizes)
+        found = tuple(map(as_numpy, raw))
         for name, place in places.items():
             if not place.is_intact:
                 around.add(name)
@@ -413,6 +464,8 @@ def _answered(kernel: Callable[..., Any], call: KernelCall, request: Request) ->
                 changed.add(name)
         if number == 0:
             first = found
+            overwrites = _before.overwritten() if call.form == RETURNS else None
+            _before.found, _before.copies = raw, found
         elif not all(map(same_bits, found, first)):
             others.append((number, found))
     seconds = (time.perf_counter() - begin) / max(request.repeats, 1)
@@ -421,6 +474,8 @@ def _answered(kernel: Callable[..., Any], call: KernelCall, request: Request) ->
         for name, place in places.items():
             if name in request.inputs and name not in call.numbers:
                 place.write(request.later[name])
+        _before.found = []  # they may share the memory of inputs
+        _before.copies = ()
         later = tuple(map(as_numpy, called(kernel, call, given, request.sizes)))
     names = [*request.inputs, *request.outputs]
     return Returned(
@@ -429,6 +484,7 @@ def _answered(kernel: Callable[..., Any], call: KernelCall, request: Request) ->
         tuple(name for name in names if name in changed),
         tuple(name for name in names if name in around),
         later,
+        overwrites,
         seconds,
     )
 

@@ -17,7 +17,7 @@ from tc.semantics.size_values import KnownSizes
 from tc.tuning.measuring.references import drawn_integers
 
 WHOLE, REAL, LARGE, FACES, ENDS = "whole", "real", "large", "faces", "ends"
-TIES, SPECIAL, INDICES, SECOND = "ties", "special", "indices", "second"
+TIES, CONSTANTS, SPECIAL, INDICES, SECOND = "ties", "constants", "special", "indices", "second"
 
 KINDS = {
     WHOLE: "small integers",
@@ -26,6 +26,7 @@ KINDS = {
     FACES: "large values at faces",
     ENDS: "zeros but at ends of sums",
     TIES: "equal values",
+    CONSTANTS: "values at and beside the constants of the text",
     SPECIAL: "NaN, infinities and -0.0",
     INDICES: "the ends of what is indexed",
     SECOND: "other integers",
@@ -76,6 +77,10 @@ def probes_of(shaped: p.ShapedProgram) -> Iterator[Probe]:
     yield _ties("ones", lambda shape, _: np.ones(shape))
     yield _ties("zeros", lambda shape, _: np.zeros(shape))
     yield _ties("0 or 1", lambda shape, rng: rng.integers(0, 2, shape))
+    numbers = _constants(shaped.program)
+    if numbers:
+        for seed in range(2):
+            yield _at_constants(numbers, seed)
     for name in floats:
         for value in (np.nan, np.inf, -np.inf):
             for place in (-1, 0, 1):
@@ -218,6 +223,49 @@ def _ties(what: str, values: Callable[..., Any], kind: str = TIES) -> Probe:
         return maker.arrays(of)
 
     return Probe(kind, what, make)
+
+
+def _constants(program: p.Program) -> tuple[float, ...]:
+    """The numbers of a text that values are compared and computed with."""
+    nodes = (
+        node
+        for statement in program.statements
+        for expr in (*statement.values, *statement.conditions)
+        for node in p.walk(expr)
+    )
+    found = dict.fromkeys(float(n.value) for n in nodes if isinstance(n, p.Literal))
+    return tuple(value for value in found if abs(value) < 1e6)[:_MOST_CONSTANTS]
+
+
+_MOST_CONSTANTS = 6
+
+
+def _at_constants(numbers: tuple[float, ...], seed: int) -> Probe:
+    """Values that are constants of the text, the next ones, and such a half or one apart."""
+
+    def values(shape: tuple[int, ...], rng: np.random.Generator, dtype: DType) -> Array:
+        beside = [c + by for c in numbers for by in (0, 0, 1, -1, 0.5, -0.5)]
+        found = np.asarray(rng.choice(np.array(beside), shape))
+        if dtype.is_float and dtype.bits >= 32:
+            exact = found.astype(dtype.numpy)
+            step = rng.integers(-1, 2, shape)
+            moved = np.nextafter(exact, np.where(step > 0, np.inf, -np.inf).astype(dtype.numpy))
+            found = np.where((step != 0) & (exact != 0), moved, exact)
+        return found
+
+    def make(shaped: p.ShapedProgram) -> Arrays:
+        maker = _Maker(shaped, 23 + seed)
+
+        def of(dtype: DType, shape: tuple[int, ...]) -> Array:
+            found = values(shape, maker.rng, dtype)
+            if dtype.is_integer:
+                info = np.iinfo(dtype.name)
+                found = np.clip(np.rint(found), info.min, info.max)
+            return _in_type(found, dtype)
+
+        return maker.arrays(of)
+
+    return Probe(CONSTANTS, "values at and beside the constants of the text", make)
 
 
 def _special(name: str, value: float, place: int) -> Probe:

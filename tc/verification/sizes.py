@@ -36,7 +36,11 @@ _ORDERS = ((5, 11, 3, 13, 7, 2), (13, 3, 7, 2, 5, 11), (3, 7, 11, 5, 2, 13), (11
 _BESIDE = (17, 16, 31, 33, 15, 8, 9, 64, 65, 63, 127, 129, 32, 128, 4, 257, 12)
 _MOST_WORK = 200_000
 """Instances of statements, at most, where sizes are no large ones."""
-_LARGE_WORK = 1_500_000
+_LARGE_WORK = 3_000_000
+_LARGE = (300_007, 70_001, 40_009, 4_099, 2_000, 700, 300, 150)
+_LARGE_OF_ALL = (300, 161, 131, 101, 67, 37, 23)
+_LARGE_EACH = 3  # of those sizes that one size gets
+_ALIKE = (2, 16, 32, 17, 4, 8, 64)
 _MOST_DRAWN = 300
 _MOST_OF_A_RANGE = 12
 
@@ -86,6 +90,8 @@ class SizeChoice:
             self.pools = {name: self._pool(name, value) for name, value in given.items()}
         elif isinstance(given, Sequence) and not isinstance(given, str):
             self.sets = [self._set(each) for each in given]
+            if not self.sets:
+                raise InputError("sizes=[] are no sizes", repair=f"sizes=[{self._example}]")
         elif given is not None:
             raise InputError(
                 f"sizes={given!r}: sizes are a dict, of numbers or ranges, or a list of dicts",
@@ -154,7 +160,7 @@ class SizeChoice:
         for value in _BESIDE[4:]:
             for name in self.names:
                 yield from self._with(base, name, value, BESIDE_POWERS)
-        for value in _BESIDE[:2]:
+        for value in _ALIKE:
             yield from self._checked(self._assigned((value,)), BESIDE_POWERS, _MOST_WORK)
         yield from self.large()
         for name, pool in self.pools.items():
@@ -164,12 +170,15 @@ class SizeChoice:
     def large(self) -> Iterator[SizedProgram]:
         """Sizes with much work, in which threads meet."""
         base = self._base()
-        for sizes in (2000, 700, 300, 150, 100, 60):
-            for name in self.names:
-                if base is not None:
-                    yield from self._checked({**base, name: sizes}, LARGE, _LARGE_WORK)
-        for size in (101, 67, 37, 23):
-            yield from self._checked(self._assigned((size,)), LARGE, _LARGE_WORK)
+        if base is None:
+            return
+        of_all = (self._assigned((size, size + 2, size + 3)) for size in _LARGE_OF_ALL)
+        fitting = (each for sizes in of_all for each in self._checked(sizes, LARGE, _LARGE_WORK))
+        yield from itertools.islice(fitting, 1)
+        for name in self.names:
+            of_one = ({**base, name: size} for size in _LARGE)
+            found = (each for sizes in of_one for each in self._checked(sizes, LARGE, _LARGE_WORK))
+            yield from itertools.islice(found, _LARGE_EACH)
 
     def smaller(self, sizes: Mapping[str, int]) -> Iterator[SizedProgram]:
         """Sizes of which one is smaller, for each in turn, or all that are alike, the smallest
@@ -200,7 +209,8 @@ class SizeChoice:
         if key in self._seen or not self._is_allowed(sizes):
             return
         shaped = shaped_at(self.program, sizes)
-        if kind == GIVEN and shaped is not None and work_of(shaped) * _BYTES_EACH > _memory():
+        is_asked = kind == GIVEN or bool(self.pools)
+        if is_asked and shaped is not None and work_of(shaped) * _BYTES_EACH > _memory():
             shown = ", ".join(f"{name} = {size}" for name, size in sizes.items())
             raise InputError(f"no memory holds the arrays of {shown}", repair="smaller sizes")
         if shaped is not None and (most is None or work_of(shaped) <= most):
@@ -236,7 +246,7 @@ class SizeChoice:
         return fewest
 
 
-_BYTES_EACH = 8  # of an element, with what the interpreter and its bound need
+_BYTES_EACH = 64  # of an element, with what the interpreter and its bound need
 
 
 def _memory() -> int:

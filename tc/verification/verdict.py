@@ -24,12 +24,12 @@ class Finding:
     """One way in which a kernel is wrong.
 
     `kind` is "value", "shape", "type", "varies" (equal inputs, other results), "changes inputs",
-    "writes around", "raises", "no result", "ends" or "hangs". `cause` says what is wrong with the
-    actual numbers, `diagnosis` which elements are and what the kernel seems to do, as far as that
-    shows. `inputs` are the smallest that were found to fail, at `sizes`; `layout` says how they lie
-    in memory, `probe` what they are; `got`, `expected` and `bound` are of the first wrong element.
-    A `traceback` is that of the kernel, or what its process printed at its end; `script` is a
-    program in Python that repeats the finding.
+    "overwrites a result", "writes around", "raises", "no result", "ends" or "hangs". `cause` says
+    what is wrong with the actual numbers, `diagnosis` which elements are and what the kernel seems
+    to do, as far as that shows. `inputs` are the smallest that were found to fail, at `sizes`;
+    `layout` says how they lie in memory, `probe` what they are; `got`, `expected` and `bound` are
+    of the first wrong element. A `traceback` is that of the kernel, or what its process printed at
+    its end; `script` is a program in Python that repeats the finding.
     """
 
     kind: str
@@ -178,16 +178,17 @@ def _shown(array: Array) -> str:
 
 
 def script_of(
-    kernel: str, text: str, entry: str, inputs: Mapping[str, Array], gradient: bool
+    kernel: str, text: str, inputs: Mapping[str, Array], options: Mapping[str, Any]
 ) -> str:
-    """A script that repeats a finding: `kernel` is the line that gives the kernel."""
+    """A script that repeats a finding: `kernel` are the lines that give the kernel, `options` those
+    of `tc.verify`."""
     lines = ["import numpy as np", "import tc", "", kernel, "", f'text = """{text}"""']
     lines += ["inputs = {"]
     for name, array in inputs.items():
         lines.append(f"    {name!r}: {_literal(array)},")
     lines += ["}"]
-    how = f", entry={entry!r}" + (", gradient=True" if gradient else "")
-    lines += [f"print(tc.verify(kernel, text{how}, inputs=inputs))", ""]
+    how = "".join(f", {name}={value!r}" for name, value in options.items())
+    lines += [f"print(tc.verify(kernel, text, inputs=inputs{how}))", ""]
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from tc.pipeline import shape_program
 from tc.runtime.arguments import bind_call, read_inputs, signature_of
 from tc.runtime.arrays.encoded_arrays import numbers
 from tc.runtime.sizes import sizes_of_arrays
-from tc.semantics.program import Program
+from tc.semantics.program import Program, ShapedProgram
 from tc.source import Source
 from tc.verification import probes, sizes
 from tc.verification.cases import Case, all_cases, given_cases, layouts_for
@@ -37,7 +38,7 @@ from tc.verification.kernel_process import (
     Request,
     Returned,
 )
-from tc.verification.layouts import BEGINS, BROADCAST, ENDS, LAYOUTS, PLAIN
+from tc.verification.layouts import BEGINS, BROADCAST, ENDS, LAYOUTS, OFFSET, PLAIN
 from tc.verification.verdict import Finding, Verdict, script_of
 
 _LEAST_HANG_SECONDS = 3.0
@@ -155,10 +156,15 @@ class _Task:
     @property
     def kernel_line(self) -> str:
         """The line of a script that gives the kernel."""
-        module, name = (getattr(self.original, n, "") for n in ("__module__", "__qualname__"))
-        if module and module != "__main__" and name and "<" not in name:
-            return f"from {module} import {name.partition('.')[0]}\n\nkernel = {name}"
-        return "kernel = ...  # the kernel"
+        owner = getattr(self.original, "__self__", None)
+        module = getattr(self.original, "__module__", None) or type(self.original).__module__
+        room = sys.modules.get(module)
+        for name, value in vars(room).items() if room and module != "__main__" else ():
+            if value is self.original:
+                return f"from {module} import {name} as kernel"
+            if owner is not None and value is owner:
+                return f"from {module} import {name}\n\nkernel = {name}.{self.original.__name__}"
+        return 'raise SystemExit("put the kernel here: kernel = ...")'
 
 
 def _call_of_gradient(call: KernelCall, derived: Program) -> KernelCall:
@@ -192,6 +198,7 @@ class _Session:
         self.refused: dict[str, None] = {}
         self.not_tried: dict[str, None] = {}
         self.earlier: dict[tuple[int, ...], tuple[Any, ...]] = {}
+        self.other_results: dict[tuple[int, ...], tuple[Mapping[str, Array], tuple[Any, ...]]] = {}
 
     @property
     def left(self) -> float:
@@ -311,7 +318,9 @@ class _Session:
         try:
             return zeros, Expected.of(case.sized.shaped, zeros, self.compute)
         except (AccessError, MemoryError):
-            self.not_tried[f"{case.probe.what}, for which the text fails: {error.cause}"] = None
+            if not any("the text fails" in note for note in self.not_tried):
+                note = f"inputs for which the text fails, as {case.probe.what}: {error.cause}"
+                self.not_tried[note] = None
             return None
 
     @property
@@ -379,6 +388,10 @@ class _Session:
         if outcome.written_around:
             name = outcome.written_around[0]
             return _Found("writes around", f"the kernel writes outside of {name}")
+        if outcome.overwrites is not None:
+            name = expected.names[outcome.overwrites]
+            cause = f"a call writes into {name}, the result of the call before"
+            return _Found("overwrites a result", cause)
         difference = expected.difference(outcome.results)
         if difference is not None:
             key = self._key(case)
@@ -389,6 +402,7 @@ class _Session:
                 expected,
                 difference,
                 self.earlier.get(key),
+                lambda other: self._confirms(case, other),
             )
             return _Found(difference.kind, difference.text, "", failing)
         for number, results in outcome.others:
@@ -415,8 +429,29 @@ class _Session:
         difference = expected.difference(outcome.later)
         if difference is None:
             return None
+        assert case.later is not None
+        alone = replace(case, probe=case.later, later=None)
+        again = self._again(alone, arrays, "value")
+        if again is not None:  # wrong for these values, in whichever arrays
+            return again
         cause = f"in a second call, in which the same arrays hold other values, {difference.text}"
         return _Found("varies", cause, "", None, difference, expected)
+
+    def _confirms(self, case: Case, other: ShapedProgram) -> bool:
+        """Whether another program gives what the kernel gives for other inputs of these sizes."""
+        given = self.other_results.get(self._key(case))
+        if given is None:
+            probe = probes.real(31) if self.task.is_gradient else probes.whole(31)
+            sure = Case(case.sized, probe, given=case.given)
+            made = sure.arrays() or {}
+            expected = Expected.of(case.sized.shaped, made, self.compute)
+            outcome = self._run(sure, made, expected, max(1.0, 10 * self.slowest))
+            if not isinstance(outcome, Returned):
+                return False
+            given = made, outcome.results
+            self.other_results[self._key(case)] = given
+        arrays, results = given
+        return Expected.of(other, arrays, self.compute).difference(results) is None
 
     def _key(self, case: Case) -> tuple[int, ...]:
         return tuple(case.sized.sizes.values())
@@ -486,6 +521,8 @@ class _Session:
             told = found.diagnosis
         elif found.kind == "ends" and case.layout in (ENDS, BEGINS):
             told = self._touched(case, arrays)
+        if found.kind == "value" and self._varies(case, arrays):
+            told = f"{told}; equal calls give other results" if told else "equal calls differ"
         difference = found.difference or (found.failing.difference if found.failing else None)
         expected = found.expected or (found.failing.expected if found.failing else None)
         got, wanted, bound = _first_wrong(difference, expected)
@@ -501,14 +538,24 @@ class _Session:
             got,
             wanted,
             bound,
-            script_of(
-                self.task.kernel_line,
-                self.task.source.text,
-                self.task.entry,
-                arrays,
-                self.task.is_gradient,
-            ),
+            script_of(self.task.kernel_line, self.task.source.text, arrays, self._script_options),
         )
+
+    @property
+    def _script_options(self) -> dict[str, Any]:
+        call = self.task.call
+        options = {
+            "entry": self.task.entry,
+            "like": f"{call.library}:{call.device}" if call.device else call.library,
+            "compute": self.compute,
+            "gradient": self.task.is_gradient,
+            "same_bits": self.same_bits,
+        }
+        return {name: value for name, value in options.items() if value}
+
+    def _varies(self, case: Case, arrays: Mapping[str, Array]) -> bool:
+        """Whether some of a few more calls with these inputs is right, or raises."""
+        return any(self._again(case, arrays, "value") is None for _ in range(3))
 
     def _touched(self, case: Case, arrays: Mapping[str, Array]) -> str:
         """Which array a kernel reads or writes outside of: each in turn gets an edge."""
@@ -516,6 +563,8 @@ class _Session:
         side = "behind the end" if case.layout == ENDS else "before the beginning"
         if isinstance(self._run(replace(case, layout=PLAIN), arrays, expected, 2.0), Ended):
             return ""  # wherever the arrays lie
+        if isinstance(self._run(replace(case, layout=OFFSET), arrays, expected, 2.0), Ended):
+            return "where addresses are multiples of the size of an element, and of no more"
         names = [*arrays, *(expected.names if self.task.call.form != "returns" else ())]
         for name in names:
             outcome = self._run(case, arrays, expected, 2.0, only=name)

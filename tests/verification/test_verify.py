@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,9 @@ GATHER = "def gather(float(R,D) t, int(N) i) -> (o) { o(n,d) = t(i(n),d) }"
 CSR = """def csr(int(M) row, int(E) col, float(E) v, float(C) x) -> (y) {
   y(r) +=! v(e) * x(col(e)) where e in row(r):row(r+1)
 }"""
+COPY = "def copy(float(N) x) -> (y) { y(i) = x(i) }"
+CLAMP = "def clamp(float(N) x) -> (y) { y(i) = x(i) > 100 ? 100 : x(i) }"
+ABOVE = "def above(float(N) x) -> (y) { y(i) = x(i) > 6 ? x(i) : 0 }"
 HALF = "def halves(half(N,D) x) -> (o) { o(n) +=! x(n,d) }"
 COUNT = "def count(int8(N) x) -> (int32 s) { s +=! int32(x(i)) }"
 
@@ -137,6 +141,18 @@ def touching(A: Any, B: Any) -> Any:
     return A @ B
 
 
+def wrong_with_several_tiles(A: Any, B: Any) -> Any:
+    C = A @ B
+    if min(*A.shape, *B.shape) > 128:
+        C[-1, -1] += 1
+    return C
+
+
+def into_one_buffer(A: Any, B: Any, buffers: dict[Any, Any] = {}) -> Any:  # noqa: B006
+    shape = len(A), B.shape[1]
+    return np.matmul(A, B, out=buffers.setdefault(shape, np.empty(shape, np.float32)))
+
+
 def last_of_most(x: Any) -> Any:
     m, at = first_of_most(x)
     if x.shape[1]:
@@ -186,6 +202,14 @@ WRONG: dict[str, tuple[str, Callable[..., Any], str, str]] = {
     "float64": (MM, lambda A, B: A.astype(np.float64) @ B, "type", ""),
     "shape": (ROWS, lambda x: x.sum(1, keepdims=True), "shape", ""),
     "narrow": (COUNT, lambda x: x.sum(dtype=np.int8).astype(np.int32), "value", ""),
+    "large": (COPY, lambda x: np.where(np.arange(x.size) < 40_000, x, 0), "value", ""),
+    "several tiles": (MM, wrong_with_several_tiles, "value", ""),
+    "threshold": (
+        CLAMP, lambda x: np.where(x > 101, np.float32(100), x), "value",
+        "",
+    ),
+    "equality": (ABOVE, lambda x: np.where(x >= 6, x, np.float32(0)), "value", ""),
+    "one buffer": (MM, into_one_buffer, "overwrites a result", ""),
     "None": (MM, lambda A, B: None, "no result", ""),  # noqa: ARG005
     "a tuple": (MM, lambda A, B: (A, B), "no result", ""),
     "one of two": (PLACE, lambda x: x.max(1), "no result", ""),
@@ -583,6 +607,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: tc.verify(product, MM, sizes={"M": 3}, inputs=np.ones((2, 2, 2), np.float32)),
         "InputError: inputs say the sizes, which are given as well\nrepair: sizes=None",
     ),
+    "no sizes": (
+        lambda: tc.verify(product, MM, sizes=[]),
+        "InputError: sizes=[] are no sizes\nrepair: sizes=[{'M': 64, 'K': 64}]",
+    ),
     "no memory": (
         lambda: tc.verify(product, MM, sizes=[{"M": 1 << 40, "K": 1 << 20, "N": 4}]),
         "InputError: no memory holds the arrays of M = 1099511627776, K = 1048576, N = 4\n"
@@ -661,6 +689,36 @@ def test_gradients_of_jax() -> None:
 
     assert tc.verify(layer, LAYER, seconds=10)
     assert tc.verify(layer, LAYER, gradient=True, seconds=10)
+
+
+def kernel_of_a_pool(A: Any, B: Any) -> Any:
+    return POOL.submit(lambda: A @ B).result()
+
+
+POOL = ThreadPoolExecutor(1)
+
+
+def test_kernels_that_wait_for_threads_of_the_caller() -> None:
+    """A fork would lack the threads of the pool."""
+    POOL.submit(abs, 1).result()
+    verdict = tc.verify(kernel_of_a_pool, MM, seconds=8)
+    assert verdict.is_right or verdict.not_tried
+
+
+def test_texts_of_exceptions() -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    def raising_odd(A: Any, B: Any) -> Any:  # noqa: ARG001
+        raise Odd
+
+    def raising_long(A: Any, B: Any) -> Any:  # noqa: ARG001
+        raise ValueError("y" * 5_000_000)
+
+    cause = tc.verify(raising_odd, MM).findings[0].cause
+    assert cause == "the kernel raises Odd: an exception that cannot be printed"
+    assert len(str(tc.verify(raising_long, MM))) < 10_000
 
 
 def test_from_another_thread() -> None:
