@@ -377,3 +377,28 @@ except KeyboardInterrupt:
 """
     assert signal.getsignal(signal.SIGINT) is not None
     assert run_python(script).stdout == "interrupted\n"
+
+
+NORM = """def norm(float(N,D) x, float(D) g, float(D) b) -> (o) {
+  s(n) +=! x(n,d)
+  m(n) = s(n) / D
+  v(n) +=! (x(n,d) - m(n)) * (x(n,d) - m(n))
+  o(n,d) = (x(n,d) - m(n)) / sqrt(v(n) / D + 1e-5) * g(d) + b(d)
+}"""
+VARIANCE = """def variance(float(N,D) x) -> (v) {
+  s(n) +=! x(n,d)
+  m(n) = s(n) / D
+  t(n) +=! (x(n,d) - m(n)) * (x(n,d) - m(n))
+  v(n) = t(n) / (D - 1)
+}"""
+
+
+def test_other_ways_of_computing() -> None:
+    """Running means are rounded for whole numbers, too; the mean of nothing may be NaN."""
+    torch = pytest.importorskip("torch")
+    norm = torch.nn.functional.layer_norm
+    assert tc.verify(lambda x, g, b: norm(x, x.shape[1:], g, b), NORM, like="torch", seconds=6)
+    verdict = tc.verify(lambda x: torch.var(x, 1), VARIANCE, like="torch", seconds=6)
+    assert verdict, str(verdict)
+    assert any("NaN, as of nothing" in refused for refused in verdict.refused)
+    assert not tc.verify(lambda x: x.var(1), VARIANCE)

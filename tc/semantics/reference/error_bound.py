@@ -6,13 +6,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tc.dtypes import Array, DType
+from tc.dtypes import Array
 from tc.semantics.program import ShapedProgram
 from tc.semantics.reference import uncertain, uncertain_operators, uncertain_reductions
 from tc.semantics.reference.arithmetic import PLAIN
 from tc.semantics.reference.instance_blocks import Pick
 from tc.semantics.reference.interpreter import MEMORY_LIMIT_BYTES, execute
-from tc.semantics.reference.uncertain import BOOLEAN, ZERO, Uncertain, grid_of, joined, widened
+from tc.semantics.reference.uncertain import (
+    BOOLEAN,
+    NOTHING,
+    ZERO,
+    Allowance,
+    Uncertain,
+    grid_of,
+    joined,
+    widened,
+)
 
 
 def error_bound(
@@ -22,7 +31,7 @@ def error_bound(
     *,
     memory_limit: int = MEMORY_LIMIT_BYTES,
     tf32: bool = False,
-    computed: DType | None = None,
+    allowance: Allowance = NOTHING,
 ) -> dict[str, Array]:
     """How far a legal implementation's outputs may be from the interpreter's, per element.
 
@@ -34,8 +43,7 @@ def error_bound(
     factored (infinite where factoring may overflow, or the sum is NaN or infinite), contraction of
     `a*b + c` to one rounding, and functions within the `ulps` of tc.builtins. With `tf32`, they
     cover that both factors of each product of float32 are rounded to tf32, by up to 2**-11 of the
-    factor; with `computed`, that floats are computed, and accumulated, in no more than the
-    precision of this type. Raises AccessError as `interpret` does.
+    factor; they cover what an `allowance` says. Raises AccessError as `interpret` does.
 
     >>> from tc.frontend.parser import parse
     >>> from tc.semantics.check.checker import check
@@ -53,7 +61,7 @@ def error_bound(
     inf
     """
     arithmetic = BoundedOfTf32() if tf32 else Bounded()
-    with uncertain.computed_as(computed):
+    with uncertain.allowing(allowance):
         outputs = execute(shaped, arrays, initial, arithmetic, memory_limit)
     return {
         name: np.zeros(output.value.shape) if output.is_exact else output.error

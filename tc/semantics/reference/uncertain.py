@@ -63,22 +63,45 @@ class Uncertain:
         return np.asarray(np.isnan(self.value) & (self.error == 0))
 
 
-_MOST_DIGITS: ContextVar[int | None] = ContextVar("most_digits", default=None)
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What implementations may do that those of tc do not: compute floats with no more than the
+    precision of `computed`; compute with whole numbers otherwise than as the text says, so that
+    sums of them are rounded, too (`rounds_whole`); and have functions that are several times as far
+    off as `Builtin.ulps`, and some more."""
+
+    computed: DType | None = None
+    rounds_whole: bool = False
+    times_ulps: float = 1.0
+    more_ulps: float = 0.0
+
+
+NOTHING = Allowance()
+"""What tc's own implementations may do."""
+
+_ALLOWED: ContextVar[Allowance] = ContextVar("allowed", default=NOTHING)  # is frozen
 
 
 @contextmanager
-def computed_as(dtype: DType | None) -> Iterator[None]:
-    """Bounds for implementations that compute floats with the precision of this type at most."""
-    token = _MOST_DIGITS.set(None if dtype is None else dtype.format.digits)
+def allowing(allowance: Allowance) -> Iterator[None]:
+    """Bounds of what an allowance says."""
+    token = _ALLOWED.set(allowance)
     try:
         yield
     finally:
-        _MOST_DIGITS.reset(token)
+        _ALLOWED.reset(token)
+
+
+def allowed_ulps(ulps: float) -> float:
+    """How far a function may be off that tc has within `ulps`; exact ones are exact."""
+    allowance = _ALLOWED.get()
+    return allowance.times_ulps * ulps + allowance.more_ulps if ulps else 0.0
 
 
 def _digits(dtype: DType) -> int:
-    most = _MOST_DIGITS.get()
-    return dtype.format.digits if most is None else min(most, dtype.format.digits)
+    coarser = _ALLOWED.get().computed
+    digits = dtype.format.digits
+    return digits if coarser is None else min(coarser.format.digits, digits)
 
 
 def roundoff(dtype: DType) -> float:
@@ -112,6 +135,8 @@ def grid_of(array: Array) -> DyadicGrid | None:
         return BOOLEAN
     if array.size == 0:
         return DyadicGrid(0, 0.0)
+    if _ALLOWED.get().rounds_whole and array.dtype.kind == "f":
+        return None
     if array.dtype.kind != "f":
         return DyadicGrid(0, float(max(abs(int(array.min())), abs(int(array.max())))))
     grid = DyadicGrid(1 << 20, 0.0)

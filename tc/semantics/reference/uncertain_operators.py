@@ -296,6 +296,7 @@ def call(function: str, args: Sequence[Uncertain], dtype: DType) -> Uncertain:
     rounding = ZERO
     # nextafter is exact, but its steps in the type are longer than those its spread is told in
     ulps = 1.0 if function == "nextafter" and not exact else builtin.ulps
+    ulps = uncertain.allowed_ulps(ulps)
     if ulps:
         absolute = builtin.absolute * dtype.format.epsilon
         rounding = 2 * (1 + SLACK) * (ulps * uncertain.ulp(reach, dtype) + absolute)
