@@ -291,7 +291,9 @@ def _read(descriptor: int) -> bytes | None:
 def _forked(kernel: Callable[..., Any], call: KernelCall) -> _Pipe:
     printed: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  # the pipe closes it
     requests, answers = os.pipe(), os.pipe()
-    process = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX warns of threads that it has not started
+        process = os.fork()
     if process == 0:
         try:
             for descriptor in (requests[1], answers[0]):

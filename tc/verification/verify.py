@@ -217,6 +217,12 @@ class _Session:
             finding = self._tried(case)
             if finding is not None:
                 break
+        if not self.calls:
+            why = next((note for note in self.not_tried if "the text fails" in note), "")
+            raise InputError(
+                f"{self.task.program.name}: no inputs were found that fit the text; {why}",
+                repair=f"inputs=[{', '.join(self.task.program.inputs)}]",
+            )
         for note in self.process.notes:
             self.not_tried[note] = None
         if self.isolate and not self.process.is_isolated:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.random  # before signals arrive: numpy would load it at its first use
 
 import tc
 

@@ -54,11 +54,11 @@ def in_c(A: Any, B: Any, C: Any, M: int, K: int, N: int) -> None:
 
 
 def test_forms_of_kernels() -> None:
-    assert tc.verify(Layer(), BIAS)
-    assert tc.verify(into, MM)
-    assert tc.verify(by_names, MM)
-    assert tc.verify(in_c.ctypes, MM)
-    assert tc.verify(partial(lambda scale, A, B: scale * (A @ B), np.float32(1)), MM)
+    assert tc.verify(Layer(), BIAS, seconds=1)
+    assert tc.verify(into, MM, seconds=1)
+    assert tc.verify(by_names, MM, seconds=1)
+    assert tc.verify(in_c.ctypes, MM, seconds=1)
+    assert tc.verify(partial(lambda scale, A, B: scale * (A @ B), np.float32(1)), MM, seconds=1)
     assert tc.verify(
         numba.njit(lambda x: x * np.float32(2)), "def f(float(N) x) -> (y) { y(i) = 2 * x(i) }"
     )
@@ -88,6 +88,16 @@ def test_given_sizes_and_inputs() -> None:
 
     finding = tc.verify(unsorted, CSR, inputs=inputs).findings[0]
     assert finding.diagnosis.endswith("y is reversed along r")
+
+
+def test_inputs_that_are_not_found() -> None:
+    text = """def f(int(N) i, float(N) x) -> (o) {
+      t(n) = 3 * i(n) * i(n) + 5
+      o(n) = x(t(n)) where n in 0:N
+    }"""
+    with pytest.raises(tc.InputError, match="no inputs were found that fit the text") as caught:
+        tc.verify(lambda i, x: x[i], text, sizes=[{"N": 4}])
+    assert caught.value.repair == "inputs=[i, x]"
 
 
 def test_coarser_types() -> None:
@@ -293,9 +303,9 @@ def test_gradients_of_torch() -> None:
             (x,) = ctx.saved_tensors
             return d * (1 - torch.tanh(x))
 
-    assert tc.verify(layer, LAYER)
-    assert tc.verify(layer, LAYER, gradient=True)
-    assert tc.verify(lambda x, w, b: Wrong.apply(x @ w + b), LAYER, like="torch")
+    assert tc.verify(layer, LAYER, seconds=2)
+    assert tc.verify(layer, LAYER, gradient=True, seconds=2)
+    assert tc.verify(lambda x, w, b: Wrong.apply(x @ w + b), LAYER, like="torch", seconds=2)
     verdict = tc.verify(lambda x, w, b: Wrong.apply(x @ w + b), LAYER, like="torch", gradient=True)
     assert verdict.findings[0].kind == "value"
 
@@ -309,7 +319,7 @@ def test_canaries_around_tensors() -> None:
             around[-1] = 3
         return A @ B
 
-    assert tc.verify(lambda A, B: torch.matmul(A, B), MM, like="torch:cpu")
+    assert tc.verify(lambda A, B: torch.matmul(A, B), MM, like="torch:cpu", seconds=2)
     finding = tc.verify(kernel, MM, like="torch:cpu").findings[0]
     assert (finding.kind, finding.cause) == ("writes around", "the kernel writes outside of B")
 
@@ -321,8 +331,8 @@ def test_gradients_of_jax() -> None:
     def layer(x: Any, w: Any, b: Any) -> Any:
         return jax.numpy.tanh(x @ w + b)
 
-    assert tc.verify(layer, LAYER, seconds=10)
-    assert tc.verify(layer, LAYER, gradient=True, seconds=10)
+    assert tc.verify(layer, LAYER, seconds=3)
+    assert tc.verify(layer, LAYER, gradient=True, seconds=4)
 
 
 def kernel_of_a_pool(A: Any, B: Any) -> Any:
@@ -397,8 +407,8 @@ def test_other_ways_of_computing() -> None:
     """Running means are rounded for whole numbers, too; the mean of nothing may be NaN."""
     torch = pytest.importorskip("torch")
     norm = torch.nn.functional.layer_norm
-    assert tc.verify(lambda x, g, b: norm(x, x.shape[1:], g, b), NORM, like="torch", seconds=6)
-    verdict = tc.verify(lambda x: torch.var(x, 1), VARIANCE, like="torch", seconds=6)
+    assert tc.verify(lambda x, g, b: norm(x, x.shape[1:], g, b), NORM, like="torch", seconds=3)
+    verdict = tc.verify(lambda x: torch.var(x, 1), VARIANCE, like="torch", seconds=3)
     assert verdict, str(verdict)
     assert any("NaN, as of nothing" in refused for refused in verdict.refused)
     assert not tc.verify(lambda x: x.var(1), VARIANCE)

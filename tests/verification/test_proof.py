@@ -22,6 +22,9 @@ from tests.verification.test_honest_corpus import cases
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 SECONDS = 20.0
+SHORT = 6.0  # of honest kernels in CI; whole runs accepted each of them
+COMPILED = ("gelu", "rms_norm", "squared_error")
+"""Kernels by torch.compile, which takes long for each of some sizes."""
 ALL = [(mutated, number) for mutated in MUTATED for number in range(8)]
 LEAST_FOUND = 0.98
 
@@ -31,7 +34,10 @@ LEAST_FOUND = 0.98
 def test_honest_kernels_are_accepted(library: str, kernel: Honest | None) -> None:
     pytest.importorskip(library)
     assert kernel is not None
-    verdict = tc.verify(kernel.kernel, kernel.text, like=kernel.like, sizes=kernel.sizes)
+    how: dict[str, Any] = {"like": kernel.like, "sizes": kernel.sizes, "seconds": SHORT}
+    if library == "torch" and kernel.name in COMPILED:
+        how |= {"sizes": [{"N": 5, "D": 7}], "seconds": 90}
+    verdict = tc.verify(kernel.kernel, kernel.text, **how)
     assert verdict, str(verdict)
 
 
@@ -58,7 +64,7 @@ def test_more_is_found_than_by_random_inputs() -> None:
     assert drawn <= found
 
 
-def is_found_by_chance(mutated: Mutated, number: int, seconds: float = 3.0) -> bool:
+def is_found_by_chance(mutated: Mutated, number: int, seconds: float = 1.0) -> bool:
     """Whether normal floats and small integers, of random sizes, show a mutant; in a process of its
     own, as some mutants crash."""
     rng = np.random.default_rng(number)
@@ -145,7 +151,7 @@ def test_programs_of_the_table(case: Case) -> None:
         def kernel(*arrays: Any) -> Any:
             return function(*arrays)
 
-        how = {"entry": case.def_name, "inputs": inputs, "like": "numpy", "seconds": 4.0}
+        how = {"entry": case.def_name, "inputs": inputs, "like": "numpy", "seconds": 1.5}
         verdict = tc.verify(kernel, case.text, **how)
         assert verdict, str(verdict)
         several = any(np.ndim(each) for each in as_tuple(function(**inputs)))

@@ -80,7 +80,7 @@ RIGHT: dict[str, tuple[str, Callable[..., Any]]] = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_kernels(name: str) -> None:
     text, kernel = RIGHT[name]
-    verdict = tc.verify(kernel, text)
+    verdict = tc.verify(kernel, text, seconds=1)
     assert verdict, str(verdict)
     assert verdict.is_right
     assert verdict.findings == ()
@@ -334,7 +334,7 @@ def test_nothing_is_left_behind() -> None:
 
     before, others = open_files(), children()
     for kernel in (product, crashing, hanging):
-        tc.verify(kernel, MM, seconds=2)
+        tc.verify(kernel, MM, seconds=1)
     assert open_files() <= before
     assert children() <= others
 
