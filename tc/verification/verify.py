@@ -94,7 +94,7 @@ def verify(
     True
     >>> found = tc.verify(lambda A, x: A[:, :-1] @ x[:-1], mv, seconds=5).findings[0]
     >>> found.diagnosis
-    'y is wrong everywhere: the last term is missing, k = K - 1'
+    'y is wrong: the last term is missing, k = K - 1'
     """
     check_compute(compute)
     if not callable(kernel):

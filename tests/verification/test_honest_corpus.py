@@ -82,7 +82,7 @@ def test_there_are_enough_kernels(library: str) -> None:
     assert len({kernel.name for kernel in kernels}) == len(kernels) >= LEAST[library]
 
 
-@pytest.mark.drawn(12)
+@pytest.mark.drawn(24)
 @pytest.mark.parametrize(("library", "kernel"), cases())
 def test_a_kernel_computes_what_its_text_says(library: str, kernel: Honest) -> None:
     pytest.importorskip(library, reason=f"{library} is not installed")

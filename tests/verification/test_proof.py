@@ -29,7 +29,7 @@ ALL = [(mutated, number) for mutated in MUTATED for number in range(8)]
 LEAST_FOUND = 0.98
 
 
-@pytest.mark.drawn(24)
+@pytest.mark.drawn(48)
 @pytest.mark.parametrize(("library", "kernel"), cases())
 def test_honest_kernels_are_accepted(library: str, kernel: Honest | None) -> None:
     pytest.importorskip(library)
@@ -41,7 +41,7 @@ def test_honest_kernels_are_accepted(library: str, kernel: Honest | None) -> Non
     assert verdict, str(verdict)
 
 
-@pytest.mark.drawn(32)
+@pytest.mark.drawn(64)
 @pytest.mark.parametrize(
     ("mutated", "number"),
     [each for each in ALL if each[0].mutants[each[1]].kind != "race"],
@@ -135,7 +135,7 @@ def verifiable(case: Case) -> bool:
     return not program.needs_initial
 
 
-@pytest.mark.drawn(24)
+@pytest.mark.drawn(48)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_programs_of_the_table(case: Case) -> None:
     """What tc compiles is accepted, and what computes nothing is refused."""
