@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,21 +36,25 @@ class Case:
 
     def arrays(self) -> Arrays | None:
         """The inputs; None where the probe is none for these sizes."""
-        with np.errstate(all="ignore"):  # some values are infinite in narrow types
-            found = self.probe.make(self.sized.shaped)
-        if found is not None and self.given is not None:
-            kept = index_values(self.sized.shaped)
-            found = {name: self.given[name] if name in kept else a for name, a in found.items()}
+        found = self._made(self.probe)
         if found is None or self.layout != BROADCAST:
             return found
         return {name: as_broadcast(a) if a.ndim else a for name, a in found.items()}
 
     def later_arrays(self, arrays: Mapping[str, Array]) -> Arrays | None:
         """What the same arrays hold in one more call, with the same numbers."""
-        found = None if self.later is None else self.later.make(self.sized.shaped)
+        found = None if self.later is None else self._made(self.later)
         if found is None:
             return None
         return {name: a if a.ndim else arrays[name] for name, a in found.items()}
+
+    def _made(self, probe: Probe) -> Arrays | None:
+        with np.errstate(all="ignore"):  # some values are infinite in narrow types
+            found = probe.make(self.sized.shaped)
+        if found is None or self.given is None:
+            return found
+        kept = index_values(self.sized.shaped)
+        return {name: self.given[name] if name in kept else a for name, a in found.items()}
 
     @property
     def may_be_refused(self) -> bool:
@@ -105,7 +109,7 @@ def given_cases(
     own = Probe("given", "the inputs given", lambda _: dict(inputs))
     yield Case(sized, own, PLAIN, 2)
     for case in (*_first(sized, smooth), *_at(sized, PLAIN, smooth)):
-        yield Case(sized, case.probe, PLAIN, case.repeats, inputs)
+        yield replace(case, given=inputs)
     for layout in layouts:
         yield Case(sized, own, layout)
     if not smooth:

@@ -79,6 +79,9 @@ class Expected:
             if value.ndim:
                 text = f"{name} is the number {result}, and no array"
                 return Difference("shape", name, position, text)
+            if not _is_number_of(result, value.dtype):
+                text = f"{name} is the number {result!r:.40}, and no {type_of(value)}"
+                return Difference("type", name, position, text)
             with np.errstate(all="ignore"):
                 result = np.asarray(result).astype(value.dtype)
         if result.shape != value.shape:
@@ -144,6 +147,16 @@ def _has_other_ways(program: Program) -> bool:
         or (isinstance(n, p.Call) and BUILTINS[n.function].ulps > 0)
         for n in nodes
     )
+
+
+def _is_number_of(number: bool | int | float, dtype: np.dtype[Any]) -> bool:
+    """Whether a number of Python can stand for one of a type."""
+    if dtype.kind == "b":
+        return isinstance(number, bool)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return isinstance(number, int) and limits.min <= number <= limits.max
+    return not isinstance(number, int) or abs(number) < 2**63
 
 
 def _are_subnormal(result: Array, value: Array) -> Array:

@@ -163,7 +163,7 @@ class KernelProcess:
                 self._is_fresh = True
                 return pipe
             note = f"{why}, and the kernel cannot be pickled for a fresh process: it ran in a fork"
-            if note not in self.notes:
+            if why and note not in self.notes:
                 self.notes.append(note)
         return _forked(self._kernel, self._call)
 
@@ -253,10 +253,11 @@ class _Pipe:
                 found, status = os.waitpid(self._process, os.WNOHANG)
             if not found:
                 time.sleep(0.002)
-        for kill in (os.killpg, os.kill):
-            with contextlib.suppress(OSError):
-                kill(self._process, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.killpg(self._process, signal.SIGKILL)
         if not found:
+            with contextlib.suppress(OSError):  # it may not be the leader of a group yet
+                os.kill(self._process, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 _, status = os.waitpid(self._process, 0)
         self._status = status
@@ -410,7 +411,7 @@ def _raised(error: BaseException) -> Raised:
         message = str(error)
         lines = traceback.format_exception(type(error), error, error.__traceback__)
         shown = "".join(line for line in lines if f'File "{own}' not in line)
-    except Exception:  # of its own text
+    except Exception:  # an exception whose text cannot be made
         message, shown = "an exception that cannot be printed", ""
     return Raised(type(error).__name__, _shortened(message), shown[-_PRINTED:])
 

@@ -18,7 +18,16 @@ import pytest
 import tc
 from tc.cli import main
 from tests.support.processes import run_python
-from tests.verification.test_verify import BIAS, CSR, MM, MOST, half_sums, product, sparse
+from tests.verification.test_verify import (
+    BIAS,
+    CSR,
+    MM,
+    MOST,
+    half_sums,
+    kept_by_identity,
+    product,
+    sparse,
+)
 
 # --- how kernels are called ---------------------------------------------------------------------
 
@@ -88,6 +97,11 @@ def test_given_sizes_and_inputs() -> None:
 
     finding = tc.verify(unsorted, CSR, inputs=inputs).findings[0]
     assert finding.diagnosis.endswith("y is reversed along r")
+
+
+def test_given_inputs_in_arrays_that_hold_others_later() -> None:
+    inputs = [np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)]
+    assert tc.verify(kept_by_identity, MM, inputs=inputs).findings[0].kind == "varies"
 
 
 def test_inputs_that_are_not_found() -> None:

@@ -203,6 +203,8 @@ WRONG: dict[str, tuple[str, Callable[..., Any], str, str]] = {
     ),
     "equality": (ABOVE, lambda x: np.where(x >= 6, x, np.float32(0)), "value", ""),
     "one buffer": (MM, into_one_buffer, "overwrites a result", ""),
+    "a fraction for an integer": (COUNT, lambda x: x.sum(dtype=np.int32) + 0.7, "type", ""),
+    "a large number": (COUNT, lambda x: 2**70 + int(x.sum()), "type", ""),
     "None": (MM, lambda A, B: None, "no result", ""),  # noqa: ARG005
     "a tuple": (MM, lambda A, B: (A, B), "no result", ""),
     "one of two": (PLACE, lambda x: x.max(1), "no result", ""),
@@ -257,6 +259,13 @@ def raising(A: Any, B: Any) -> Any:
     return A @ B
 
 
+def raising_at_one_size(A: Any, B: Any) -> Any:
+    """Such sizes are tried in arrays at edges of pages, where exceptions may be meant."""
+    if len(A) == 129:
+        raise ValueError("no 129")
+    return A @ B
+
+
 def leaving(_A: Any, _B: Any) -> Any:
     os._exit(7)
 
@@ -284,6 +293,7 @@ ENDED: dict[str, tuple[Callable[..., Any], str, str, str]] = {
     "hangs": (hanging, "hangs", "the kernel has not returned after", ""),
     "crashes": (crashing, "ends", "the kernel ends its process, SIGSEGV", ""),
     "raises": (raising, "raises", "the kernel raises ValueError: no threes", ""),
+    "raises at one size": (raising_at_one_size, "raises", "raises ValueError: no 129", ""),
     "exits": (leaving, "ends", "the kernel ends its process, with the status 7", ""),
     "sys.exit": (leaving_by_name, "raises", "the kernel raises SystemExit: 3", ""),
     "beyond": (
