@@ -3,9 +3,13 @@ goes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from tc.dtypes import Array, DType
 from tc.semantics import program as p
 from tc.semantics.affine import box_of, linear_form
 from tc.semantics.size_values import KnownSizes
@@ -31,6 +35,25 @@ class IndexValues:
             self.ascending or other.ascending,
             self.distinct or other.distinct,
         )
+
+    def within(self, dtype: DType) -> IndexValues:
+        """Those of them that an integer type has."""
+        info = np.iinfo(dtype.name)
+        return replace(self, low=max(self.low, int(info.min)), high=min(self.high, int(info.max)))
+
+    def drawn(self, shape: tuple[int, ...], dtype: DType, rng: np.random.Generator) -> Array:
+        """Such values; ascending ones begin and end with the least and the largest. Where there are
+        none, all are the least."""
+        held = self.within(dtype)
+        low, high, count = held.low, max(held.low, held.high), math.prod(shape)
+        if self.distinct and high - low + 1 >= count:
+            some = rng.choice(high - low + 1, count, replace=False) + low
+            return np.asarray(some.astype(dtype.name)).reshape(shape)
+        found: Array = rng.integers(low, high, shape, dtype.name, endpoint=True)
+        if self.ascending:
+            found = np.sort(found.reshape(-1)).reshape(shape)
+            found.reshape(-1)[:1], found.reshape(-1)[-1:] = low, high
+        return found
 
 
 def index_values(shaped: p.ShapedProgram) -> dict[str, IndexValues]:

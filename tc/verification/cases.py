@@ -12,6 +12,7 @@ from tc.dtypes import Array
 from tc.semantics import program as p
 from tc.semantics.index_values import index_values
 from tc.verification import probes, sizes
+from tc.verification.kernel_call import POINTERS
 from tc.verification.layouts import BEGINS, BROADCAST, ENDS, LAYOUTS, PLAIN, STRIDED, as_broadcast
 from tc.verification.probes import Arrays, Probe
 from tc.verification.sizes import SizeChoice, SizedProgram
@@ -180,6 +181,6 @@ def layouts_for(library: str, form: str, device: str, is_isolated: bool) -> tupl
     """The layouts, but for the plain one, in which a kernel can be given arrays."""
     if library == "jax":
         return ()
-    strided = () if form == "pointers" else STRIDED
+    strided = () if form == POINTERS else STRIDED
     guarded = (ENDS, BEGINS) if is_isolated and not device else ()
     return tuple(name for name in LAYOUTS if name in (*guarded, *strided))

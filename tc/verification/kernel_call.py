@@ -20,7 +20,7 @@ from tc.runtime.arrays import NUMPY, family_of
 from tc.runtime.arrays.encoded_arrays import as_bits, as_users
 from tc.runtime.arrays.torch_tensors import torch_family
 from tc.semantics.program import Program
-from tc.verification.layouts import BROADCAST, OFFSET, TRANSPOSED, is_possible
+from tc.verification.layouts import PlacedArray
 from tc.wording import counted, listed
 
 LIBRARIES = ("numpy", "torch", "jax")
@@ -206,37 +206,27 @@ def _is_pointer(kind: Any) -> bool:
 # --- in the process of the kernel -----------------------------------------------------------------
 
 
-class DeviceTensor:
-    """A tensor on a device, amid canaries."""
+class DeviceCopy:
+    """A placed array on a device, with what is around it."""
 
-    def __init__(self, array: Array, layout: str, device: str) -> None:
+    def __init__(self, place: PlacedArray, device: str) -> None:
         import torch
 
-        values = as_tensor(np.ascontiguousarray(array)).to(device)
-        held = values[:1] if layout == BROADCAST and is_possible(array, layout) else values
-        axes = range(held.ndim)
-        order = tuple(reversed(axes)) if layout == TRANSPOSED else tuple(axes)
-        turned, size = held.permute(order), held.element_size()
-        before = _CANARIES + (size if layout == OFFSET else 0)
-        end = before + turned.numel() * size
-        self._bytes = torch.full((end + _CANARIES,), _CANARY, dtype=torch.uint8, device=device)
-        inside = self._bytes[before:end].view(values.dtype).view(turned.shape)
-        inside.copy_(turned)
-        back = tuple(int(axis) for axis in np.argsort(order))
-        self.tensor = inside.permute(back).expand(values.shape)
-        self._around = self._bytes[:before], self._bytes[end:]
+        self.place = place
+        self._bytes = torch.from_numpy(place.region).to(device, copy=True)
+        array, size = place.array, place.array.itemsize
+        elements = self._bytes.view(as_tensor(np.empty(0, array.dtype)).dtype)
+        strides = [step // size for step in array.strides]
+        self.tensor = elements.as_strided(array.shape, strides, place.begin // size)
 
     def write(self, values: Array) -> None:
         """Puts other values into the tensor."""
         self.tensor.copy_(as_tensor(np.ascontiguousarray(values)))
 
-    @property
-    def is_intact(self) -> bool:
-        """Whether nobody has written around the tensor."""
-        return all(bool((part == _CANARY).all()) for part in self._around)
-
-
-_CANARIES, _CANARY = 64, 0xA5
+    def read_back(self) -> PlacedArray:
+        """The array with what is around it as they are now."""
+        self.place.region[...] = self._bytes.cpu().numpy()
+        return self.place
 
 
 def as_tensor(array: Array) -> Any:

@@ -36,14 +36,14 @@ from tc.dtypes import Array
 from tc.process.forks import step
 from tc.verification.kernel_call import (
     RETURNS,
-    DeviceTensor,
+    DeviceCopy,
     KernelCall,
     NoResult,
     argument,
     as_numpy,
     called,
 )
-from tc.verification.layouts import PLAIN, PlacedArray, placed
+from tc.verification.layouts import BROADCAST, PLAIN, PlacedArray, placed
 
 _LENGTH = struct.Struct("<Q")
 _PRINTED = 4000  # characters of what the process has printed, at most
@@ -113,7 +113,8 @@ class KernelProcess:
     when it is needed, and again after it has ended. `notes` say what is other than asked."""
 
     def __init__(self, kernel: Callable[..., Any], call: KernelCall, isolate: bool) -> None:
-        self._kernel, self._call, self._isolate = kernel, call, isolate
+        self._kernel, self._call = kernel, call
+        self._calls = KernelCalls(kernel, call)
         self._pipe: _Pipe | None = None
         self.notes: list[str] = []
         self.is_isolated = isolate
@@ -121,7 +122,7 @@ class KernelProcess:
 
     def run(self, request: Request, seconds: float) -> Outcome:
         if not self.is_isolated:
-            return answer(self._kernel, self._call, request)
+            return self._calls.answer(request)
         if self._pipe is None:
             try:
                 self._pipe = self._started()
@@ -209,7 +210,8 @@ class _Pipe:
     def ask(self, request: Any, seconds: float) -> Outcome:
         end = time.monotonic() + seconds
         try:
-            _write(self._requests, pickle.dumps(request))
+            if not _written(self._requests, pickle.dumps(request), end):
+                return Hung(seconds)
         except OSError:
             return self._ended()
         found = bytearray()
@@ -271,9 +273,23 @@ def _without_own_frames(printed: str) -> str:
 
 
 def _write(descriptor: int, data: bytes) -> None:
+    """Writes an answer; who asked reads it."""
     data = _LENGTH.pack(len(data)) + data
     while data:
         data = data[os.write(descriptor, data) :]
+
+
+def _written(descriptor: int, data: bytes, end: float) -> bool:
+    """Whether all is written until a time: a process that is stopped reads nothing."""
+    rest = memoryview(_LENGTH.pack(len(data)) + data)
+    os.set_blocking(descriptor, False)
+    while rest:
+        left = end - time.monotonic()
+        if left <= 0 or not select.select([], [descriptor], [], left)[1]:
+            return False
+        with contextlib.suppress(BlockingIOError):
+            rest = rest[os.write(descriptor, rest) :]
+    return True
 
 
 def _read(descriptor: int) -> bytes | None:
@@ -378,10 +394,11 @@ def serve(kernel: Callable[..., Any], call: KernelCall, requests: int, answers: 
     libraries: what they keep for each thread is then of this process, not of the one that it is a
     fork of."""
 
+    calls = KernelCalls(kernel, call)
+
     def run() -> None:
         while (request := _read(requests)) is not None:
-            outcome = answer(kernel, call, pickle.loads(request))
-            _write(answers, pickle.dumps(outcome))
+            _write(answers, pickle.dumps(calls.answer(pickle.loads(request))))
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -392,15 +409,87 @@ def serve(kernel: Callable[..., Any], call: KernelCall, requests: int, answers: 
 # --- a call ---------------------------------------------------------------------------------------
 
 
-def answer(kernel: Callable[..., Any], call: KernelCall, request: Request) -> Outcome:
-    """Calls a kernel as a request says. What it warns of is no finding, also where warnings are
-    errors."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _answered(kernel, call, request)
-    except BaseException as error:
-        return _raised(error)
+class KernelCalls:
+    """Calls a kernel as requests say, one after the other."""
+
+    def __init__(self, kernel: Callable[..., Any], call: KernelCall) -> None:
+        self._kernel, self._call = kernel, call
+        self._before = _Results([], ())
+
+    def answer(self, request: Request) -> Outcome:
+        """What comes of a request. What the kernel warns of is no finding, also where warnings are
+        errors."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self._answered(request)
+        except BaseException as error:
+            return _raised(error)
+
+    def _answered(self, request: Request) -> Returned:
+        kernel, call = self._kernel, self._call
+        first: tuple[Any, ...] = ()
+        others: list[tuple[int, tuple[Any, ...]]] = []
+        changed: set[str] = set()
+        around: set[str] = set()
+        overwrites: int | None = None
+        places: dict[str, PlacedArray | DeviceCopy] = {}
+        given: dict[str, Any] = {}
+        begin = time.perf_counter()
+        for number in range(request.repeats):
+            places = _placed(call, request)
+            given = {name: _given(call, name, place) for name, place in places.items()}
+            raw = called(kernel, call, given, request.sizes)
+            found = tuple(map(as_numpy, raw))
+            for name, place in places.items():
+                now = place.read_back()
+                if not now.is_intact:
+                    around.add(name)
+                if name in request.inputs and not same_bits(now.array, request.inputs[name]):
+                    changed.add(name)
+            if number == 0:
+                first = found
+                overwrites = self._before.overwritten() if call.form == RETURNS else None
+                self._before = _Results(raw, found)
+            elif not all(map(same_bits, found, first)):
+                others.append((number, found))
+        seconds = (time.perf_counter() - begin) / max(request.repeats, 1)
+        later = None
+        if request.later is not None and call.library != "jax":
+            for name, place in places.items():
+                if name in request.inputs and name not in call.numbers:
+                    place.write(request.later[name])
+            self._before = _Results([], ())  # results may share the memory of inputs
+            later = tuple(map(as_numpy, called(kernel, call, given, request.sizes)))
+        names = [*request.inputs, *request.outputs]
+        return Returned(
+            first,
+            tuple(others),
+            tuple(name for name in names if name in changed),
+            tuple(name for name in names if name in around),
+            later,
+            overwrites,
+            seconds,
+        )
+
+
+@dataclass(frozen=True)
+class _Results:
+    """What the kernel returned to the request before, and copies of that."""
+
+    found: list[Any]
+    copies: tuple[Any, ...]
+
+    def overwritten(self) -> int | None:
+        """The first of them that is no longer what it was."""
+        for position, (found, copy) in enumerate(zip(self.found, self.copies, strict=True)):
+            if not same_bits(as_numpy(found), copy):
+                return position
+        return None
+
+
+def _given(call: KernelCall, name: str, place: PlacedArray | DeviceCopy) -> Any:
+    return place.tensor if isinstance(place, DeviceCopy) else argument(call, name, place.array)
 
 
 def _raised(error: BaseException) -> Raised:
@@ -423,97 +512,21 @@ def _shortened(message: str) -> str:
 _MESSAGE = 500  # characters
 
 
-class _Results:
-    """What the kernel returned to the request before, and what that was."""
-
-    def __init__(self) -> None:
-        self.found: list[Any] = []
-        self.copies: tuple[Any, ...] = ()
-
-    def overwritten(self) -> int | None:
-        """The first of them that is no longer what it was."""
-        for position, (found, copy) in enumerate(zip(self.found, self.copies, strict=True)):
-            if not same_bits(as_numpy(found), copy):
-                return position
-        return None
-
-
-_before = _Results()
-
-
-def _answered(kernel: Callable[..., Any], call: KernelCall, request: Request) -> Returned:
-    first: tuple[Any, ...] = ()
-    others: list[tuple[int, tuple[Any, ...]]] = []
-    changed: set[str] = set()
-    around: set[str] = set()
-    overwrites: int | None = None
-    places: dict[str, PlacedArray | DeviceTensor] = {}
-    given: dict[str, Any] = {}
-    begin = time.perf_counter()
-    for number in range(request.repeats):
-        places = _placed(call, request)
-        given = {
-            name: place.tensor
-            if isinstance(place, DeviceTensor)
-            else argument(call, name, place.array)
-            for name, place in places.items()
-        }
-        raw = called(kernel, call, given, request.sizes)
-        found = tuple(map(as_numpy, raw))
-        for name, place in places.items():
-            if not place.is_intact:
-                around.add(name)
-            if name in request.inputs and not _is_kept(place, given[name], request.inputs[name]):
-                changed.add(name)
-        if number == 0:
-            first = found
-            overwrites = _before.overwritten() if call.form == RETURNS else None
-            _before.found, _before.copies = raw, found
-        elif not all(map(same_bits, found, first)):
-            others.append((number, found))
-    seconds = (time.perf_counter() - begin) / max(request.repeats, 1)
-    later = None
-    if request.later is not None and call.library != "jax":
-        for name, place in places.items():
-            if name in request.inputs and name not in call.numbers:
-                place.write(request.later[name])
-        _before.found = []  # they may share the memory of inputs
-        _before.copies = ()
-        later = tuple(map(as_numpy, called(kernel, call, given, request.sizes)))
-    names = [*request.inputs, *request.outputs]
-    return Returned(
-        first,
-        tuple(others),
-        tuple(name for name in names if name in changed),
-        tuple(name for name in names if name in around),
-        later,
-        overwrites,
-        seconds,
-    )
-
-
-def _placed(call: KernelCall, request: Request) -> dict[str, PlacedArray | DeviceTensor]:
-    found: dict[str, PlacedArray | DeviceTensor] = {}
+def _placed(call: KernelCall, request: Request) -> dict[str, PlacedArray | DeviceCopy]:
+    found: dict[str, PlacedArray | DeviceCopy] = {}
     arrays = dict(request.inputs)
-    if call.form != "returns":
+    if call.form != RETURNS:
         for name, (shape, dtype) in request.outputs.items():
             raw = np.full(int(np.prod(shape)) * dtype.itemsize, FILL, np.uint8)
             arrays[name] = np.ndarray(shape, dtype, raw)
     for name, array in arrays.items():
         layout = request.layout if request.only in (None, name) else PLAIN
-        if layout == "broadcast" and name in request.outputs:
+        if layout == BROADCAST and name in request.outputs:
             layout = PLAIN
-        if call.device and name not in call.numbers:
-            found[name] = DeviceTensor(array, layout, call.device)
-        else:
-            found[name] = placed(array, layout)
+        place = placed(array, layout)
+        is_on_device = call.device and name not in call.numbers
+        found[name] = DeviceCopy(place, call.device) if is_on_device else place
     return found
-
-
-def _is_kept(place: PlacedArray | DeviceTensor, given: Any, values: Array) -> bool:
-    if isinstance(place, DeviceTensor):
-        return same_bits(as_numpy(given), values)
-    return same_bits(place.array, values)
 
 
 def same_bits(left: Any, right: Any) -> bool:

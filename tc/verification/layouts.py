@@ -55,6 +55,10 @@ class PlacedArray:
         """Puts other values into the array."""
         self.array[...] = values
 
+    def read_back(self) -> PlacedArray:
+        """The array as it is now."""
+        return self
+
 
 def is_possible(values: Array, layout: str) -> bool:
     """Whether a layout differs from others for an array of such a shape."""
@@ -89,9 +93,10 @@ def placed(values: Array, layout: str) -> PlacedArray:
         exact = at_edge((size,), np.dtype(np.uint8), before=layout == BEGINS)
         region, begin = exact, 0
     else:
-        shift = dtype.itemsize if layout == OFFSET else 0
-        region = np.full(size + 4 * _ALIGNMENT + shift, _CANARY, np.uint8)
-        begin = _ALIGNMENT - region.ctypes.data % _ALIGNMENT + _ALIGNMENT + shift
+        begin = _ALIGNMENT + (dtype.itemsize if layout == OFFSET else 0)
+        length = (-(-(begin + size) // _ALIGNMENT) + 1) * _ALIGNMENT
+        raw = np.full(length + _ALIGNMENT, _CANARY, np.uint8)
+        region = raw[-raw.ctypes.data % _ALIGNMENT :][:length]
     array: Array
     between = None
     if layout == TRANSPOSED:

@@ -14,10 +14,9 @@ from tc.semantics import program as p
 from tc.semantics.affine import linear_form
 from tc.semantics.index_values import IndexValues, index_values
 from tc.semantics.size_values import KnownSizes
-from tc.tuning.measuring.references import drawn_integers
 
 WHOLE, REAL, LARGE, FACES, ENDS = "whole", "real", "large", "faces", "ends"
-TIES, CONSTANTS, SPECIAL, INDICES, SECOND = "ties", "constants", "special", "indices", "second"
+TIES, CONSTANTS, SPECIAL, INDICES = "ties", "constants", "special", "indices"
 
 KINDS = {
     WHOLE: "small integers",
@@ -29,7 +28,6 @@ KINDS = {
     CONSTANTS: "values at and beside the constants of the text",
     SPECIAL: "NaN, infinities and -0.0",
     INDICES: "the ends of what is indexed",
-    SECOND: "other integers",
 }
 """The kinds of probes, and what they are called."""
 
@@ -93,7 +91,6 @@ def probes_of(shaped: p.ShapedProgram) -> Iterator[Probe]:
     for name in indexed:
         for which in ("low", "high", "ends", "inner", "beyond"):
             yield _index(name, which)
-    yield Probe(SECOND, "other integers", lambda shaped: _Maker(shaped, 77).whole())
 
 
 class _Maker:
@@ -112,17 +109,12 @@ class _Maker:
             if name in self.shaped.scalars:
                 found[name] = np.array(self.shaped.scalars[name], dtype.numpy)
             elif name in self.limits:
-                found[name] = self.indices(dtype, shape, self.limits[name])
+                found[name] = self.limits[name].drawn(shape, dtype, self.rng)
             elif dtype == BOOL:
                 found[name] = np.asarray(self.rng.random(shape) < 0.5)
             else:
                 found[name] = np.asarray(make(dtype, shape))
         return found
-
-    def indices(self, dtype: DType, shape: tuple[int, ...], limits: IndexValues) -> Array:
-        info = np.iinfo(dtype.name)
-        low, high = max(limits.low, int(info.min)), min(limits.high, int(info.max))
-        return drawn_integers(limits, low, max(low, high), shape, dtype, self.rng)
 
     def integers(self, dtype: DType, shape: tuple[int, ...], most: int) -> Array:
         """Integers of magnitudes from 1 to `most`, of either sign where the type has both."""
@@ -329,18 +321,18 @@ def of_narrow_integers(shaped: p.ShapedProgram) -> Iterator[Probe]:
 def _index(name: str, which: str) -> Probe:
     def make(shaped: p.ShapedProgram) -> Arrays | None:
         maker = _Maker(shaped, 13)
-        found, limits = maker.whole(), maker.limits.get(name)
-        if limits is None:
+        found, dtype = maker.whole(), shaped.program.tensors[name].dtype
+        if name not in maker.limits:
             return None
-        array, dtype = found[name], shaped.program.tensors[name].dtype
-        info = np.iinfo(dtype.name)
-        low, high = max(limits.low, int(info.min)), min(limits.high, int(info.max))
+        array, limits = found[name], maker.limits[name].within(dtype)
+        low, high = limits.low, limits.high
         if array.size == 0 or low > high or limits.distinct:
             return None
         if which in ("inner", "beyond"):
             span = high - low + 1
             by = -1 if which == "inner" and span > 2 else span if which == "beyond" else 0
-            ends = max(low - by, int(info.min)), min(high + by, int(info.max))
+            wide = IndexValues(low - by, high + by).within(dtype)
+            ends = wide.low, wide.high
             drawn = maker.rng.integers(*ends, array.shape, dtype.name, endpoint=True)
             if limits.ascending:
                 drawn = np.sort(drawn.reshape(-1)).reshape(array.shape)

@@ -25,6 +25,7 @@ from tests.support.guarded import allocator, at_edge_or_not, copy_at_edge
 from tests.support.poison import NAN, poisoned
 from tests.support.programs import Case, exact
 from tests.test_programs import copies, expected_and_bounds, fresh
+from tests.verification import idle
 
 Inputs = Mapping[str, Any]
 
@@ -334,3 +335,19 @@ def in_jax(case: Case) -> None:
             arrays["outputs"] = {n: jax.numpy.asarray(v) for n, v in outputs.items()}
         results = as_tuple(jax.jit(function, static_argnames=[*static])(**arrays))
         assert_right(case, tuple(map(np.asarray, results)))
+
+
+def verified(case: Case) -> None:
+    """What tc compiles is accepted, and what computes nothing is refused."""
+    inputs, _ = fresh(case)
+    function = tc.compile(case.text, entry=case.def_name)
+
+    def kernel(*arrays: Any) -> Any:
+        return function(*arrays)
+
+    how = {"entry": case.def_name, "inputs": inputs, "like": "numpy", "seconds": 1.5}
+    verdict = tc.verify(kernel, case.text, **how)
+    assert verdict, str(verdict)
+    several = any(np.ndim(each) for each in as_tuple(function(**inputs)))
+    for wrong in (idle.zeros, idle.constants, idle.first_answers, *([idle.means] * several)):
+        assert not tc.verify(wrong(kernel), case.text, **how), wrong.__name__

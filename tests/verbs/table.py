@@ -83,6 +83,7 @@ VERBS = (
     Verb("plan replayed", texts.plan_replayed, every=9),
     Verb("emit", texts.emit, every=6),
     Verb("tune", tune, every=18),
+    Verb("verify", calls.verified, every=24),
     Verb("plan printed and read", texts.plan, every=4),
 )
 
@@ -126,6 +127,10 @@ _SAME_ROWS = Hole(
     tc.AccessError, "writes each element once", "S2: equal rows of places are no permutation"
 )
 
+_READ_FIRST = Hole(
+    tc.InputError, "before it writes it", "R4: a kernel would be given what it returns"
+)
+
 HOLES: dict[tuple[str, str], Hole] = {
     **{(program, verb): _INTEGERS for program in _PLACES_OF_INTEGERS for verb in _DERIVED},
     ("recall_at_thresholds", "jvp"): Hole(
@@ -140,6 +145,7 @@ HOLES: dict[tuple[str, str], Hole] = {
     **{(program, "grad in torch"): _IN_TORCH for program in _WITHOUT},
     **{(program, "grad in jax"): _IN_JAX for program in _WITHOUT},
     **{("float_bits", verb): _IN_DOUBLE for verb in (*_DERIVED, *_IN_FRAMEWORKS, "batch")},
+    **{(program, "verify"): _READ_FIRST for program in ("sgemm", "scale_selected")},
     ("sgemm", "grad in torch"): _HELD,
     ("sgemm", "jax"): _NO_OUTPUTS,
     ("sgemm", "grad in jax"): _NO_OUTPUTS,

@@ -114,13 +114,23 @@ def test_inputs_that_are_not_found() -> None:
     assert caught.value.repair == "inputs=[i, x]"
 
 
+def half_sums_in_order(A: Any, B: Any) -> Any:
+    C = np.zeros((len(A), B.shape[1]), np.float16)
+    for k in range(A.shape[1]):
+        C += (A[:, k, None] * B[k]).astype(np.float16)
+    return C.astype(np.float32)
+
+
 def test_coarser_types() -> None:
     text = "def dot(double(N) x, double(N) y) -> (s) { s +=! x(i) * y(i) }"
 
     def single(x: Any, y: Any) -> Any:
         return np.float64(np.dot(x.astype(np.float32), y.astype(np.float32)))
 
+    assert tc.verify(single, text, compute="float32")
     assert not tc.verify(single, text)
+    assert tc.verify(half_sums_in_order, MM, compute="float16")
+    assert not tc.verify(half_sums_in_order, MM, compute="tf32")
     assert not tc.verify(half_sums, MM)
     assert not tc.verify(half_sums, MM, compute="tf32")
 
@@ -333,7 +343,9 @@ def test_canaries_around_tensors() -> None:
             around[-1] = 3
         return A @ B
 
-    assert tc.verify(lambda A, B: torch.matmul(A, B), MM, like="torch:cpu", seconds=2)
+    verdict = tc.verify(lambda A, B: torch.matmul(A, B), MM, like="torch:cpu", seconds=4)
+    assert verdict
+    assert "every second element" in str(verdict.tried)
     finding = tc.verify(kernel, MM, like="torch:cpu").findings[0]
     assert (finding.kind, finding.cause) == ("writes around", "the kernel writes outside of B")
 

@@ -4,17 +4,14 @@ ones, and a draw of random inputs finds fewer of these."""
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tc
-from tests.support.bounds import as_tuple, difference
-from tests.support.programs import CASES, Case
-from tests.test_programs import fresh
+from tests.support.bounds import difference
 from tests.verification.corpus import Honest
 from tests.verification.mutants import MUTATED, Mutated
 from tests.verification.test_honest_corpus import cases
@@ -73,11 +70,12 @@ def is_found_by_chance(mutated: Mutated, number: int, seconds: float = 1.0) -> b
         from tc.frontend.given_text import given_source
         from tc.verification.cases import Case
         from tc.verification.probes import real
+        from tc.verification.session import Session
         from tc.verification.sizes import SizeChoice, SizedProgram, shaped_at
-        from tc.verification.verify import _Session, _Task
+        from tc.verification.task import Task
 
-        task = _Task.of(mutated.wrong(number), given_source(mutated.text), None, None, False)
-        session = _Session(task, None, True, seconds, False)
+        task = Task.of(mutated.wrong(number), given_source(mutated.text), None, None, False)
+        session = Session(task, None, True, seconds, False)
         choice = SizeChoice(task.program, None)
         try:
             end = time.monotonic() + seconds
@@ -91,72 +89,6 @@ def is_found_by_chance(mutated: Mutated, number: int, seconds: float = 1.0) -> b
             session.process.close()
 
     return any(judged())
-
-
-# --- kernels that compute nothing, on the table of programs ---------------------------------------
-
-
-def zeros(function: Callable[..., Any]) -> Callable[..., Any]:
-    def kernel(*inputs: Any) -> Any:
-        return tuple(np.zeros_like(each) for each in as_tuple(function(*inputs)))
-
-    return kernel
-
-
-def means(function: Callable[..., Any]) -> Callable[..., Any]:
-    def kernel(*inputs: Any) -> Any:
-        return tuple(
-            np.full_like(each, each.astype(np.float64).mean() if each.size else 0)
-            for each in as_tuple(function(*inputs))
-        )
-
-    return kernel
-
-
-def constants(function: Callable[..., Any]) -> Callable[..., Any]:
-    def kernel(*inputs: Any) -> Any:
-        return tuple(np.full_like(each, 1) for each in as_tuple(function(*inputs)))
-
-    return kernel
-
-
-def first_answers(function: Callable[..., Any]) -> Callable[..., Any]:
-    answers: dict[Any, Any] = {}
-
-    def kernel(*inputs: Any) -> Any:
-        shapes = tuple(np.shape(each) for each in inputs)
-        return answers.setdefault(shapes, as_tuple(function(*inputs)))
-
-    return kernel
-
-
-def verifiable(case: Case) -> bool:
-    program = tc.compile(case.text, entry=case.def_name).program
-    return not program.needs_initial
-
-
-@pytest.mark.drawn(48)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_programs_of_the_table(case: Case) -> None:
-    """What tc compiles is accepted, and what computes nothing is refused."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if not verifiable(case):
-            with pytest.raises(tc.InputError, match="before it writes it"):
-                tc.verify(tc.compile(case.text, entry=case.def_name), case.text)
-            return
-        inputs, _ = fresh(case)
-        function = tc.compile(case.text, entry=case.def_name)
-
-        def kernel(*arrays: Any) -> Any:
-            return function(*arrays)
-
-        how = {"entry": case.def_name, "inputs": inputs, "like": "numpy", "seconds": 1.5}
-        verdict = tc.verify(kernel, case.text, **how)
-        assert verdict, str(verdict)
-        several = any(np.ndim(each) for each in as_tuple(function(**inputs)))
-        for wrong in (zeros, constants, first_answers, *([means] if several else [])):
-            assert not tc.verify(wrong(kernel), case.text, **how), wrong.__name__
 
 
 def test_the_comparison_of_tests_is_that_of_verify() -> None:

@@ -66,9 +66,9 @@ class Uncertain:
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """What implementations may do that those of tc do not: compute floats with no more than the
-    precision of `computed`; compute with whole numbers otherwise than as the text says, so that
-    sums of them are rounded, too (`rounds_whole`); and have functions that are several times as far
-    off as `Builtin.ulps`, and some more."""
+    precision and the range of `computed`; compute with whole numbers otherwise than as the text
+    says, so that sums of them are rounded, too (`rounds_whole`); and have functions that are
+    several times as far off as `Builtin.ulps`, and some more."""
 
     computed: DType | None = None
     rounds_whole: bool = False
@@ -110,12 +110,17 @@ def roundoff(dtype: DType) -> float:
 
 
 def largest(dtype: DType) -> float:
-    return dtype.format.largest
+    """The largest number of a type, and of that which may be computed with."""
+    coarser = _ALLOWED.get().computed
+    own = dtype.format.largest
+    return own if coarser is None else min(coarser.format.largest, own)
 
 
 def tiny(dtype: DType) -> float:
     """The spacing of subnormal numbers: what two roundings near 0 differ by at most."""
-    return dtype.format.smallest_subnormal
+    coarser = _ALLOWED.get().computed
+    own = dtype.format.smallest_subnormal
+    return own if coarser is None else max(coarser.format.smallest_subnormal, own)
 
 
 def ulp(magnitude: Array, dtype: DType) -> Array:

@@ -4,7 +4,6 @@ them; results of the interpreter, and their bounds (R5)."""
 from __future__ import annotations
 
 import contextlib
-import math
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,36 +59,13 @@ def _drawn_input(
     if kind == ZEROS:
         return np.zeros(shape, dtype.numpy)
     if dtype.is_integer:
-        info = np.iinfo(dtype.name)
-        low, high = (1, 4) if limits is None else (limits.low, limits.high)
-        low, high = max(low, int(info.min)), min(high, int(info.max))
-        return drawn_integers(limits, low, max(low, high), shape, dtype, rng)
+        return (limits or IndexValues(1, 4)).drawn(shape, dtype, rng)
     if kind == WHOLE:
         return encoded(rng.integers(1, 2, shape, endpoint=True) * _signs(shape, rng), dtype)
     values = rng.random(shape, np.float32) * np.float32(0.75) + np.float32(0.25)
     if kind == SIGNED:
         values = values * _signs(shape, rng)
     return encoded(np.asarray(values), dtype)
-
-
-def drawn_integers(
-    limits: IndexValues | None,
-    low: int,
-    high: int,
-    shape: tuple[int, ...],
-    dtype: DType,
-    rng: np.random.Generator,
-) -> Array:
-    """Integers from `low` to `high`, as what they index asks for: ascending ones begin and end with
-    these."""
-    if limits is not None and limits.distinct and high - low + 1 >= math.prod(shape):
-        some = rng.choice(high - low + 1, math.prod(shape), replace=False) + low
-        return np.asarray(some.astype(dtype.name)).reshape(shape)
-    found: Array = rng.integers(low, high, shape, dtype.name, endpoint=True)
-    if limits is not None and limits.ascending:
-        found = np.sort(found.reshape(-1)).reshape(shape)
-        found.reshape(-1)[:1], found.reshape(-1)[-1:] = low, high
-    return found
 
 
 def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
